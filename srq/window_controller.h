@@ -1,0 +1,59 @@
+// The receive window W: how many receive buffers are meant to be posted. [ARWS §3]
+//
+//   W_current = min(2^nlimit * W_initial, W_max)        Limit_current = W_current / 2
+//
+// Two more things move it than the paper has: a floor that rises with every connected peer, and
+// a peer's lack of eager credits.
+// Differs: [ARWS] grows on limit events only, because its senders are not bound by credits; ours
+// hold credits for no more than W, so a burst can stop short of the limit and must ask.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weir {
+
+class WindowController {
+ public:
+  struct Config {
+    std::uint32_t initial = 8;  // buffers
+    std::uint32_t max = 4096;   // buffers; the SRQ is created with room for so many
+  };
+
+  explicit WindowController(const Config& config)
+      : max_(std::max(config.max, 1u)), window_(std::clamp(config.initial, 1u, max_)) {}
+
+  std::uint32_t window() const { return window_; }
+  std::uint32_t max() const { return max_; }
+
+  // What the SRQ limit is to be armed with.
+  std::uint32_t limit() const { return window_ / 2; }
+
+  // A limit event, or a peer that ran out of credits: doubles. True if W grew.
+  bool grow() {
+    const std::uint32_t before = window_;
+    window_ = std::min(window_ * 2, max_);
+    return window_ > before;
+  }
+
+  // At least `buffers` from now on, as far as W_max allows. True if W grew.
+  bool raise_to(std::uint32_t buffers) {
+    const std::uint32_t before = window_;
+    window_ = std::max(window_, std::min(buffers, max_));
+    return window_ > before;
+  }
+
+  // The memory for more than `buffers` could not be had: W stays there for good.
+  void cap(std::uint32_t buffers) {
+    max_ = std::clamp(buffers, 1u, max_);
+    window_ = std::min(window_, max_);
+  }
+
+ private:
+  std::uint32_t max_;
+  std::uint32_t window_;
+};
+
+}  // namespace weir

@@ -1,0 +1,51 @@
+// The seam: work requests go down, completions come up. Plain values; verbs turns them into
+// `ibv_*` calls, the simulator into packets. [IBTA 10.7, 11.4]
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/ids.h"
+#include "transport/base/status.h"
+
+namespace weir {
+
+enum class Opcode : std::uint8_t { send, receive };
+
+// Names one work request within its lane: the number of work requests posted on it before.
+using WorkId = std::uint64_t;
+
+// One work request for a lane's send queue.
+struct WorkRequest {
+  WorkId id;
+  LaneId lane;
+  Opcode opcode;
+  bool signalled;
+  bool inlined;  // the adapter copies the bytes while posting
+  std::uint32_t length_bytes;
+  std::uint32_t lkey;
+  std::uint64_t address;
+};
+
+// One receive buffer to be posted to the shared receive queue.
+struct ReceivePost {
+  BufferId buffer;
+  std::uint32_t length_bytes;
+  std::uint32_t lkey;
+  std::uint64_t address;
+};
+
+// Arms the SRQ limit event: it fires once when fewer than `limit` receives are posted.
+struct SrqArm {
+  std::uint32_t limit;
+};
+
+// One finished work request.
+struct Completion {
+  Opcode opcode;
+  CompletionStatus status;
+  std::uint32_t length_bytes;  // of a receive
+  LaneId lane;                 // LaneId::none when the queue pair is no longer known
+  WorkId id;                   // of a send: its WorkId; of a receive: the BufferId
+};
+
+}  // namespace weir

@@ -1,0 +1,312 @@
+// Connections: made at the first message, from either side, once; ended with a goodbye, or by
+// failure. The states and their edges are in transport/lane/peer_state.h.
+
+#include <algorithm>
+#include <cassert>
+
+#include "transport/core/core.h"
+
+namespace weir {
+
+using Kind = ConnectAction::Kind;
+
+LaneId Core::new_lane(const Peer& peer) {
+  LaneId id;
+  if (free_lanes_.empty()) {
+    id = LaneId{static_cast<std::uint32_t>(lanes_.size())};
+    lanes_.emplace_back(config_.queue);
+  } else {
+    id = free_lanes_.back();
+    free_lanes_.pop_back();
+    at(id) = Lane(config_.queue);
+  }
+  at(id).peer = id_of(peer);
+  at(id).open = true;
+  return id;
+}
+
+void Core::drop_lane(Peer& peer, Outbox& out) {
+  if (peer.lane == LaneId::none) return;
+  Lane& lane = at(peer.lane);
+  lane.queue.abandon([&](SendSlot* slot) { retire(slot, false, out); });
+  lane.open = false;
+  free_lanes_.push_back(peer.lane);
+  out.connects.push_back({.kind = Kind::drop, .peer = lane.peer, .lane = peer.lane});
+  peer.lane = LaneId::none;
+}
+
+// Makes room in the window for one more peer and greets it with its first credits.
+wire::Hello Core::hello_to(Peer& peer) {
+  wire::Hello hello;
+  hello.from = config_.self;
+  hello.to = peer.name;
+  hello.buffer_bytes = config_.buffer_bytes;
+  hello.credits = static_cast<std::uint16_t>(top_up(peer, UINT16_MAX));
+  if (const std::uint32_t beyond = eager_.overcommit(peer.share); beyond > 0) {
+    hello.credits = static_cast<std::uint16_t>(hello.credits + beyond);
+    counters_.credits_overcommitted += beyond;
+  }
+  hello.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
+  return hello;
+}
+
+// Makes room in the window for a peer. Its first credits may be covered only once the engine has
+// answered with a slab, which it does before the peer can have sent anything.
+void Core::admit(Peer& peer, Outbox& out) {
+  if (window_.raise_to(eager_.floor(peer.share.joined ? 0 : 1))) window_changed(out);
+  eager_.join(peer.share);
+}
+
+void Core::connect(Time now, Peer& peer, Outbox& out) {
+  peer.connect_since = now;
+  peer.attempt_deadline = now + config_.attempt_timeout;
+  move_to(peer, PeerState::connecting);
+  admit(peer, out);
+  peer.lane = new_lane(peer);
+  const Kind kind = peer.name == config_.self ? Kind::loop : Kind::connect;
+  out.connects.push_back(
+      {.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer)});
+}
+
+void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
+  const auto reject = [&](wire::Reject reason) {
+    out.connects.push_back({.kind = Kind::reject, .request = request, .reason = reason});
+  };
+  if (hello.to != config_.self || hello.from == config_.self) {
+    return reject(wire::Reject::stranger);
+  }
+  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
+    return reject(wire::Reject::version);
+  }
+  if (hello.buffer_bytes != config_.buffer_bytes) return reject(wire::Reject::buffer);
+
+  const PeerId id = add_peer(hello.from);
+  Peer& peer = at(id);
+  switch (peer.state) {
+    case PeerState::closing:
+    case PeerState::failed:
+      return reject(wire::Reject::closing);
+    case PeerState::ready:
+      return reject(wire::Reject::crossed);
+    case PeerState::connecting:
+      if (peer.lane != LaneId::none) {
+        ++counters_.connections_crossed;
+        if (config_.self < peer.name) return reject(wire::Reject::crossed);
+      }
+      break;
+    case PeerState::accepting:  // it asks again: our answer to its first request was lost
+    case PeerState::idle:
+    case PeerState::closed:
+      break;
+  }
+  const Time since = is_waiting(peer.state) ? peer.connect_since : now;
+  drop_lane(peer, out);
+  reset_session(peer);
+  peer.connect_since = since;
+  // The connection manager repeats our answer; only its silence is to be bounded here. Shorter
+  // than the asker's own patience, it would break connections that the asker believes in.
+  peer.attempt_deadline = now + config_.connect_timeout;
+  move_to(peer, PeerState::accepting);
+  admit(peer, out);
+  peer.lane = new_lane(peer);
+  peer.credits = hello.credits;
+  peer.control_credits =
+      static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
+                                                        config_.credits.control_reserve));
+  out.connects.push_back({.kind = Kind::accept,
+                          .peer = id,
+                          .lane = peer.lane,
+                          .request = request,
+                          .hello = hello_to(peer)});
+  ++counters_.connections_accepted;
+}
+
+void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (peer.state != PeerState::connecting) return;
+  if (hello.from != peer.name || hello.to != config_.self) {
+    return fail(peer, FailReason::rejected_stranger, CompletionStatus::success, out);
+  }
+  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
+    return fail(peer, FailReason::rejected_version, CompletionStatus::success, out);
+  }
+  if (hello.buffer_bytes != config_.buffer_bytes) {
+    return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
+  }
+  peer.credits = hello.credits;
+  peer.control_credits =
+      static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
+                                                        config_.credits.control_reserve));
+  become_ready(now, peer, out);
+}
+
+void Core::on_established(Time now, LaneId lane, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (peer.state == PeerState::accepting) {
+    become_ready(now, peer, out);
+  } else if (peer.state == PeerState::connecting && peer.name == config_.self) {
+    // Looped: what we granted to "the peer" is what we may use.
+    peer.credits = peer.share.out;
+    peer.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
+    become_ready(now, peer, out);
+  }
+}
+
+void Core::become_ready(Time now, Peer& peer, Outbox& out) {
+  move_to(peer, PeerState::ready);
+  peer.attempt_deadline = Time::never();
+  Lane& lane = at(peer.lane);
+  lane.watched_since = now;
+  ++counters_.connections;
+  counters_.connect_ns_sum += static_cast<std::uint64_t>((now - peer.connect_since).ns);
+  post_pending(peer, false, out);
+}
+
+void Core::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (peer.state != PeerState::connecting) return;
+  switch (reason) {
+    case wire::Reject::crossed:
+      // The peer's own request is on its way; should it get lost, the timer asks again.
+      drop_lane(peer, out);
+      eager_.take_back(peer.share);
+      counters_.credits_out = eager_.out();
+      return;
+    case wire::Reject::stranger:
+      return fail(peer, FailReason::rejected_stranger, CompletionStatus::success, out);
+    case wire::Reject::version:
+      return fail(peer, FailReason::rejected_version, CompletionStatus::success, out);
+    case wire::Reject::buffer:
+      return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
+    case wire::Reject::closing:
+      return retry_or_fail(now, peer, FailReason::connect_refused, out);
+  }
+}
+
+void Core::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (!is_waiting(peer.state)) return;
+  if (reason == FailReason::connect_timeout || peer.state == PeerState::accepting) {
+    retry_or_fail(now, peer, reason, out);
+  } else {
+    fail(peer, reason, CompletionStatus::success, out);
+  }
+}
+
+void Core::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
+  if (peer.state == PeerState::accepting && peer.pending.empty()) {
+    // The asker went away, and we have nothing to say to it.
+    return finish_close(peer, out);
+  }
+  if (now - peer.connect_since >= config_.connect_timeout) {
+    return fail(peer, reason, CompletionStatus::success, out);
+  }
+  if (reason == FailReason::connect_refused) {
+    // It is closing an earlier connection: give it the time to finish, then ask again.
+    drop_lane(peer, out);
+    eager_.take_back(peer.share);
+    return;
+  }
+  ++counters_.connect_retries;
+  const Time since = peer.connect_since;
+  drop_lane(peer, out);
+  eager_.take_back(peer.share);
+  if (peer.state == PeerState::accepting) move_to(peer, PeerState::connecting);
+  connect(now, peer, out);
+  peer.connect_since = since;
+}
+
+void Core::on_disconnected(Time now, LaneId lane, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (is_waiting(peer.state)) {  // the asker gave up this attempt
+    return retry_or_fail(now, peer, FailReason::connect_timeout, out);
+  }
+  if (peer.left) return finish_close(peer, out);
+  fail(peer, FailReason::vanished, CompletionStatus::success, out);
+}
+
+void Core::on_lane_error(Time, LaneId lane, Outbox& out) {
+  if (open_lane(lane) == nullptr) return;
+  Peer& peer = at(at(lane).peer);
+  if (peer.left) return finish_close(peer, out);
+  fail(peer, FailReason::send_failed, CompletionStatus::fatal_err, out);
+}
+
+void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
+  if (peer.state == PeerState::failed || peer.state == PeerState::closed) return;
+  if (peer.state == PeerState::closing) return finish_close(peer, out);  // we leave anyway
+  ++counters_.peer_failures;
+  move_to(peer, PeerState::failed);
+  out.failures.push_back({id_of(peer), reason, completion});
+  drop_lane(peer, out);
+  reset_session(peer);
+  while (SendSlot* slot = peer.pending.pop()) retire(slot, false, out);
+}
+
+void Core::close(Time now, PeerId id, Outbox& out) {
+  Peer& peer = at(id);
+  switch (peer.state) {
+    case PeerState::idle:
+      move_to(peer, PeerState::closed);
+      return;
+    case PeerState::closed:
+    case PeerState::failed:
+    case PeerState::closing:
+      return;
+    case PeerState::connecting:
+    case PeerState::accepting:
+      if (peer.pending.empty()) finish_close(peer, out);
+      return;  // otherwise call again: what is pending has to go out first
+    case PeerState::ready:
+      post_pending(peer, false, out);
+      if (!peer.pending.empty() && !peer.left) return;  // likewise
+      move_to(peer, PeerState::closing);
+      try_finish_close(peer, out);
+      return;
+  }
+  (void)now;
+}
+
+// Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
+void Core::try_finish_close(Peer& peer, Outbox& out) {
+  if (peer.left) return finish_close(peer, out);
+  if (!peer.goodbye_sent) peer.goodbye_sent = send_control(peer, wire::FrameKind::goodbye, out);
+  if (peer.goodbye_sent && at(peer.lane).queue.empty()) finish_close(peer, out);
+}
+
+void Core::finish_close(Peer& peer, Outbox& out) {
+  drop_lane(peer, out);
+  move_to(peer, PeerState::closed);
+  reset_session(peer);
+  while (SendSlot* slot = peer.pending.pop()) retire(slot, false, out);
+}
+
+void Core::abandon(PeerId id, Outbox& out) {
+  Peer& peer = at(id);
+  if (peer.state == PeerState::closed) return;
+  finish_close(peer, out);
+}
+
+bool Core::closed(PeerId id) const {
+  const PeerState state = at(id).state;
+  return state == PeerState::idle || state == PeerState::closed || state == PeerState::failed;
+}
+
+// Forgets everything that belonged to the last connection; pending frames stay.
+void Core::reset_session(Peer& peer) {
+  eager_.leave(peer.share);
+  counters_.credits_out = eager_.out();
+  peer.left = false;
+  peer.goodbye_sent = false;
+  peer.credits = 0;
+  peer.control_credits = 0;
+  peer.control_owed = 0;
+  peer.attempt_deadline = Time::never();
+}
+
+}  // namespace weir

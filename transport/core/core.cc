@@ -1,0 +1,103 @@
+// Start, the tables of peers and lanes, and the timer.
+
+#include "transport/core/core.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weir {
+namespace {
+
+std::uint64_t key_of(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
+
+// How often posted work is looked at for progress, as a part of the peer timeout.
+constexpr std::int64_t stall_looks = 8;
+
+}  // namespace
+
+Core::Core(const Config& config)
+    : config_(config),
+      window_(config.window),
+      eager_(config.credits),
+      pool_(config.buffer_bytes) {
+  eager_.set_window(window_.window());
+  counters_.window = counters_.window_peak = window_.window();
+  due_.reserve(64);
+}
+
+void Core::start(Outbox& out) { window_changed(out); }
+
+PeerId Core::add_peer(PeerName name) {
+  const auto [found, is_new] = by_name_.try_emplace(key_of(name), PeerId{peer_count()});
+  if (is_new) {
+    peers_.emplace_back();
+    peers_.back().name = name;
+  }
+  return found->second;
+}
+
+void Core::expect_peers(std::uint32_t count) {
+  // A share that every expected peer could have at W_max, so that early ones cannot take it all.
+  const std::uint32_t reserve = config_.credits.control_reserve;
+  const std::uint32_t most = config_.window.max - EagerWindow::slack(config_.window.max);
+  const std::uint32_t each = most / std::max(count, 1u);
+  eager_.set_max_credits(each > reserve ? each - reserve : 0);
+}
+
+PeerId Core::id_of(const Peer& peer) const {
+  return by_name_.find(key_of(peer.name))->second;
+}
+
+Core::Lane* Core::open_lane(LaneId id) {
+  if (index(id) >= lanes_.size() || !at(id).open) return nullptr;
+  return &at(id);
+}
+
+void Core::move_to(Peer& peer, PeerState state) {
+  assert(allowed(peer.state, state));
+  connecting_ += is_waiting(state) ? 1 : 0;
+  connecting_ -= is_waiting(peer.state) ? 1 : 0;
+  peer.state = state;
+}
+
+Time Core::next_deadline() const {
+  Time next = Time::never();
+  if (connecting_ > 0) {
+    for (const Peer& peer : peers_) {
+      if (is_waiting(peer.state)) next = std::min(next, peer.attempt_deadline);
+    }
+  }
+  for (const Lane& lane : lanes_) {
+    if (lane.open && lane.queue.awaits_completion()) {
+      next = std::min(next, lane.watched_since + config_.peer_timeout / stall_looks);
+    }
+  }
+  return next;
+}
+
+void Core::on_timer(Time now, Outbox& out) {
+  if (connecting_ > 0) {
+    for (Peer& peer : peers_) {
+      if (is_waiting(peer.state) && now >= peer.attempt_deadline) {
+        retry_or_fail(now, peer, FailReason::connect_timeout, out);
+      }
+    }
+  }
+  for (Lane& lane : lanes_) {
+    if (!lane.open) continue;
+    if (!lane.queue.awaits_completion() || lane.watched_retired != lane.queue.retired()) {
+      lane.watched_retired = lane.queue.retired();
+      lane.watched_since = now;
+    } else if (now - lane.watched_since >= config_.peer_timeout) {
+      fail(at(lane.peer), FailReason::stalled, CompletionStatus::success, out);
+    }
+  }
+}
+
+bool Core::conserved() const {
+  std::uint32_t out = 0;
+  for (const Peer& peer : peers_) out += peer.share.out;
+  return pool_.conserved() && out == eager_.out();
+}
+
+}  // namespace weir

@@ -1,0 +1,251 @@
+// The protocol core: one object for all peers of one process on one device port.
+//
+// Sans-I/O. Every step takes the time and an Outbox, never blocks, and says what it wants done as
+// values in the box. The verbs engine and the simulator drive the same object. It owns no memory
+// that the adapter sees, and knows no clock, thread, lock or system call. Only `add_peer`,
+// `on_request` of a stranger, new lanes, and `on_slab` allocate; the eager path does not.
+//
+// Thread rule: the caller serialises all calls.
+//
+// Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
+// connect.cc (connections, close, failure).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "flowctl/eager_window.h"
+#include "srq/receive_pool.h"
+#include "srq/window_controller.h"
+#include "transport/base/counters.h"
+#include "transport/base/fifo.h"
+#include "transport/base/time.h"
+#include "transport/core/outbox.h"
+#include "transport/lane/peer_state.h"
+#include "transport/lane/send_queue.h"
+
+namespace weir {
+
+class Core {
+ public:
+  struct Config {
+    PeerName self;
+    std::uint32_t buffer_bytes = 8192;      // one receive buffer = the largest frame
+    WindowController::Config window;
+    EagerWindow::Config credits;
+    SendQueue::Config queue;
+    std::uint32_t inline_bytes = 256;       // frames up to this size are inlined
+    std::uint32_t bundle_bytes = 4096;      // a bundle of small messages grows up to this size
+    std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
+    std::uint32_t burst_frames = 4;         // frames to a peer that go at once between two pumps
+    std::uint32_t pending_frames = 1024;    // cap of a peer's pending queue
+    Duration attempt_timeout = seconds(2);  // then a connection is asked for again
+    Duration connect_timeout = seconds(30); // then the peer is given up
+    Duration peer_timeout = seconds(30);    // without progress of posted work: the same
+  };
+
+  explicit Core(const Config& config);
+
+  // ---- start ----
+
+  // Asks for the first receive buffers. Call once, before the first connection.
+  void start(Outbox& out);
+
+  // Finds or makes the record of a process. Allocates when it is new.
+  PeerId add_peer(PeerName name);
+
+  // How many processes may connect; bounds what each can be granted. Rises, never falls.
+  void expect_peers(std::uint32_t count);
+
+  // A slot (of at least frame_header_bytes) for control frames. The core keeps it for good; give
+  // `control_slots_per_lane` for each lane that a ConnectAction asks for.
+  void lend_control_slot(SendSlot* slot) { control_slots_.push(slot); }
+  static constexpr std::uint32_t control_slots_per_lane = 4;
+
+  // ---- eager path ----
+
+  // Sends the one message of `length_bytes` at slot->payload(). On `ok` the core owns the slot
+  // until it appears in Outbox::retired; otherwise the caller keeps it. Never reports
+  // back-pressure when `must_take`.
+  Status send(Time now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+              bool must_take, Outbox& out);
+
+  // Room for a small message in a frame to `peer` that has not left yet, or nullptr: then use
+  // `send`. The caller writes the payload there before its next call of the core.
+  std::byte* append(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag);
+
+  // Whether a small message sent now would wait in its frame: then a slot with room for a bundle
+  // is the better one to bring.
+  bool would_hold(PeerId peer) const;
+
+  // The layer above is done with a delivered buffer (once for each delivery with `last`).
+  void release(BufferId buffer);
+
+  // Posts what is held back and due: frames, receive buffers, credits. To be called once in each
+  // progress of the application, after the deliveries of the one before were released.
+  void pump(Time now, Outbox& out);
+
+  std::uint64_t pump_count() const { return epoch_; }
+
+  // Frames wait for the next pump. The event thread sees to it that they do not wait for long.
+  bool has_held() const { return held_head_ != nullptr; }
+
+  // There is something that only a pump sends: held frames, or credits to give back.
+  bool wants_pump() const { return held_head_ != nullptr || !due_.empty(); }
+
+  // ---- from the adapter ----
+
+  void on_completion(Time now, const Completion& completion, Outbox& out);
+  // All arrived completions were handled: the receiver is not the bottleneck now.
+  void on_drained(Outbox& out);
+  void on_srq_limit(Outbox& out);
+  void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);
+  void on_slab_failed(Outbox& out);
+
+  // ---- from connection management ----
+
+  void on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out);
+  // Our request was answered and the queue pair is ready to send.
+  void on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out);
+  // The peer confirmed a connection that we accepted; or a looped lane works.
+  void on_established(Time now, LaneId lane, Outbox& out);
+  // Our request was refused by weir on the other side.
+  void on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out);
+  // The attempt failed below weir, or its queue pair could not be made.
+  void on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out);
+  void on_disconnected(Time now, LaneId lane, Outbox& out);
+  // The lane's queue pair broke (asynchronous event of the device).
+  void on_lane_error(Time now, LaneId lane, Outbox& out);
+
+  // ---- time ----
+
+  // Retries, gives up, notices stalled lanes. Call when `next_deadline` has come.
+  void on_timer(Time now, Outbox& out);
+  Time next_deadline() const;
+
+  // ---- end ----
+
+  // Leaves a peer: what is pending goes out, then a goodbye; then the lane is dropped.
+  void close(Time now, PeerId peer, Outbox& out);
+  // Gives up waiting for that.
+  void abandon(PeerId peer, Outbox& out);
+  bool closed(PeerId peer) const;
+
+  // ---- looking in ----
+
+  const Config& config() const { return config_; }
+  const Counters& counters() const { return counters_; }
+  Counters& counters() { return counters_; }
+  PeerName name(PeerId peer) const { return peers_[index(peer)].name; }
+  PeerState state(PeerId peer) const { return peers_[index(peer)].state; }
+  PeerId peer_of(LaneId lane) const { return lanes_[index(lane)].peer; }
+  std::uint32_t peer_count() const { return static_cast<std::uint32_t>(peers_.size()); }
+  std::uint32_t connecting_count() const { return connecting_; }
+  std::uint32_t max_payload_bytes() const {
+    return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);
+  }
+
+  // Whether buffers, credits and queues add up; for tests and the simulator.
+  bool conserved() const;
+
+ private:
+  struct Lane {
+    PeerId peer = PeerId::none;
+    bool open = false;
+    std::uint32_t tx_sequence = 0;
+    std::uint32_t rx_sequence = 0;
+    std::uint64_t watched_retired = 0;  // at the last look of the stall watch
+    Time watched_since{};
+    SendQueue queue;
+
+    explicit Lane(const SendQueue::Config& config) : queue(config) {}
+  };
+
+  struct Peer {
+    PeerName name;
+    PeerState state = PeerState::idle;
+    LaneId lane = LaneId::none;
+    bool left = false;          // its goodbye arrived
+    bool goodbye_sent = false;
+    bool in_due_list = false;
+    bool in_held_list = false;
+    Peer* next_held = nullptr;
+
+    Fifo<SendSlot> pending;     // frames not posted yet, oldest first
+    std::uint32_t credits = 0;  // frames of messages we may send
+    std::uint8_t control_credits = 0;
+    std::uint8_t control_owed = 0;  // control frames of the peer to be given back
+    std::uint64_t burst_epoch = 0;  // pump count at the last frame
+    std::uint32_t burst = 0;        // frames since then
+
+    EagerWindow::Share share;   // what the peer may send to us
+
+    Time connect_since{};
+    Time attempt_deadline = Time::never();
+  };
+
+  Peer& at(PeerId id) { return peers_[index(id)]; }
+  const Peer& at(PeerId id) const { return peers_[index(id)]; }
+  Lane& at(LaneId id) { return lanes_[index(id)]; }
+  PeerId id_of(const Peer& peer) const;
+  Lane* open_lane(LaneId id);
+  static bool is_waiting(PeerState state) {
+    return state == PeerState::connecting || state == PeerState::accepting;
+  }
+  void move_to(Peer& peer, PeerState state);
+
+  // send.cc
+  void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
+  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header, Outbox& out);
+  void close_chain(Lane& lane, Outbox& out);
+  bool send_control(Peer& peer, wire::FrameKind kind, Outbox& out);
+  bool open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
+  void add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
+  void hold(Peer& peer);
+  void retire(SendSlot* slot, bool delivered, Outbox& out);
+
+  // receive.cc
+  void on_send_completion(Time now, const Completion& completion, Outbox& out);
+  void on_receive_completion(Time now, const Completion& completion, Outbox& out);
+  bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
+  void give_back_credits(Outbox& out);
+  void window_changed(Outbox& out);
+  void post_receives(Outbox& out);
+  std::uint32_t top_up(Peer& peer, std::uint32_t most);
+
+  // connect.cc
+  void connect(Time now, Peer& peer, Outbox& out);
+  LaneId new_lane(const Peer& peer);
+  void drop_lane(Peer& peer, Outbox& out);
+  wire::Hello hello_to(Peer& peer);
+  void admit(Peer& peer, Outbox& out);
+  void become_ready(Time now, Peer& peer, Outbox& out);
+  void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
+  void fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out);
+  void finish_close(Peer& peer, Outbox& out);
+  void try_finish_close(Peer& peer, Outbox& out);
+  void reset_session(Peer& peer);
+
+  Config config_;
+  Counters counters_;
+  WindowController window_;
+  EagerWindow eager_;
+  ReceivePool pool_;
+  std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet
+  std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
+  bool starved_peer_seen_ = false;
+
+  std::deque<Peer> peers_;
+  std::deque<Lane> lanes_;
+  std::vector<LaneId> free_lanes_;
+  std::unordered_map<std::uint64_t, PeerId> by_name_;
+  std::uint32_t connecting_ = 0;
+  std::vector<PeerId> due_;             // peers that may be due for a credit frame
+  Peer* held_head_ = nullptr;
+  std::uint64_t epoch_ = 0;             // pumps so far
+  Fifo<SendSlot> control_slots_;
+};
+
+}  // namespace weir

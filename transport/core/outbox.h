@@ -1,0 +1,85 @@
+// What one step of the core wants done: values only. The engine (or the simulator) carries them
+// out, in the order of the fields here, and clears the box.
+//
+// The vectors keep their capacity, so a warm box does not allocate.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/base/ids.h"
+#include "transport/base/status.h"
+#include "transport/base/work.h"
+#include "transport/lane/send_slot.h"
+#include "transport/wire/hello.h"
+
+namespace weir {
+
+// Something to do with connections.
+struct ConnectAction {
+  enum class Kind : std::uint8_t {
+    connect,  // ask `peer` for a connection with `hello`; its queue pair is `lane`
+    accept,   // accept `request` with `hello`; its queue pair is `lane`
+    reject,   // refuse `request` with `reason`
+    loop,     // connect `lane` to itself: `peer` is this process
+    drop,     // destroy the queue pair of `lane`, and its connection if there is one
+  };
+  Kind kind;
+  PeerId peer = PeerId::none;
+  LaneId lane = LaneId::none;
+  RequestId request = RequestId::none;
+  wire::Reject reason = wire::Reject::crossed;
+  wire::Hello hello{};
+};
+
+// A message for the layer above. `payload` stays valid until the last message of its buffer
+// (`last`) has been released.
+struct Delivery {
+  PeerId peer;
+  BufferId buffer;
+  const std::byte* payload;
+  std::uint32_t length_bytes;
+  std::uint8_t tag;
+  bool last;
+};
+
+// A slot that the core no longer needs. `delivered` is false when its lane failed first.
+struct Retired {
+  SendSlot* slot;
+  bool delivered;
+};
+
+// A peer given up, once.
+struct Failure {
+  PeerId peer;
+  FailReason reason;
+  CompletionStatus completion;
+};
+
+struct Outbox {
+  std::uint32_t slab_buffers = 0;      // receive buffers wanted: answer with on_slab(_failed) first
+  std::vector<ReceivePost> receives;   // post to the SRQ, as one chain
+  bool arm = false;                    // then arm the SRQ limit event
+  SrqArm srq_arm{};
+  std::vector<WorkRequest> work;       // post, in order, one chain for each run of one lane
+  std::vector<ConnectAction> connects;
+  std::vector<Delivery> deliveries;    // hand up, in order, from the application's own calls only
+  std::vector<Retired> retired;
+  std::vector<Failure> failures;
+
+  Outbox() {
+    receives.reserve(256);
+    work.reserve(256);
+    connects.reserve(16);
+    deliveries.reserve(256);
+    retired.reserve(256);
+    failures.reserve(16);
+  }
+
+  bool empty() const {
+    return receives.empty() && !arm && work.empty() && connects.empty() && slab_buffers == 0 &&
+           deliveries.empty() && retired.empty() && failures.empty();
+  }
+};
+
+}  // namespace weir

@@ -1,0 +1,214 @@
+// What arrives: completions, credits, and the receive window that follows the demand.
+
+#include <algorithm>
+
+#include "transport/core/core.h"
+
+namespace weir {
+
+void Core::on_completion(Time now, const Completion& completion, Outbox& out) {
+  if (completion.opcode == Opcode::receive) {
+    on_receive_completion(now, completion, out);
+  } else {
+    on_send_completion(now, completion, out);
+  }
+}
+
+void Core::on_send_completion(Time, const Completion& completion, Outbox& out) {
+  Lane* lane = open_lane(completion.lane);
+  if (lane == nullptr) return;  // of a lane dropped meanwhile
+  Peer& peer = at(lane->peer);
+  if (completion.status != CompletionStatus::success) {
+    if (peer.left) {
+      finish_close(peer, out);  // it said goodbye; what was still under way does not matter
+    } else {
+      fail(peer, FailReason::send_failed, completion.status, out);
+    }
+    return;
+  }
+  lane->queue.retire(completion.id, [&](SendSlot* slot) { retire(slot, true, out); });
+  if (peer.lane != completion.lane) return;
+  if (peer.state == PeerState::ready) {
+    post_pending(peer, peer.in_held_list, out);
+  } else if (peer.state == PeerState::closing) {
+    try_finish_close(peer, out);
+  }
+}
+
+void Core::on_receive_completion(Time now, const Completion& completion, Outbox& out) {
+  const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
+  if (!pool_.arrive(buffer)) return;
+  eager_.set_held(pool_.held());
+  counters_.receives_posted = pool_.posted();
+
+  Lane* lane = open_lane(completion.lane);
+  if (lane == nullptr || at(lane->peer).state == PeerState::failed) {
+    release(buffer);  // sent by a lane that we dropped
+    return;
+  }
+  Peer& peer = at(lane->peer);
+  if (completion.status != CompletionStatus::success) {
+    release(buffer);
+    fail(peer, FailReason::receive_failed, completion.status, out);
+    return;
+  }
+  const std::byte* frame = pool_.data(buffer);
+  const std::size_t size = completion.length_bytes;
+  if (size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
+      !take_header(peer, *lane, wire::get_frame_header(frame))) {
+    release(buffer);
+    fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
+    return;
+  }
+  // The first frame can overtake the confirmation of the connection.
+  if (peer.state == PeerState::accepting) become_ready(now, peer, out);
+
+  if (wire::get_frame_header(frame).kind == wire::FrameKind::messages) {
+    ++counters_.frames_received;
+    const PeerId from = lane->peer;
+    wire::for_each_message(frame, size,
+                           [&](const std::byte* payload, std::uint32_t length_bytes,
+                               std::uint8_t tag, bool last) {
+                             out.deliveries.push_back(
+                                 {from, buffer, payload, length_bytes, tag, last});
+                             ++counters_.messages_received;
+                             counters_.bytes_received += length_bytes;
+                           });
+  } else {
+    ++counters_.control_received;
+    release(buffer);
+  }
+  if (peer.state == PeerState::ready) {
+    post_pending(peer, peer.in_held_list, out);
+  } else if (peer.state == PeerState::closing) {
+    try_finish_close(peer, out);
+  }
+}
+
+// Books what a frame's header says. False if no correct peer says so.
+bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
+  if (header.sequence != lane.rx_sequence || peer.left) return false;
+  ++lane.rx_sequence;
+  if (header.kind == wire::FrameKind::messages) {
+    if (!eager_.spend(peer.share)) return false;
+    if (eager_.low(peer.share) && !peer.in_due_list) {
+      peer.in_due_list = true;
+      due_.push_back(lane.peer);
+    }
+  } else if (header.kind == wire::FrameKind::credits) {
+    if (++peer.control_owed > config_.credits.control_reserve) return false;
+  } else {
+    peer.left = true;
+  }
+  peer.credits += header.credits;
+  peer.control_credits = static_cast<std::uint8_t>(peer.control_credits + header.control_credits);
+  starved_peer_seen_ = starved_peer_seen_ || header.starved;
+  counters_.credits_out = eager_.out();
+  // No receive queue is this deep; nor are there more control credits than we were given.
+  return peer.credits <= (1u << 24) && peer.control_credits <= config_.credits.control_reserve;
+}
+
+void Core::release(BufferId buffer) {
+  pool_.release(buffer);
+  eager_.set_held(pool_.held());
+}
+
+// Posts what was released, in one go, once it is worth it.
+void Core::post_receives(Outbox& out) {
+  if (pool_.free() == 0 || pool_.free() < EagerWindow::slack(window_.window())) return;
+  pool_.post(pool_.free(), out.receives);
+  counters_.receives_posted = pool_.posted();
+}
+
+// Credit frames to peers that have spent half of their share and got nothing back since.
+void Core::give_back_credits(Outbox& out) {
+  std::size_t kept = 0;
+  for (const PeerId id : due_) {
+    Peer& peer = at(id);
+    if (peer.state != PeerState::ready || !eager_.low(peer.share)) {
+      peer.in_due_list = false;
+    } else if (eager_.headroom() == 0 || !send_control(peer, wire::FrameKind::credits, out)) {
+      due_[kept++] = id;  // later
+    } else {
+      peer.in_due_list = false;
+    }
+  }
+  due_.resize(kept);
+}
+
+std::uint32_t Core::top_up(Peer& peer, std::uint32_t most) {
+  const std::uint32_t count = eager_.top_up(peer.share, most);
+  counters_.credits_out = eager_.out();
+  return count;
+}
+
+void Core::on_drained(Outbox& out) {
+  if (!starved_peer_seen_) return;
+  starved_peer_seen_ = false;
+  // A peer waits for credits while we have nothing left to do: the window is too small, not we
+  // too slow. At most one step for each window's worth of frames, to see what the last one did.
+  if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
+  frames_at_demand_ = counters_.frames_received;
+  if (!window_.grow()) return;
+  ++counters_.window_demands;
+  window_changed(out);
+}
+
+void Core::on_srq_limit(Outbox& out) {
+  ++counters_.srq_limit_events;
+  window_.grow();
+  window_changed(out);  // arms again, grown or not
+}
+
+void Core::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out) {
+  slabs_asked_ -= std::min(slabs_asked_, count);
+  pool_.add_slab(address, lkey, count);
+  counters_.receive_bytes += std::uint64_t{count} * config_.buffer_bytes;
+  counters_.receive_bytes_peak = std::max(counters_.receive_bytes_peak, counters_.receive_bytes);
+  window_changed(out);
+}
+
+void Core::on_slab_failed(Outbox& out) {
+  slabs_asked_ = 0;
+  ++counters_.slab_failures;
+  if (pool_.total() > 0) window_.cap(pool_.total());
+  window_changed(out);
+}
+
+// W moved, or buffers came: ask for what is missing, post what is there, arm the limit, and let
+// the peers have their larger shares.
+void Core::window_changed(Outbox& out) {
+  const std::uint32_t window = window_.window();
+  if (window > counters_.window) ++counters_.window_grows;
+  counters_.window = window;
+  counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
+  if (pool_.total() + slabs_asked_ < window) {
+    out.slab_buffers += window - pool_.total() - slabs_asked_;
+    slabs_asked_ = window - pool_.total();
+  }
+  // Credits only for buffers that exist, or will before the next frame leaves.
+  eager_.set_window(std::min(window, pool_.total() + slabs_asked_));
+  pool_.post(pool_.free(), out.receives);
+  counters_.receives_posted = pool_.posted();
+
+  // The limit event is a one-shot hint: armed when already below the limit, some devices stay
+  // silent for ever. So look ourselves, after each arming.
+  while (pool_.total() >= window && pool_.posted() < window_.limit() && window_.grow()) {
+    ++counters_.srq_limit_self_raised;
+    window_changed(out);
+    return;
+  }
+  out.arm = true;
+  out.srq_arm = {std::min(window_.limit(), pool_.total())};
+
+  for (std::uint32_t i = 0; i < peer_count(); ++i) {
+    Peer& peer = peers_[i];
+    if (peer.state == PeerState::ready && eager_.low(peer.share) && !peer.in_due_list) {
+      peer.in_due_list = true;
+      due_.push_back(PeerId{i});
+    }
+  }
+  give_back_credits(out);
+}
+
+}  // namespace weir

@@ -1,0 +1,196 @@
+// Eager send: into the peer's pending queue, and from there, as credits and queue slots allow,
+// into work requests.
+//
+// The first frames to a peer after a pump go at once. Later ones wait for the next pump, and
+// small messages join the youngest waiting frame (a bundle): a burst then costs one work request
+// for many messages, a lone message none of the wait.
+
+#include <algorithm>
+#include <cassert>
+
+#include "transport/core/core.h"
+
+namespace weir {
+
+Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+                  bool must_take, Outbox& out) {
+  Peer& peer = at(id);
+  if (length_bytes > max_payload_bytes() || length_bytes > slot->payload_capacity_bytes()) {
+    return Status::too_large;
+  }
+  if (peer.state == PeerState::failed || peer.state == PeerState::closing) {
+    return Status::peer_failed;
+  }
+  if (!must_take && peer.pending.size() >= config_.pending_frames) {
+    ++counters_.back_pressure;
+    return Status::back_pressure;
+  }
+
+  slot->frame_bytes = wire::frame_header_bytes;
+  slot->messages = 0;
+  add_message(*slot, length_bytes, tag);
+  peer.pending.push(slot);
+  ++counters_.messages_sent;
+  counters_.bytes_sent += length_bytes;
+  counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, peer.pending.size());
+
+  if (peer.state == PeerState::ready) {
+    if (peer.burst_epoch != epoch_) {
+      peer.burst_epoch = epoch_;
+      peer.burst = 0;
+    }
+    const bool at_once = peer.burst < config_.burst_frames;
+    ++peer.burst;
+    post_pending(peer, !at_once, out);
+  } else if (peer.state == PeerState::idle || peer.state == PeerState::closed) {
+    connect(now, peer, out);
+  }
+  return Status::ok;
+}
+
+bool Core::would_hold(PeerId id) const {
+  const Peer& peer = at(id);
+  return !peer.pending.empty() ||
+         (peer.burst_epoch == epoch_ && peer.burst >= config_.burst_frames);
+}
+
+std::byte* Core::append(PeerId id, std::uint32_t length_bytes, std::uint8_t tag) {
+  Peer& peer = at(id);
+  SendSlot* slot = peer.pending.back();
+  if (slot == nullptr || peer.state == PeerState::failed || peer.state == PeerState::closing) {
+    return nullptr;
+  }
+  if (!open_for_append(*slot, length_bytes)) return nullptr;
+  const std::size_t start = slot->frame_bytes;
+  add_message(*slot, length_bytes, tag);
+  ++counters_.messages_sent;
+  ++counters_.messages_bundled;
+  counters_.bytes_sent += length_bytes;
+  return slot->frame + ((start + 7) & ~std::size_t{7}) + wire::message_header_bytes;
+}
+
+bool Core::open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const {
+  if (length_bytes > config_.bundle_message_bytes || slot.notify) return false;
+  const std::size_t start = (slot.frame_bytes + std::size_t{7}) & ~std::size_t{7};
+  const std::size_t end = start + wire::message_header_bytes + length_bytes;
+  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, config_.buffer_bytes});
+}
+
+void Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
+  // Messages start on multiples of 8; the last one of a frame is not padded.
+  const std::uint32_t start = (slot.frame_bytes + 7u) & ~7u;
+  std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
+  wire::put(slot.frame + start, wire::MessageHeader{length_bytes, tag});
+  slot.frame_bytes =
+      start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
+  ++slot.messages;
+}
+
+// Posts pending frames, oldest first, while there are credits and queue slots. With
+// `keep_open_bundle` the youngest frame stays while it can still take small messages.
+void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
+  if (peer.pending.empty()) return;
+  Lane& lane = at(peer.lane);
+  while (SendSlot* slot = peer.pending.front()) {
+    if (keep_open_bundle && slot == peer.pending.back() && open_for_append(*slot, 0)) {
+      hold(peer);
+      break;
+    }
+    if (!lane.queue.has_room(false)) {
+      ++counters_.queue_stalls;
+      break;
+    }
+    if (peer.credits == 0) {
+      ++counters_.credit_stalls;
+      break;
+    }
+    --peer.credits;
+    peer.pending.pop();
+    wire::FrameHeader header;
+    header.kind = wire::FrameKind::messages;
+    header.starved = peer.credits == 0 && !peer.pending.empty();
+    post_frame(peer, lane, slot, header, out);
+    ++counters_.frames_sent;
+  }
+  close_chain(lane, out);
+}
+
+void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header,
+                      Outbox& out) {
+  header.control_credits = peer.control_owed;
+  header.credits = static_cast<std::uint16_t>(top_up(peer, UINT16_MAX));
+  header.sequence = lane.tx_sequence++;
+  peer.control_owed = 0;
+  wire::put(slot->frame, header);
+
+  const SendQueue::Ticket ticket = lane.queue.post(slot);
+  const bool inlined = slot->frame_bytes <= config_.inline_bytes;
+  counters_.frames_inlined += inlined ? 1 : 0;
+  counters_.sends_signalled += ticket.signalled ? 1 : 0;
+  out.work.push_back({ticket.id, peer.lane, Opcode::send, ticket.signalled, inlined,
+                      slot->frame_bytes, slot->lkey,
+                      reinterpret_cast<std::uint64_t>(slot->frame)});
+}
+
+// The last work request of the chain asks for a completion if somebody waits for one.
+void Core::close_chain(Lane& lane, Outbox& out) {
+  if (!lane.queue.wants_signal() || out.work.empty()) return;
+  WorkRequest& last = out.work.back();
+  if (&at(last.lane) != &lane || last.signalled) return;
+  last.signalled = true;
+  lane.queue.mark_signalled();
+  ++counters_.sends_signalled;
+}
+
+// A frame without messages. False if it must wait: no slot, no credit, or no room in the queue.
+bool Core::send_control(Peer& peer, wire::FrameKind kind, Outbox& out) {
+  Lane& lane = at(peer.lane);
+  if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
+  if (kind == wire::FrameKind::credits) {
+    if (peer.control_credits == 0) return false;
+    --peer.control_credits;
+  }
+  SendSlot* slot = control_slots_.pop();
+  slot->frame_bytes = wire::frame_header_bytes;
+  slot->messages = 0;
+  slot->notify = true;  // few slots: each must come back soon
+  wire::FrameHeader header;
+  header.kind = kind;
+  header.starved = peer.credits == 0 && !peer.pending.empty();
+  post_frame(peer, lane, slot, header, out);
+  close_chain(lane, out);
+  ++counters_.control_sent;
+  return true;
+}
+
+void Core::hold(Peer& peer) {
+  if (peer.in_held_list) return;
+  peer.in_held_list = true;
+  peer.next_held = held_head_;
+  held_head_ = &peer;
+}
+
+void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
+  if (slot->messages == 0) {
+    control_slots_.push(slot);
+  } else {
+    out.retired.push_back({slot, delivered});
+  }
+}
+
+void Core::pump(Time, Outbox& out) {
+  ++epoch_;
+  while (held_head_ != nullptr) {
+    Peer& peer = *held_head_;
+    held_head_ = peer.next_held;
+    peer.in_held_list = false;
+    peer.next_held = nullptr;
+    if (peer.state == PeerState::ready || peer.state == PeerState::closing) {
+      post_pending(peer, false, out);
+    }
+  }
+  post_receives(out);
+  give_back_credits(out);
+}
+
+}  // namespace weir

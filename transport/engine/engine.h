@@ -1,0 +1,284 @@
+// Drives the protocol core over one RDMA port: the lock, the clock, the event thread, connections.
+//
+//   application threads            event thread (one)
+//   send, progress                 connection events, SRQ limit, port events, deadlines
+//        └──────── lock ───────────────┘
+//                   core ─▶ Outbox ─▶ verbs
+//
+// Thread rule: every public function may be called by any thread. Messages, retired slots and
+// failures are handed up by `progress` only, without the lock, in order, by one thread at a time.
+// A handler may call back into the engine, `progress` included.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/core/core.h"
+#include "transport/engine/slot_pool.h"
+#include "transport/verbs/connections.h"
+#include "transport/verbs/device.h"
+#include "transport/verbs/queues.h"
+
+namespace weir {
+
+class Engine {
+ public:
+  struct Options {
+    verbs::DeviceWish device;        // which port and GID to use
+    verbs::QueuePairOptions queue_pair;
+    Core::Config core;               // `core.self` included
+    Duration close_timeout = seconds(10);
+  };
+
+  // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
+  // reason in `why`, when there is no usable device: then weir is not available here.
+  static std::unique_ptr<Engine> open(const Options& options, std::string& why);
+  ~Engine();
+
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Where this process listens, for the modex.
+  std::array<std::byte, wire::card_bytes> card() const;
+
+  // Makes completion queue, SRQ, first receive buffers and the event thread. Idempotent. False,
+  // and the reason in `why`, when something cannot be had (say, the locked-memory limit).
+  bool start(std::string& why);
+
+  // A peer and where it listens. False if `card` is no card. The same name gives the same id.
+  bool add_peer(PeerName name, std::span<const std::byte> card, PeerId& id);
+
+  // How many peers there may be; rises, never falls.
+  void expect_peers(std::uint32_t count);
+
+  // ---- sending ----
+
+  // A slot for a message of up to `payload_bytes` (at most max_payload_bytes); nullptr only when
+  // there is no memory.
+  SendSlot* acquire(std::uint32_t payload_bytes) {
+    std::lock_guard guard(lock_);
+    return slots_->get(payload_bytes);
+  }
+
+  // Gives back a slot that was not sent.
+  void discard(SendSlot* slot) {
+    std::lock_guard guard(lock_);
+    slots_->put(slot);
+  }
+
+  // Sends the message at slot->payload(). With slot->notify, the handler hears when the slot is
+  // retired and then owns it; otherwise it is gone. Anything but `ok`: the caller keeps it.
+  Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+              bool must_take) {
+    std::lock_guard guard(lock_);
+    const Status status =
+        core_.send(time_for(peer), peer, slot, length_bytes, tag, must_take, out_);
+    finish_send();
+    return status;
+  }
+
+  // Sends a message that `fill(std::byte*)` writes, `length_bytes` long. `fill` runs with the
+  // engine's lock held and must not call back.
+  template <typename Fill>
+  Status send_filled(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag, Fill&& fill) {
+    std::lock_guard guard(lock_);
+    if (std::byte* at = core_.append(peer, length_bytes, tag)) {
+      fill(at);
+      return Status::ok;
+    }
+    SendSlot* slot = core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
+                         ? slots_->get_full()
+                         : slots_->get(length_bytes);
+    if (slot == nullptr) return Status::back_pressure;
+    fill(slot->payload());
+    const Status status = core_.send(time_for(peer), peer, slot, length_bytes, tag, false, out_);
+    if (status != Status::ok) slots_->put(slot);
+    finish_send();
+    return status;
+  }
+
+  // ---- progress ----
+
+  // Polls once and hands up what there is. `Handler` has
+  //   void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length)
+  //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
+  //   void on_failure(const Failure&)
+  // Returns how many things were handed up.
+  template <typename Handler>
+  int progress(Handler&& handler) {
+    if (!enter_progress()) return 0;
+    int count = 0;
+    if (batch_at_ == batch_.size()) poll();
+    while (batch_at_ < batch_.size()) {
+      const Upcall upcall = batch_[batch_at_++];
+      ++count;
+      switch (upcall.kind) {
+        case Upcall::Kind::message:
+          handler.on_message(upcall.peer, upcall.tag, upcall.payload, upcall.length_bytes);
+          if (upcall.last) released_.push_back(upcall.buffer);
+          break;
+        case Upcall::Kind::retired:
+          handler.on_retired(upcall.slot, upcall.delivered);
+          break;
+        case Upcall::Kind::failure:
+          handler.on_failure(upcall.failure);
+          break;
+      }
+    }
+    if (count > 0) settle();
+    leave_progress();
+    return count;
+  }
+
+  // ---- leaving ----
+
+  // Sends what is pending to the peer, says goodbye and drops the connection; calls `progress`
+  // with `handler` meanwhile. False if the close deadline came first.
+  template <typename Handler>
+  bool close(PeerId peer, Handler&& handler) {
+    const Time deadline = clock() + options_.close_timeout;
+    while (!try_close(peer)) {
+      if (clock() >= deadline) {
+        abandon(peer);
+        return false;
+      }
+      progress(handler);
+    }
+    return true;
+  }
+
+  // Closes all peers at once, then stops the event thread. Messages that arrive meanwhile still
+  // go to `handler`. False if the close deadline came first.
+  template <typename Handler>
+  bool shutdown(Handler&& handler) {
+    const Time deadline = clock() + options_.close_timeout;
+    bool clean = true;
+    while (!try_close_all()) {
+      if (clock() >= deadline) {
+        abandon_all();
+        clean = false;
+        break;
+      }
+      progress(handler);
+    }
+    stop();
+    return clean;
+  }
+
+  // ---- looking in ----
+
+  const Options& options() const { return options_; }
+  const verbs::PortChoice& port() const { return device_.port(); }
+  const Counters& counters() const { return core_.counters(); }
+  PeerName name(PeerId peer) const;
+  std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
+
+ private:
+  struct Upcall {
+    enum class Kind : std::uint8_t { message, retired, failure };
+    Kind kind;
+    // message
+    std::uint8_t tag;
+    bool last;
+    bool delivered;  // retired
+    PeerId peer;
+    BufferId buffer;
+    std::uint32_t length_bytes;
+    const std::byte* payload;
+    SendSlot* slot;  // retired
+    Failure failure;
+  };
+
+  Engine(const Options& options, verbs::Device device);
+
+  static Time clock();
+  Time time_for(PeerId peer) const {
+    return core_.state(peer) == PeerState::ready ? Time{} : clock();
+  }
+
+  // One thread at a time, but again and again by the same one.
+  bool enter_progress() {
+    const pthread_t self = pthread_self();
+    if (progress_depth_.load(std::memory_order_relaxed) > 0 &&
+        pthread_equal(progress_owner_.load(std::memory_order_relaxed), self)) {
+      progress_depth_.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
+    if (progress_taken_.test_and_set(std::memory_order_acquire)) return false;
+    progress_owner_.store(self, std::memory_order_relaxed);
+    progress_depth_.store(1, std::memory_order_relaxed);
+    return true;
+  }
+  void leave_progress() {
+    if (progress_depth_.fetch_sub(1, std::memory_order_relaxed) == 1) {
+      progress_taken_.clear(std::memory_order_release);
+    }
+  }
+
+  // All of these with the lock held.
+  void finish_send() {
+    if (!out_.work.empty() || !out_.connects.empty()) flush();
+    if (core_.has_held() && thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
+  }
+  void flush();
+  void post_work();
+  void carry_out(const ConnectAction& action);
+  void provide_slab();
+  int poll_completions();
+  void release_handled();
+  bool close_one(PeerId peer);
+
+  // These take it.
+  void poll();
+  void settle();
+  bool try_close(PeerId peer);
+  bool try_close_all();
+  void abandon(PeerId peer);
+  void abandon_all();
+  void stop();
+
+  // The event thread.
+  void run_thread();
+  void wake_thread();
+  void serve_connections();
+  void serve_device_events();
+
+  Options options_;
+  verbs::Device device_;
+  Core core_;
+  Outbox out_;
+
+  std::mutex lock_;
+  std::unique_ptr<verbs::Queues> queues_;
+  std::unique_ptr<verbs::Connections> connections_;
+  std::unique_ptr<SlotPool> slots_;
+  std::vector<verbs::RegisteredMemory> receive_slabs_;
+  std::unordered_map<std::uint32_t, wire::Card> cards_;  // by PeerId
+  std::vector<Upcall> arrived_;  // with the lock: not yet taken by progress
+
+  // Of the thread that is in `progress`.
+  std::vector<Upcall> batch_;
+  std::size_t batch_at_ = 0;
+  std::vector<BufferId> released_;
+  std::atomic_flag progress_taken_ = ATOMIC_FLAG_INIT;
+  std::atomic<pthread_t> progress_owner_{};
+  std::atomic<int> progress_depth_{0};
+
+  std::thread thread_;
+  std::atomic<bool> thread_sleeps_{false};
+  bool stopping_ = false;
+  int wake_fd_ = -1;
+  std::uint64_t pumps_seen_by_thread_ = 0;
+};
+
+}  // namespace weir

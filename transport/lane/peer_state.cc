@@ -1,0 +1,42 @@
+#include "transport/lane/peer_state.h"
+
+namespace weir {
+namespace {
+
+constexpr std::uint8_t bit(PeerState state) {
+  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(state));
+}
+
+using enum PeerState;
+
+// Row: from. Bits: the states it may go to.
+constexpr std::uint8_t edges[] = {
+    /* idle       */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
+    /* connecting */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
+    /* accepting  */ bit(accepting) | bit(connecting) | bit(ready) | bit(closed) | bit(failed),
+    /* ready      */ bit(closing) | bit(closed) | bit(failed),
+    /* closing    */ bit(closed) | bit(failed),
+    /* closed     */ bit(connecting) | bit(accepting) | bit(ready),
+    /* failed     */ bit(closed),
+};
+
+}  // namespace
+
+const char* to_text(PeerState state) {
+  switch (state) {
+    case idle: return "idle";
+    case connecting: return "connecting";
+    case accepting: return "accepting";
+    case ready: return "ready";
+    case closing: return "closing";
+    case closed: return "closed";
+    case failed: return "failed";
+  }
+  return "unknown";
+}
+
+bool allowed(PeerState from, PeerState to) {
+  return (edges[static_cast<unsigned>(from)] & bit(to)) != 0;
+}
+
+}  // namespace weir

@@ -1,0 +1,31 @@
+// The life of the connection to one peer, as data.
+//
+//   idle ──send──▶ connecting ──answer──▶ ready ──close──▶ closing ──drained──▶ closed
+//     └──request──▶ accepting ──established──▲                                    │
+//                                                         (a later send or request)└▶ again
+//   any of them ──▶ failed
+//
+// Two processes may ask each other at the same time. Then the request of the lower name wins: its
+// owner refuses the other's ("crossed"), the other accepts and forgets its own.
+#pragma once
+
+#include <cstdint>
+
+namespace weir {
+
+enum class PeerState : std::uint8_t {
+  idle,        // known, nothing sent yet
+  connecting,  // we asked, or wait for the peer's own request after ours crossed with it
+  accepting,   // we accepted the peer's request; it has not confirmed yet
+  ready,       // frames flow
+  closing,     // we leave: the pending queue drains, a goodbye goes out last
+  closed,      // no connection; a new one may be made
+  failed,      // given up and reported
+};
+
+const char* to_text(PeerState state);
+
+// Whether the table above has the edge.
+bool allowed(PeerState from, PeerState to);
+
+}  // namespace weir

@@ -1,0 +1,104 @@
+// The send queue of one lane: which slots are in flight, when a work request asks for a
+// completion, and which slots a completion retires.
+//
+// An RC send queue completes in order, so one completion retires everything posted before it
+// [IBTA 10.8.5]. A few entries are kept back for control frames, which can therefore never be
+// starved by data.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/ring.h"
+#include "transport/base/work.h"
+#include "transport/lane/send_slot.h"
+
+namespace weir {
+
+class SendQueue {
+ public:
+  struct Config {
+    std::uint32_t depth = 128;           // work requests the queue pair takes
+    std::uint32_t control_reserve = 4;   // of them, for control frames only
+    std::uint32_t signal_interval = 16;  // at most so many frames without a completion
+    std::uint32_t signal_bytes = 32768;  // at most so many bytes of slots without a completion
+  };
+
+  explicit SendQueue(const Config& config) : config_(config), in_flight_(config.depth) {}
+
+  bool has_room(bool control) const {
+    const std::uint32_t room = config_.depth - static_cast<std::uint32_t>(in_flight_.size());
+    return room > (control ? 0 : config_.control_reserve);
+  }
+
+  struct Ticket {
+    WorkId id;
+    bool signalled;
+  };
+
+  // Takes `slot` into flight. There must be room.
+  Ticket post(SendSlot* slot) {
+    in_flight_.push(slot);
+    ++unsignalled_frames_;
+    unsignalled_bytes_ += slot->capacity_bytes;
+    unsignalled_notify_ = unsignalled_notify_ || slot->notify;
+    const bool signalled = unsignalled_frames_ >= config_.signal_interval ||
+                           unsignalled_bytes_ >= config_.signal_bytes;
+    if (signalled) mark_signalled();
+    return {posted_++, signalled};
+  }
+
+  // Whether the last work request of a chain must ask for a completion although no interval is
+  // over: somebody waits to hear of a slot in it, or the queue has run full.
+  bool wants_signal() const {
+    return unsignalled_frames_ > 0 && (unsignalled_notify_ || !has_room(false));
+  }
+
+  // The last work request posted was made signalled after all.
+  void mark_signalled() {
+    unsignalled_frames_ = 0;
+    unsignalled_bytes_ = 0;
+    unsignalled_notify_ = false;
+  }
+
+  // A completion for work request `id`: calls `retired(slot)` for it and all before it. False if
+  // `id` was never posted or is already retired.
+  template <typename F>
+  bool retire(WorkId id, F&& retired) {
+    if (id >= posted_ || id < retired_) return false;
+    while (retired_ <= id) {
+      ++retired_;
+      retired(in_flight_.pop());
+    }
+    return true;
+  }
+
+  // The lane is gone: everything in flight comes back.
+  template <typename F>
+  void abandon(F&& retired) {
+    while (!in_flight_.empty()) {
+      ++retired_;
+      retired(in_flight_.pop());
+    }
+    mark_signalled();
+  }
+
+  bool empty() const { return in_flight_.empty(); }
+  std::uint64_t posted() const { return posted_; }
+  std::uint64_t retired() const { return retired_; }
+
+  // Work requests that were asked to complete and have not: silence here means a stalled lane.
+  bool awaits_completion() const { return in_flight_.size() > unsignalled_frames_; }
+
+ private:
+  Config config_;
+  Ring<SendSlot*> in_flight_;
+  std::uint64_t posted_ = 0;
+  std::uint64_t retired_ = 0;
+  std::uint32_t unsignalled_frames_ = 0;
+  std::uint32_t unsignalled_bytes_ = 0;
+  bool unsignalled_notify_ = false;
+};
+
+}  // namespace weir

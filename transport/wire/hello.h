@@ -1,0 +1,61 @@
+// What two processes tell each other outside of SENDs: the card each publishes in the MPI modex,
+// and the hello that travels as private data of a connection request or its answer.
+// PROTOCOL.md §1. Untrusted: decoding checks length, magic and every field.
+//
+// Pure functions; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/base/ids.h"
+
+namespace weir::wire {
+
+// Versions of the frame format this library speaks, both ends included.
+inline constexpr std::uint8_t protocol_min = 1;
+inline constexpr std::uint8_t protocol_max = 1;
+
+// Where a process listens. An IPv4 address is given as ::ffff:a.b.c.d.
+struct Card {
+  std::uint8_t protocol_min = wire::protocol_min;
+  std::uint8_t protocol_max = wire::protocol_max;
+  std::uint16_t port = 0;  // of the rdma_cm listener (RDMA_PS_TCP)
+  std::array<std::uint8_t, 16> address{};
+};
+
+// Private data of a connection request and of its acceptance (at most 56 bytes in a REQ).
+struct Hello {
+  std::uint8_t protocol_min = wire::protocol_min;
+  std::uint8_t protocol_max = wire::protocol_max;
+  PeerName from;
+  PeerName to;                      // who is meant: a port can be given to another process
+  std::uint32_t buffer_bytes = 0;   // size of one receive buffer of the sender of the hello
+  std::uint16_t credits = 0;        // eager credits granted to the receiver of the hello
+  std::uint8_t control_credits = 0; // control credits granted to it
+};
+
+// Private data of a rejection.
+enum class Reject : std::uint8_t { crossed = 1, stranger = 2, version = 3, buffer = 4, closing = 5 };
+
+inline constexpr std::size_t card_bytes = 24;
+inline constexpr std::size_t hello_bytes = 32;
+inline constexpr std::size_t reject_bytes = 8;
+
+std::array<std::byte, card_bytes> encode(const Card& card);
+std::array<std::byte, hello_bytes> encode(const Hello& hello);
+std::array<std::byte, reject_bytes> encode(Reject reason);
+
+// Nothing if the bytes are no such thing. Longer input is fine: the CM pads private data, and a
+// later version may add fields at the end.
+std::optional<Card> decode_card(std::span<const std::byte> bytes);
+std::optional<Hello> decode_hello(std::span<const std::byte> bytes);
+std::optional<Reject> decode_reject(std::span<const std::byte> bytes);
+
+// The highest version both speak, or 0.
+std::uint8_t common_version(std::uint8_t their_min, std::uint8_t their_max);
+
+}  // namespace weir::wire
