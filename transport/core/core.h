@@ -39,7 +39,7 @@ class Core {
     std::uint32_t inline_bytes = 256;       // frames up to this size are inlined
     std::uint32_t bundle_bytes = 4096;      // a bundle of small messages grows up to this size
     std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
-    std::uint32_t burst_frames = 4;         // frames to a peer that go at once between two pumps
+    std::uint32_t burst_frames = 4;         // frames to a peer that go at once in one round
     std::uint32_t pending_frames = 1024;    // cap of a peer's pending queue
     Duration attempt_timeout = seconds(2);  // then a connection is asked for again
     Duration connect_timeout = seconds(30); // then the peer is given up
@@ -59,10 +59,15 @@ class Core {
   // How many processes may connect; bounds what each can be granted. Rises, never falls.
   void expect_peers(std::uint32_t count);
 
-  // A slot (of at least frame_header_bytes) for control frames. The core keeps it for good; give
-  // `control_slots_per_lane` for each lane that a ConnectAction asks for.
-  void lend_control_slot(SendSlot* slot) { control_slots_.push(slot); }
-  static constexpr std::uint32_t control_slots_per_lane = 4;
+  // A slot (of at least frame_header_bytes) for control frames. The core keeps it for good. To be
+  // given before a ConnectAction is carried out, while the core lacks any.
+  void lend_control_slot(SendSlot* slot) {
+    control_slots_.push(slot);
+    ++control_slots_lent_;
+  }
+  bool lacks_control_slots() const {
+    return control_slots_lent_ < lanes_.size() * control_slots_per_lane;
+  }
 
   // ---- eager path ----
 
@@ -87,13 +92,21 @@ class Core {
   // progress of the application, after the deliveries of the one before were released.
   void pump(Time now, Outbox& out);
 
-  std::uint64_t pump_count() const { return epoch_; }
+  // Released buffers that may stay unposted; with more, a pump is worth its while.
+  std::uint32_t release_slack() const { return EagerWindow::slack(window_.window()); }
+
+  // The application makes progress: a new round of frames that go at once begins. (A pump begins
+  // one, too.)
+  void begin_round() { ++epoch_; }
+  std::uint64_t round() const { return epoch_; }
 
   // Frames wait for the next pump. The event thread sees to it that they do not wait for long.
   bool has_held() const { return held_head_ != nullptr; }
 
-  // There is something that only a pump sends: held frames, or credits to give back.
-  bool wants_pump() const { return held_head_ != nullptr || !due_.empty(); }
+  // There is enough for a pump to do: held frames, credits to give back, buffers to post.
+  bool wants_pump() const {
+    return held_head_ != nullptr || !due_.empty() || pool_.free() > release_slack();
+  }
 
   // ---- from the adapter ----
 
@@ -151,6 +164,9 @@ class Core {
   bool conserved() const;
 
  private:
+  // Its control credits, a goodbye, and one to spare.
+  static constexpr std::size_t control_slots_per_lane = 4;
+
   struct Lane {
     PeerId peer = PeerId::none;
     bool open = false;
@@ -177,7 +193,7 @@ class Core {
     std::uint32_t credits = 0;  // frames of messages we may send
     std::uint8_t control_credits = 0;
     std::uint8_t control_owed = 0;  // control frames of the peer to be given back
-    std::uint64_t burst_epoch = 0;  // pump count at the last frame
+    std::uint64_t burst_epoch = 0;  // round of the last frame
     std::uint32_t burst = 0;        // frames since then
 
     EagerWindow::Share share;   // what the peer may send to us
@@ -244,8 +260,9 @@ class Core {
   std::uint32_t connecting_ = 0;
   std::vector<PeerId> due_;             // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
-  std::uint64_t epoch_ = 0;             // pumps so far
+  std::uint64_t epoch_ = 0;             // the round
   Fifo<SendSlot> control_slots_;
+  std::size_t control_slots_lent_ = 0;
 };
 
 }  // namespace weir

@@ -1,7 +1,7 @@
 // Eager send: into the peer's pending queue, and from there, as credits and queue slots allow,
 // into work requests.
 //
-// The first frames to a peer after a pump go at once. Later ones wait for the next pump, and
+// The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait for the next pump, and
 // small messages join the youngest waiting frame (a bundle): a burst then costs one work request
 // for many messages, a lone message none of the wait.
 

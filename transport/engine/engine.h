@@ -181,22 +181,25 @@ class Engine {
   const verbs::PortChoice& port() const { return device_.port(); }
   const Counters& counters() const { return core_.counters(); }
   PeerName name(PeerId peer) const;
+  PeerState state(PeerId peer) {
+    std::lock_guard guard(lock_);
+    return core_.state(peer);
+  }
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
  private:
   struct Upcall {
     enum class Kind : std::uint8_t { message, retired, failure };
-    Kind kind;
-    // message
-    std::uint8_t tag;
-    bool last;
-    bool delivered;  // retired
-    PeerId peer;
-    BufferId buffer;
-    std::uint32_t length_bytes;
-    const std::byte* payload;
-    SendSlot* slot;  // retired
-    Failure failure;
+    Kind kind = Kind::message;
+    std::uint8_t tag = 0;     // of a message, as the next six
+    bool last = false;
+    PeerId peer = PeerId::none;
+    BufferId buffer = BufferId::none;
+    std::uint32_t length_bytes = 0;
+    const std::byte* payload = nullptr;
+    SendSlot* slot = nullptr;  // of a retired one
+    bool delivered = false;
+    Failure failure{};
   };
 
   Engine(const Options& options, verbs::Device device);
@@ -277,8 +280,10 @@ class Engine {
   std::thread thread_;
   std::atomic<bool> thread_sleeps_{false};
   bool stopping_ = false;
+  bool start_failed_ = false;
   int wake_fd_ = -1;
-  std::uint64_t pumps_seen_by_thread_ = 0;
+  std::uint64_t round_seen_by_thread_ = 0;
+  int polls_ = 0;
 };
 
 }  // namespace weir

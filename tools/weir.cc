@@ -1,0 +1,28 @@
+// The `weir` command.
+
+#include <exception>
+
+#include <fmt/core.h>
+
+#include "tools/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"weir - an RDMA transport for Open MPI that never floods the receiver"};
+  app.name("weir");
+  app.set_version_flag("--version", "weir " WEIR_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Run an MPI program over weir:\n"
+      "  eval \"$(tools/env)\"; mpirun --tune conf/weir-tune.conf -np 4 ./my_app\n"
+      "Its MCA parameters: ompi_info --param btl weir --level 9");
+  weir::tools::add_info(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "weir: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

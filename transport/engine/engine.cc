@@ -1,0 +1,332 @@
+#include "transport/engine/engine.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+namespace weir {
+namespace {
+
+using Kind = ConnectAction::Kind;
+
+constexpr std::size_t poll_batch = 32;
+
+// Between two looks at the connection manager by an application that waits for a connection.
+constexpr int polls_per_connection_look = 8;
+
+}  // namespace
+
+Time Engine::clock() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return {std::int64_t{now.tv_sec} * 1000000000 + now.tv_nsec};
+}
+
+std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
+  const std::optional<verbs::PortChoice> port = verbs::choose_port(options.device, why);
+  if (!port) return nullptr;
+  std::optional<verbs::Device> device = verbs::Device::open(*port, why);
+  if (!device) return nullptr;
+  Options fitted = options;
+  const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
+  fitted.core.window.max = std::min(fitted.core.window.max, most);
+  std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
+  engine->connections_ = verbs::Connections::listen(engine->device_, why);
+  if (!engine->connections_) return nullptr;
+  return engine;
+}
+
+Engine::Engine(const Options& options, verbs::Device device)
+    : options_(options), device_(std::move(device)), core_(options.core) {
+  batch_.reserve(256);
+  arrived_.reserve(256);
+  released_.reserve(256);
+}
+
+Engine::~Engine() {
+  stop();
+  connections_.reset();  // ids first, then the pairs and queues they belong to
+  queues_.reset();
+  if (wake_fd_ >= 0) ::close(wake_fd_);
+}
+
+std::array<std::byte, wire::card_bytes> Engine::card() const {
+  wire::Card card;
+  card.port = connections_->port();
+  card.address = verbs::address_bytes(device_.port().address);
+  return wire::encode(card);
+}
+
+bool Engine::start(std::string& why) {
+  std::lock_guard guard(lock_);
+  if (queues_ != nullptr) return true;
+  if (start_failed_) return false;
+  start_failed_ = true;  // until the end is reached: there is no second try
+  queues_ = verbs::Queues::create(device_, core_.config().window.max, options_.queue_pair, why);
+  if (queues_ == nullptr) return false;
+  connections_->attach(queues_.get());
+  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes);
+
+  errno = 0;
+  core_.start(out_);
+  flush();
+  SendSlot* const probe = slots_->get(0);
+  if (core_.counters().receive_bytes == 0 || probe == nullptr) {
+    why = "cannot register memory with " + device_.port().name() + ": " +
+          verbs::registration_error(errno);
+    connections_->attach(nullptr);
+    queues_.reset();
+    slots_.reset();
+    receive_slabs_.clear();
+    return false;
+  }
+  slots_->put(probe);
+  wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  // Signals are the application's: the thread is born with all of them blocked.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run_thread(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  start_failed_ = false;
+  return true;
+}
+
+bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id) {
+  const std::optional<wire::Card> decoded = wire::decode_card(card);
+  if (!decoded || wire::common_version(decoded->protocol_min, decoded->protocol_max) == 0) {
+    return false;
+  }
+  std::lock_guard guard(lock_);
+  id = core_.add_peer(name);
+  cards_[index(id)] = *decoded;
+  return true;
+}
+
+void Engine::expect_peers(std::uint32_t count) {
+  std::lock_guard guard(lock_);
+  core_.expect_peers(count);
+}
+
+PeerName Engine::name(PeerId peer) const { return core_.name(peer); }
+
+// Carries out what the core wants, in the order that Outbox documents.
+void Engine::flush() {
+  while (!out_.empty()) {
+    if (out_.slab_buffers > 0) provide_slab();
+    if (!out_.receives.empty()) {
+      queues_->post(out_.receives);
+      out_.receives.clear();
+    }
+    if (out_.arm) {
+      out_.arm = false;
+      queues_->arm(out_.srq_arm);
+    }
+    if (!out_.work.empty()) post_work();
+    for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+      const ConnectAction action = out_.connects[i];  // carrying it out may add more
+      carry_out(action);
+    }
+    out_.connects.clear();
+
+    for (const Delivery& delivery : out_.deliveries) {
+      arrived_.push_back({.kind = Upcall::Kind::message,
+                          .tag = delivery.tag,
+                          .last = delivery.last,
+                          .peer = delivery.peer,
+                          .buffer = delivery.buffer,
+                          .length_bytes = delivery.length_bytes,
+                          .payload = delivery.payload});
+    }
+    out_.deliveries.clear();
+    for (const Retired& retired : out_.retired) {
+      if (retired.slot->notify) {
+        arrived_.push_back({.kind = Upcall::Kind::retired,
+                            .slot = retired.slot,
+                            .delivered = retired.delivered});
+      } else {
+        slots_->put(retired.slot);
+      }
+    }
+    out_.retired.clear();
+    for (const Failure& failure : out_.failures) {
+      arrived_.push_back({.kind = Upcall::Kind::failure, .peer = failure.peer, .failure = failure});
+    }
+    out_.failures.clear();
+  }
+}
+
+// One call for each run of work requests of the same lane.
+void Engine::post_work() {
+  std::vector<WorkRequest>& work = out_.work;
+  std::size_t start = 0;
+  while (start < work.size()) {
+    std::size_t end = start + 1;
+    while (end < work.size() && work[end].lane == work[start].lane) ++end;
+    ++core_.counters().doorbells;
+    const LaneId lane = work[start].lane;
+    if (!queues_->post(std::span(work).subspan(start, end - start))) {
+      core_.on_lane_error(clock(), lane, out_);
+    }
+    start = end;
+  }
+  work.clear();
+}
+
+void Engine::provide_slab() {
+  const std::uint32_t count = out_.slab_buffers;
+  out_.slab_buffers = 0;
+  verbs::RegisteredMemory slab = verbs::RegisteredMemory::allocate(
+      device_, std::size_t{count} * options_.core.buffer_bytes);
+  if (!slab) {
+    core_.on_slab_failed(out_);
+    return;
+  }
+  receive_slabs_.push_back(std::move(slab));
+  const verbs::RegisteredMemory& memory = receive_slabs_.back();
+  core_.on_slab(reinterpret_cast<std::uint64_t>(memory.data()), memory.lkey(), count, out_);
+}
+
+void Engine::carry_out(const ConnectAction& action) {
+  const auto failed = [&](FailReason reason) {
+    core_.on_connect_failed(clock(), action.lane, reason, out_);
+  };
+  if (action.kind == Kind::reject) {
+    connections_->reject(action.request, action.reason);
+    return;
+  }
+  if (action.kind == Kind::drop) {
+    connections_->drop(action.lane);
+    queues_->destroy_pair(action.lane);
+    return;
+  }
+  while (core_.lacks_control_slots()) {
+    SendSlot* const slot = slots_->get(0);
+    if (slot == nullptr) return failed(FailReason::no_resources);
+    core_.lend_control_slot(slot);
+  }
+  std::string why;
+  const std::uint32_t number = queues_->create_pair(action.lane, why);
+  if (number == 0) {
+    if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
+    return failed(FailReason::no_resources);
+  }
+  switch (action.kind) {
+    case Kind::connect: {
+      wake_thread();  // there is a deadline to keep now
+      const auto card = cards_.find(index(action.peer));
+      if (card == cards_.end() ||
+          !connections_->connect(action.lane, card->second, action.hello, number)) {
+        failed(FailReason::connect_unreachable);
+      }
+      break;
+    }
+    case Kind::accept:
+      if (!connections_->accept(action.request, action.lane, action.hello, number)) {
+        failed(FailReason::no_resources);
+      }
+      break;
+    case Kind::loop:
+      if (queues_->connect_to_itself(action.lane)) {
+        core_.on_established(clock(), action.lane, out_);
+      } else {
+        failed(FailReason::no_resources);
+      }
+      break;
+    case Kind::reject:
+    case Kind::drop:
+      break;
+  }
+}
+
+int Engine::poll_completions() {
+  std::array<Completion, poll_batch> done;
+  const int count = queues_->poll(done);
+  if (count <= 0) return count;
+  const Time now = core_.connecting_count() > 0 ? clock() : Time{};
+  for (int i = 0; i < count; ++i) {
+    core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
+  }
+  if (static_cast<std::size_t>(count) < poll_batch) core_.on_drained(out_);
+  return count;
+}
+
+void Engine::release_handled() {
+  for (const BufferId buffer : released_) core_.release(buffer);
+  released_.clear();
+}
+
+// Fetches what arrived into the batch that `progress` hands up.
+void Engine::poll() {
+  std::unique_lock guard(lock_, std::try_to_lock);
+  if (!guard.owns_lock() || queues_ == nullptr) return;
+  core_.begin_round();
+  release_handled();
+  if (core_.wants_pump()) core_.pump({}, out_);
+  poll_completions();
+  if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
+    serve_connections();
+  }
+  if (!out_.empty()) flush();
+  batch_.clear();
+  batch_at_ = 0;
+  batch_.swap(arrived_);
+}
+
+// After a batch was handed up: what it freed goes back, what it held goes out.
+void Engine::settle() {
+  std::lock_guard guard(lock_);
+  const bool worth_it = released_.size() > core_.release_slack();
+  if (!worth_it && !core_.wants_pump()) return;
+  release_handled();
+  core_.pump({}, out_);
+  if (!out_.empty()) flush();
+}
+
+bool Engine::close_one(PeerId peer) {
+  if (queues_ == nullptr) return true;
+  core_.close(clock(), peer, out_);
+  flush();
+  return core_.closed(peer);
+}
+
+bool Engine::try_close(PeerId peer) {
+  std::lock_guard guard(lock_);
+  return close_one(peer);
+}
+
+bool Engine::try_close_all() {
+  std::lock_guard guard(lock_);
+  bool all = true;
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) all = close_one(PeerId{i}) && all;
+  return all;
+}
+
+void Engine::abandon(PeerId peer) {
+  std::lock_guard guard(lock_);
+  core_.abandon(peer, out_);
+  flush();
+}
+
+void Engine::abandon_all() {
+  std::lock_guard guard(lock_);
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+  flush();
+}
+
+void Engine::stop() {
+  {
+    std::lock_guard guard(lock_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) {
+    wake_thread();
+    thread_.join();
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,139 @@
+// The event thread: what must happen although the application computes. It answers connection
+// requests, lets the receive window grow, posts frames that were held back for a bundle, and
+// watches deadlines. It never hands anything up.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "transport/engine/engine.h"
+
+namespace weir {
+namespace {
+
+// Longest that a held frame waits for an application that left MPI.
+constexpr int held_tick_ms = 1;
+
+// Ticks without a held frame after which the thread sleeps until it is woken: a burst then costs
+// one wake-up, not one for each frame.
+constexpr int idle_ticks = 20;
+
+// At most a second: work posted meanwhile may have brought a deadline of its own.
+int to_poll_timeout(Time now, Time deadline) {
+  if (deadline == Time::never()) return 1000;
+  const std::int64_t ms = (deadline - now).ns / 1000000 + 1;
+  return static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1000));
+}
+
+}  // namespace
+
+void Engine::wake_thread() {
+  thread_sleeps_.store(false, std::memory_order_relaxed);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void Engine::run_thread() {
+  pthread_setname_np(pthread_self(), "weir-events");
+  const int device_fd = device_.context()->async_fd;
+  fcntl(device_fd, F_SETFL, fcntl(device_fd, F_GETFL) | O_NONBLOCK);
+
+  int quiet_ticks = idle_ticks;
+  for (;;) {
+    int timeout = held_tick_ms;
+    {
+      std::lock_guard guard(lock_);
+      if (stopping_) return;
+      if (quiet_ticks >= idle_ticks && !core_.has_held()) {
+        thread_sleeps_.store(true, std::memory_order_relaxed);
+        timeout = to_poll_timeout(clock(), core_.next_deadline());
+      }
+    }
+    std::array<pollfd, 3> fds{{{wake_fd_, POLLIN, 0},
+                               {connections_->fd(), POLLIN, 0},
+                               {device_fd, POLLIN, 0}}};
+    ::poll(fds.data(), fds.size(), timeout);
+    thread_sleeps_.store(false, std::memory_order_relaxed);
+
+    std::lock_guard guard(lock_);
+    if (stopping_) return;
+    if ((fds[0].revents & POLLIN) != 0) {
+      std::uint64_t count;
+      [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
+      quiet_ticks = 0;
+    }
+    if ((fds[1].revents & POLLIN) != 0) serve_connections();
+    if ((fds[2].revents & POLLIN) != 0) serve_device_events();
+
+    // A whole tick without progress by the application: it is elsewhere, and we stand in.
+    if (core_.has_held() && core_.round() == round_seen_by_thread_) {
+      ++core_.counters().late_flushes;
+      core_.pump({}, out_);
+    }
+    quiet_ticks = core_.has_held() ? 0 : std::min(quiet_ticks + 1, idle_ticks);
+    round_seen_by_thread_ = core_.round();
+
+    const Time now = clock();
+    if (now >= core_.next_deadline()) core_.on_timer(now, out_);
+    if (!out_.empty()) flush();
+  }
+}
+
+void Engine::serve_connections() {
+  using Kind = verbs::ConnectionEvent::Kind;
+  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) {
+    const Time now = clock();
+    switch (event->kind) {
+      case Kind::request:
+        core_.on_request(now, event->request, event->hello, out_);
+        break;
+      case Kind::answer:
+        core_.on_answer(now, event->lane, event->hello, out_);
+        break;
+      case Kind::established:
+        core_.on_established(now, event->lane, out_);
+        break;
+      case Kind::rejected:
+        core_.on_rejected(now, event->lane, event->reject, out_);
+        break;
+      case Kind::failed:
+        core_.on_connect_failed(now, event->lane, event->reason, out_);
+        break;
+      case Kind::disconnected:
+        // A goodbye that arrived before has to be seen before.
+        while (poll_completions() > 0) {
+        }
+        core_.on_disconnected(now, event->lane, out_);
+        break;
+    }
+    flush();
+  }
+}
+
+void Engine::serve_device_events() {
+  ibv_async_event event{};
+  while (ibv_get_async_event(device_.context(), &event) == 0) {
+    switch (event.event_type) {
+      case IBV_EVENT_SRQ_LIMIT_REACHED:
+        core_.on_srq_limit(out_);
+        break;
+      case IBV_EVENT_QP_FATAL:
+      case IBV_EVENT_QP_REQ_ERR:
+      case IBV_EVENT_QP_ACCESS_ERR: {
+        const LaneId lane = queues_->lane_of(event.element.qp->qp_num);
+        if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
+        break;
+      }
+      default:
+        break;  // ports and paths: their queue pairs report what it meant for them
+    }
+    ibv_ack_async_event(&event);
+    flush();
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,23 @@
+#include "transport/engine/slot_pool.h"
+
+namespace weir {
+
+bool SlotPool::grow(Size size) {
+  const std::uint32_t each = slot_bytes_[size];
+  Slab slab{verbs::RegisteredMemory::allocate(device_, std::size_t{each} * slab_slots),
+            std::make_unique<SendSlot[]>(slab_slots)};
+  if (!slab.memory) return false;
+  for (std::uint32_t i = slab_slots; i-- > 0;) {
+    SendSlot& slot = slab.slots[i];
+    slot.frame = slab.memory.data() + std::size_t{each} * i;
+    slot.capacity_bytes = each;
+    slot.lkey = slab.memory.lkey();
+    slot.pool = size;
+    push_front(size, &slot);
+  }
+  bytes_ += std::uint64_t{each} * slab_slots;
+  slabs_.push_back(std::move(slab));
+  return true;
+}
+
+}  // namespace weir

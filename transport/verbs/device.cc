@@ -1,0 +1,221 @@
+#include "transport/verbs/device.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace weir::verbs {
+namespace {
+
+std::uint64_t lane_mbps(std::uint8_t speed) {
+  switch (speed) {
+    case 1: return 2500;
+    case 2: return 5000;
+    case 4:
+    case 8: return 10000;
+    case 16: return 14000;
+    case 32: return 25000;
+    case 64: return 50000;
+    case 128: return 100000;
+    default: return 2500;
+  }
+}
+
+std::uint64_t lanes(std::uint8_t width) {
+  switch (width) {
+    case 2: return 4;
+    case 4: return 8;
+    case 8: return 12;
+    case 16: return 2;
+    default: return 1;
+  }
+}
+
+std::vector<Gid> gid_table(ibv_context* context, std::uint8_t port) {
+  std::array<ibv_gid_entry, 256> entries{};
+  const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+  std::vector<Gid> table;
+  for (ssize_t i = 0; i < count; ++i) {
+    const ibv_gid_entry& entry = entries[static_cast<std::size_t>(i)];
+    if (entry.port_num != port) continue;
+    Gid gid;
+    gid.index = static_cast<int>(entry.gid_index);
+    gid.type = entry.gid_type == IBV_GID_TYPE_ROCE_V2   ? GidType::roce_v2
+               : entry.gid_type == IBV_GID_TYPE_ROCE_V1 ? GidType::roce_v1
+                                                        : GidType::infiniband;
+    std::memcpy(gid.raw.data(), entry.gid.raw, gid.raw.size());
+    gid.interface = entry.ndev_ifindex;
+    table.push_back(gid);
+  }
+  return table;
+}
+
+// An InfiniBand port has no address of its own: rdma_cm goes by that of its IPoIB interface.
+sockaddr_storage ipoib_address(const std::string& device) {
+  sockaddr_storage found{};
+  std::error_code error;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return found;
+  const std::filesystem::path nets = "/sys/class/infiniband/" + device + "/device/net";
+  for (const auto& net : std::filesystem::directory_iterator(nets, error)) {
+    for (const ifaddrs* it = all; it != nullptr && found.ss_family == 0; it = it->ifa_next) {
+      if (it->ifa_addr != nullptr && it->ifa_addr->sa_family == AF_INET &&
+          net.path().filename() == it->ifa_name) {
+        std::memcpy(&found, it->ifa_addr, sizeof(sockaddr_in));
+      }
+    }
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t port,
+                   int gid_index) {
+  PortChoice choice;
+  choice.device = device;
+  choice.port = port;
+  ibv_port_attr attributes{};
+  if (ibv_query_port(context, port, &attributes) != 0) return choice;
+  choice.active = attributes.state == IBV_PORT_ACTIVE;
+  choice.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+  choice.mtu_bytes = 128u << attributes.active_mtu;
+  choice.speed_mbps = lane_mbps(attributes.active_speed) * lanes(attributes.active_width);
+  choice.gids = gid_table(context, port);
+
+  const Gid* gid = choose_gid(choice.gids);
+  if (gid_index >= 0) {
+    const auto wanted = std::find_if(choice.gids.begin(), choice.gids.end(),
+                                     [&](const Gid& g) { return g.index == gid_index; });
+    gid = wanted == choice.gids.end() ? nullptr : &*wanted;
+  }
+  if (gid == nullptr) return choice;
+  choice.gid = *gid;
+  choice.address = choice.ethernet ? make_address(gid->raw, 0, gid->interface)
+                                   : ipoib_address(device);
+  return choice;
+}
+
+}  // namespace
+
+std::vector<PortChoice> list_ports(int gid_index) {
+  std::vector<PortChoice> ports;
+  int count = 0;
+  ibv_device** devices = ibv_get_device_list(&count);
+  if (devices == nullptr) return ports;
+  for (int i = 0; i < count; ++i) {
+    const Context context(ibv_open_device(devices[i]));
+    ibv_device_attr limits{};
+    if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
+    for (std::uint8_t port = 1; port <= limits.phys_port_cnt; ++port) {
+      ports.push_back(
+          look_at(context.get(), ibv_get_device_name(devices[i]), port, gid_index));
+    }
+  }
+  ibv_free_device_list(devices);
+  return ports;
+}
+
+std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
+  const std::vector<PortChoice> ports = list_ports(wish.gid_index);
+  if (ports.empty()) {
+    why = "there is no RDMA device (ibv_devices lists none). Load the adapter's driver, or "
+          "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
+    return std::nullopt;
+  }
+  const PortChoice* best = nullptr;
+  std::string seen;
+  for (const PortChoice& port : ports) {
+    if (wish.name != "auto" && wish.name != port.device && wish.name != port.name()) {
+      seen += (seen.empty() ? "" : ", ") + port.name();
+      continue;
+    }
+    if (!port.active) {
+      seen += (seen.empty() ? "" : ", ") + port.name() + " (not active)";
+    } else if (port.address.ss_family == 0) {
+      seen += (seen.empty() ? "" : ", ") + port.name() + " (no usable GID or IP address)";
+    } else if (best == nullptr || port.speed_mbps > best->speed_mbps) {
+      best = &port;
+    }
+  }
+  if (best == nullptr) {
+    why = "no usable RDMA port for device '" + wish.name + "'; there is: " + seen +
+          ". Bring the port up and give its network interface an IP address";
+    return std::nullopt;
+  }
+  return *best;
+}
+
+std::optional<Device> Device::open(const PortChoice& port, std::string& why) {
+  Device device;
+  device.port_ = port;
+  int count = 0;
+  ibv_device** devices = ibv_get_device_list(&count);
+  for (int i = 0; i < count; ++i) {
+    if (port.device == ibv_get_device_name(devices[i])) {
+      device.context_.reset(ibv_open_device(devices[i]));
+    }
+  }
+  if (devices != nullptr) ibv_free_device_list(devices);
+  if (!device.context_) {
+    why = "cannot open " + port.device + ": " + std::strerror(errno) +
+          ". Check the permissions of /dev/infiniband/uverbs*";
+    return std::nullopt;
+  }
+  device.pd_.reset(ibv_alloc_pd(device.context_.get()));
+  if (!device.pd_ || ibv_query_device(device.context_.get(), &device.limits_) != 0) {
+    why = "cannot allocate a protection domain on " + port.device + ": " + std::strerror(errno);
+    return std::nullopt;
+  }
+  return device;
+}
+
+std::array<std::uint8_t, 16> address_bytes(const sockaddr_storage& address) {
+  std::array<std::uint8_t, 16> bytes{};
+  if (address.ss_family == AF_INET) {
+    bytes[10] = bytes[11] = 0xff;
+    std::memcpy(&bytes[12], &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
+  } else if (address.ss_family == AF_INET6) {
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, 16);
+  }
+  return bytes;
+}
+
+sockaddr_storage make_address(const std::array<std::uint8_t, 16>& bytes, std::uint16_t port,
+                              std::uint32_t interface) {
+  sockaddr_storage storage{};
+  const Gid gid{.raw = bytes};
+  if (gid.is_ipv4_mapped()) {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(storage);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(port);
+    std::memcpy(&v4.sin_addr, &bytes[12], 4);
+  } else {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(storage);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(port);
+    std::memcpy(&v6.sin6_addr, bytes.data(), 16);
+    if (gid.is_link_local()) v6.sin6_scope_id = interface;
+  }
+  return storage;
+}
+
+std::string to_text(const sockaddr_storage& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(),
+              text.size());
+  } else if (address.ss_family == AF_INET6) {
+    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text.data(),
+              text.size());
+  } else {
+    return "no address";
+  }
+  return text.data();
+}
+
+}  // namespace weir::verbs

@@ -1,0 +1,82 @@
+// The RDMA port a process uses: found, chosen, opened.
+//
+// Thread rule: a Device is made once and then only read.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/gid.h"
+
+namespace weir::verbs {
+
+template <auto Destroy>
+struct Destroyer {
+  template <typename T>
+  void operator()(T* object) const {
+    Destroy(object);
+  }
+};
+
+using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
+using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
+
+// What the user asked for.
+struct DeviceWish {
+  std::string name = "auto";  // "auto", "mlx5_0" or "mlx5_0:1"
+  int gid_index = -1;         // -1: chosen
+};
+
+// One port of one device.
+struct PortChoice {
+  std::string device;
+  std::uint8_t port = 1;
+  bool active = false;
+  bool ethernet = false;           // RoCE rather than InfiniBand
+  std::uint32_t mtu_bytes = 0;     // active MTU
+  std::uint64_t speed_mbps = 0;    // megabits per second
+  Gid gid;
+  sockaddr_storage address{};      // of the port, for rdma_cm; ss_family 0 when it has none
+  std::vector<Gid> gids;           // the whole table, for people
+
+  std::string name() const { return device + ":" + std::to_string(port); }
+};
+
+// Every port of every device, with the GID that would be taken. Opens and closes the devices.
+std::vector<PortChoice> list_ports(int gid_index = -1);
+
+// The first active port with an address that `wish` allows; of several, the fastest. Nothing, and
+// the reason with a remedy in `why`, if there is none.
+std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
+
+class Device {
+ public:
+  // Opens `port`. Nothing, and the reason in `why`, if that fails.
+  static std::optional<Device> open(const PortChoice& port, std::string& why);
+
+  const PortChoice& port() const { return port_; }
+  const ibv_device_attr& limits() const { return limits_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+
+ private:
+  PortChoice port_;
+  ibv_device_attr limits_{};
+  Context context_;
+  ProtectionDomain pd_;
+};
+
+// The 16 bytes of an IPv6 address; an IPv4 address as ::ffff:a.b.c.d.
+std::array<std::uint8_t, 16> address_bytes(const sockaddr_storage& address);
+sockaddr_storage make_address(const std::array<std::uint8_t, 16>& bytes, std::uint16_t port,
+                              std::uint32_t interface);
+std::string to_text(const sockaddr_storage& address);
+
+}  // namespace weir::verbs

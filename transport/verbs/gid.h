@@ -1,0 +1,29 @@
+// Which of a port's GIDs to use. A pure choice over a table, so that it can be tested without a
+// device. `weir info` shows the table and the choice.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace weir::verbs {
+
+enum class GidType : std::uint8_t { infiniband, roce_v1, roce_v2 };
+
+struct Gid {
+  int index = 0;  // in the port's GID table
+  GidType type = GidType::infiniband;
+  std::array<std::uint8_t, 16> raw{};
+  std::uint32_t interface = 0;  // network interface index (RoCE), for link-local addresses
+
+  bool is_ipv4_mapped() const;  // ::ffff:a.b.c.d
+  bool is_link_local() const;   // fe80::/10
+};
+
+// RoCEv2 before v1, IPv4-mapped before global IPv6, link-local last; then the lowest index.
+// nullptr if the table is empty.
+const Gid* choose_gid(std::span<const Gid> table);
+
+const char* to_text(GidType type);
+
+}  // namespace weir::verbs

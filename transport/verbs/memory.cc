@@ -1,0 +1,36 @@
+#include "transport/verbs/memory.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace weir::verbs {
+
+void RegisteredMemory::Unmap::operator()(void* address) const { munmap(address, bytes); }
+
+RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  bytes = (bytes + page - 1) / page * page;
+  RegisteredMemory memory;
+  void* address =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) return memory;
+  memory.map_ = {address, Unmap{bytes}};
+  memory.mr_.reset(ibv_reg_mr(device.pd(), address, bytes, IBV_ACCESS_LOCAL_WRITE));
+  return memory;
+}
+
+std::string registration_error(int error) {
+  std::string text = std::strerror(error);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    text += "; the locked-memory limit is " + std::to_string(limit.rlim_cur / 1024) +
+            " KiB: raise it (ulimit -l unlimited, or memlock in /etc/security/limits.conf)";
+  }
+  return text;
+}
+
+}  // namespace weir::verbs

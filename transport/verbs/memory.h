@@ -1,0 +1,43 @@
+// A piece of anonymous memory registered with the adapter; both end together.
+//
+// Thread rule: made and destroyed under the engine's lock.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "transport/verbs/device.h"
+
+namespace weir::verbs {
+
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(RegisteredMemory&&) noexcept = default;
+  RegisteredMemory& operator=(RegisteredMemory&&) noexcept = default;
+
+  // `bytes` of zeroed memory, rounded up to pages, for local access only (sends and receives).
+  // Empty, and errno set, when it cannot be had or registered.
+  static RegisteredMemory allocate(const Device& device, std::size_t bytes);
+
+  explicit operator bool() const { return mr_ != nullptr; }
+  std::byte* data() const { return static_cast<std::byte*>(map_.get()); }
+  std::uint32_t lkey() const { return mr_->lkey; }
+
+ private:
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(void* address) const;
+  };
+
+  std::unique_ptr<void, Unmap> map_{nullptr, Unmap{0}};  // before mr_: deregistered first
+  std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
+};
+
+// Why a registration failed, with the locked-memory limit in words.
+std::string registration_error(int error);
+
+}  // namespace weir::verbs

@@ -1,0 +1,238 @@
+#include "transport/verbs/queues.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace weir::verbs {
+namespace {
+
+// In a wr_id: this is a receive, the rest is its buffer. (The opcode of a failed completion is
+// undefined [IBTA 11.4.2.1], so it has to be told apart by the id.)
+constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;
+
+constexpr std::size_t chain_max = 64;  // work requests linked on the stack at a time
+constexpr std::uint32_t pairs_planned = 16;
+
+static_assert(static_cast<int>(CompletionStatus::wr_flush_err) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<int>(CompletionStatus::retry_exc_err) == IBV_WC_RETRY_EXC_ERR);
+static_assert(static_cast<int>(CompletionStatus::general_err) == IBV_WC_GENERAL_ERR);
+
+CompletionStatus status_of(ibv_wc_status status) {
+  return status <= IBV_WC_GENERAL_ERR ? static_cast<CompletionStatus>(status)
+                                      : CompletionStatus::general_err;
+}
+
+ibv_mtu mtu_code(std::uint32_t bytes) {
+  return bytes >= 4096   ? IBV_MTU_4096
+         : bytes >= 2048 ? IBV_MTU_2048
+         : bytes >= 1024 ? IBV_MTU_1024
+         : bytes >= 512  ? IBV_MTU_512
+                         : IBV_MTU_256;
+}
+
+std::string text_of(const char* what, const Device& device) {
+  return std::string("cannot create ") + what + " on " + device.port().name() + ": " +
+         std::strerror(errno);
+}
+
+}  // namespace
+
+std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_receives,
+                                       const QueuePairOptions& options, std::string& why) {
+  std::unique_ptr<Queues> queues(new Queues(device, options));
+  queues->max_receives_ = max_receives;
+  const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
+  const std::uint32_t depth =
+      std::min(limit, max_receives + pairs_planned * options.send_depth);
+  queues->cq_.reset(
+      ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, nullptr, 0));
+  if (!queues->cq_) {
+    why = text_of("a completion queue", device);
+    return nullptr;
+  }
+  ibv_srq_init_attr attributes{};
+  attributes.attr.max_wr = max_receives;
+  attributes.attr.max_sge = 1;
+  queues->srq_.reset(ibv_create_srq(device.pd(), &attributes));
+  if (!queues->srq_) {
+    why = text_of("a shared receive queue", device);
+    return nullptr;
+  }
+  return queues;
+}
+
+// Every work request of every pair may end in a completion of its own (when it is flushed), and
+// so may every posted receive.
+bool Queues::make_room_for_completions() {
+  const std::uint32_t wanted = max_receives_ + (pair_count_ + 1) * options_.send_depth;
+  if (wanted <= static_cast<std::uint32_t>(cq_->cqe)) return true;
+  const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
+  if (wanted > limit) return false;
+  return ibv_resize_cq(cq_.get(), static_cast<int>(std::min(limit, wanted * 2))) == 0 ||
+         ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0;
+}
+
+std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
+  if (!make_room_for_completions()) {
+    why = "the completion queue of " + device_.port().name() +
+          " cannot grow: lower btl_weir_send_queue_depth or btl_weir_window_max";
+    return 0;
+  }
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = cq_.get();
+  attributes.recv_cq = cq_.get();
+  attributes.srq = srq_.get();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = options_.send_depth;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_inline_data = options_.inline_bytes;
+  Pair made(ibv_create_qp(device_.pd(), &attributes));
+  if (!made) {
+    why = text_of("a queue pair", device_);
+    return 0;
+  }
+  if (pairs_.size() <= index(lane)) pairs_.resize(index(lane) + 1);
+  assert(pairs_[index(lane)] == nullptr);
+  pairs_[index(lane)] = std::move(made);
+  ++pair_count_;
+  renumber();
+  return pairs_[index(lane)]->qp_num;
+}
+
+void Queues::destroy_pair(LaneId lane) {
+  if (pair(lane) == nullptr) return;
+  pairs_[index(lane)].reset();
+  --pair_count_;
+  renumber();
+}
+
+void Queues::renumber() {
+  by_number_.assign(std::bit_ceil(pair_count_ * 2 + 8), Numbered{});
+  by_number_mask_ = static_cast<std::uint32_t>(by_number_.size()) - 1;
+  for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (pairs_[i] == nullptr) continue;
+    std::uint32_t at = pairs_[i]->qp_num & by_number_mask_;
+    while (by_number_[at].qp_number != unused) at = (at + 1) & by_number_mask_;
+    by_number_[at] = {pairs_[i]->qp_num, LaneId{i}};
+  }
+}
+
+bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
+  if ((mask & IBV_QP_MIN_RNR_TIMER) != 0) attributes.min_rnr_timer = options_.rnr_timer_code;
+  if ((mask & IBV_QP_TIMEOUT) != 0) attributes.timeout = options_.ack_timeout_code;
+  if ((mask & IBV_QP_RETRY_CNT) != 0) attributes.retry_cnt = options_.retry_count;
+  if ((mask & IBV_QP_RNR_RETRY) != 0) attributes.rnr_retry = 7;  // for ever: RNR is not a failure
+  if ((mask & IBV_QP_PATH_MTU) != 0 && options_.mtu_bytes != 0) {
+    attributes.path_mtu = std::min(attributes.path_mtu, mtu_code(options_.mtu_bytes));
+  }
+  return ibv_modify_qp(pair(lane), &attributes, mask) == 0;
+}
+
+bool Queues::connect_to_itself(LaneId lane) {
+  const PortChoice& port = device_.port();
+  ibv_port_attr local{};
+  if (ibv_query_port(device_.context(), port.port, &local) != 0) return false;
+
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.port_num = port.port;
+  if (!modify(lane, init,
+              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+    return false;
+  }
+  ibv_qp_attr receive{};
+  receive.qp_state = IBV_QPS_RTR;
+  receive.path_mtu = local.active_mtu;
+  receive.dest_qp_num = pair(lane)->qp_num;
+  receive.max_dest_rd_atomic = 1;
+  receive.ah_attr.port_num = port.port;
+  receive.ah_attr.dlid = local.lid;
+  receive.ah_attr.is_global = 1;
+  receive.ah_attr.grh.hop_limit = 64;
+  receive.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port.gid.index);
+  std::memcpy(receive.ah_attr.grh.dgid.raw, port.gid.raw.data(), port.gid.raw.size());
+  if (!modify(lane, receive,
+              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) {
+    return false;
+  }
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.max_rd_atomic = 1;
+  return modify(lane, send,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool Queues::post(std::span<const WorkRequest> chain) {
+  ibv_qp* const qp = pair(chain.front().lane);
+  if (qp == nullptr) return false;
+  std::array<ibv_send_wr, chain_max> requests;
+  std::array<ibv_sge, chain_max> pieces;
+  while (!chain.empty()) {
+    const std::size_t count = std::min(chain.size(), chain_max);
+    for (std::size_t i = 0; i < count; ++i) {
+      const WorkRequest& work = chain[i];
+      pieces[i] = {work.address, work.length_bytes, work.lkey};
+      ibv_send_wr& request = requests[i];
+      request.wr_id = work.id;
+      request.next = i + 1 < count ? &requests[i + 1] : nullptr;
+      request.sg_list = &pieces[i];
+      request.num_sge = 1;
+      request.opcode = IBV_WR_SEND;
+      request.send_flags = 0;
+      if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
+      if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
+    }
+    ibv_send_wr* bad = nullptr;
+    if (ibv_post_send(qp, requests.data(), &bad) != 0) return false;
+    chain = chain.subspan(count);
+  }
+  return true;
+}
+
+bool Queues::post(std::span<const ReceivePost> chain) {
+  std::array<ibv_recv_wr, chain_max> requests;
+  std::array<ibv_sge, chain_max> pieces;
+  while (!chain.empty()) {
+    const std::size_t count = std::min(chain.size(), chain_max);
+    for (std::size_t i = 0; i < count; ++i) {
+      const ReceivePost& receive = chain[i];
+      pieces[i] = {receive.address, receive.length_bytes, receive.lkey};
+      requests[i] = {.wr_id = receive_bit | index(receive.buffer),
+                     .next = i + 1 < count ? &requests[i + 1] : nullptr,
+                     .sg_list = &pieces[i],
+                     .num_sge = 1};
+    }
+    ibv_recv_wr* bad = nullptr;
+    if (ibv_post_srq_recv(srq_.get(), requests.data(), &bad) != 0) return false;
+    chain = chain.subspan(count);
+  }
+  return true;
+}
+
+bool Queues::arm(SrqArm arm) {
+  ibv_srq_attr attributes{};
+  attributes.srq_limit = arm.limit;
+  return ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT) == 0;
+}
+
+int Queues::poll(std::span<Completion> completions) {
+  std::array<ibv_wc, 32> done;
+  const int most = static_cast<int>(std::min(completions.size(), done.size()));
+  const int count = ibv_poll_cq(cq_.get(), most, done.data());
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = done[static_cast<std::size_t>(i)];
+    const bool receive = (wc.wr_id & receive_bit) != 0;
+    completions[static_cast<std::size_t>(i)] = {receive ? Opcode::receive : Opcode::send,
+                                                status_of(wc.status), wc.byte_len,
+                                                lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
+  }
+  return count;
+}
+
+}  // namespace weir::verbs

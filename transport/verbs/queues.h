@@ -1,0 +1,97 @@
+// One completion queue, one shared receive queue, and the queue pairs on them. Turns the core's
+// values into `ibv_*` calls and completions back into values; decides nothing.
+//
+// Thread rule: the engine's lock.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/base/time.h"
+#include "transport/base/work.h"
+#include "transport/verbs/device.h"
+
+namespace weir::verbs {
+
+struct QueuePairOptions {
+  std::uint32_t send_depth = 128;       // work requests
+  std::uint32_t inline_bytes = 256;     // 0: none
+  std::uint8_t rnr_timer_code = 12;     // what we tell senders when we have no buffer
+  std::uint8_t ack_timeout_code = 18;   // 4.096 us * 2^code until a retry
+  std::uint8_t retry_count = 6;         // 7 means for ever on some adapters: never used
+  std::uint32_t mtu_bytes = 0;          // 0: as negotiated
+};
+
+class Queues {
+ public:
+  // `max_receives`: W_max. Nothing, and the reason in `why`, if the device refuses.
+  static std::unique_ptr<Queues> create(const Device& device, std::uint32_t max_receives,
+                                        const QueuePairOptions& options, std::string& why);
+
+  // A queue pair for `lane`, in RESET. 0 if the device refuses, with the reason in `why`.
+  std::uint32_t create_pair(LaneId lane, std::string& why);
+  void destroy_pair(LaneId lane);
+  bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
+
+  // One step of a queue pair's life with the attributes that connection management filled in; ours
+  // (timers, retries) are added. False and errno on failure.
+  bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
+  // RESET to RTS, connected to itself.
+  bool connect_to_itself(LaneId lane);
+
+  // Posts a chain for one lane: one call. False if the adapter refused.
+  bool post(std::span<const WorkRequest> chain);
+  // Posts a chain of receives to the SRQ. False if the adapter refused.
+  bool post(std::span<const ReceivePost> chain);
+  bool arm(SrqArm arm);
+
+  // Up to completions.size() finished work requests. Returns how many; -1 if the queue is broken.
+  int poll(std::span<Completion> completions);
+
+  // The lane of a queue pair number, or none.
+  LaneId lane_of(std::uint32_t qp_number) const {
+    for (std::uint32_t at = qp_number & by_number_mask_;; at = (at + 1) & by_number_mask_) {
+      const Numbered& entry = by_number_[at];
+      if (entry.qp_number == qp_number) return entry.lane;
+      if (entry.qp_number == unused) return LaneId::none;
+    }
+  }
+
+ private:
+  using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
+  using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
+  using Pair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
+
+  static constexpr std::uint32_t unused = 0xffffffff;  // QP numbers have 24 bits
+
+  struct Numbered {
+    std::uint32_t qp_number = unused;
+    LaneId lane = LaneId::none;
+  };
+
+  Queues(const Device& device, const QueuePairOptions& options)
+      : device_(device), options_(options) {}
+
+  ibv_qp* pair(LaneId lane) const {
+    return index(lane) < pairs_.size() ? pairs_[index(lane)].get() : nullptr;
+  }
+  void renumber();
+  bool make_room_for_completions();
+
+  const Device& device_;
+  QueuePairOptions options_;
+  std::uint32_t max_receives_ = 0;
+  std::uint32_t pair_count_ = 0;
+  CompletionQueue cq_;
+  SharedReceiveQueue srq_;
+  std::vector<Pair> pairs_;           // by LaneId
+  std::vector<Numbered> by_number_{8};  // open addressing, at most half full
+  std::uint32_t by_number_mask_ = 7;
+};
+
+}  // namespace weir::verbs
