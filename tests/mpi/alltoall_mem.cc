@@ -1,0 +1,82 @@
+// alltoall_mem: rounds of everyone to everyone, to watch what receiving costs in memory.
+//
+//   mpirun -n 8 alltoall_mem [--rounds 20] [--bytes 1K] [--depth 16] [--prefix btl_weir_]
+//
+// Each round every rank has --depth messages to every peer in flight. At the end: the transport's
+// counters and each process's peak resident memory, smallest, largest and sum over the ranks.
+
+#include <mpi.h>
+
+#include <vector>
+
+#include "check.h"
+#include "pvars.h"
+
+namespace {
+
+double status_kb(const char* field) {
+  double kb = 0;
+  if (std::FILE* file = std::fopen("/proc/self/status", "r")) {
+    char line[256];
+    const std::size_t length = std::strlen(field);
+    while (std::fgets(line, sizeof line, file) != nullptr)
+      if (std::strncmp(line, field, length) == 0) kb = std::atof(line + length + 1);
+    std::fclose(file);
+  }
+  return kb;
+}
+
+void report_kb(const char* name, double mine) {
+  int rank;
+  double low, high, sum;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Reduce(&mine, &low, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&mine, &high, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  if (rank == 0) std::printf("memory %s min %.0f max %.0f sum %.0f\n", name, low, high, sum);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check::Session session(argc, argv, "alltoall_mem");
+  const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 20));
+  const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 1024));
+  const auto depth = static_cast<std::uint32_t>(session.options.number("depth", 16));
+  Counters counters(session.options.text("prefix", "btl_weir_"));
+  session.options.done();
+
+  const int rank = session.rank, size = session.size;
+  const double resident_before_kb = status_kb("VmRSS");
+  const std::size_t slots = static_cast<std::size_t>(size) * depth;
+  std::vector<unsigned char> out(slots * bytes), in(slots * bytes);
+  std::vector<MPI_Request> requests;
+  check::phase("the rounds");
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    requests.clear();
+    for (std::uint32_t d = 0; d < depth; ++d) {
+      for (int shift = 1; shift < size; ++shift) {
+        const int to = (rank + shift) % size, from = (rank + size - shift) % size;
+        const std::uint32_t seq = round * depth + d;
+        unsigned char* send = &out[(static_cast<std::size_t>(to) * depth + d) * bytes];
+        unsigned char* receive = &in[(static_cast<std::size_t>(from) * depth + d) * bytes];
+        check::fill(send, bytes, {rank, to, 1, seq});
+        MPI_Request& received = requests.emplace_back();
+        MPI_Irecv(receive, static_cast<int>(bytes), MPI_BYTE, from, 1, MPI_COMM_WORLD, &received);
+        MPI_Request& sent = requests.emplace_back();
+        MPI_Isend(send, static_cast<int>(bytes), MPI_BYTE, to, 1, MPI_COMM_WORLD, &sent);
+      }
+    }
+    MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    for (int from = 0; from < size; ++from)
+      for (std::uint32_t d = 0; from != rank && d < depth; ++d)
+        check::verify(&in[(static_cast<std::size_t>(from) * depth + d) * bytes], bytes,
+                      {from, rank, 1, round * depth + d}, "all-to-all");
+  }
+  check::phase("the report");
+  counters.print();
+  counters.close();  // before MPI_Finalize: see pvars.h
+  report_kb("resident_before_kb", resident_before_kb);
+  report_kb("resident_peak_kb", status_kb("VmHWM"));
+  return session.finish();
+}

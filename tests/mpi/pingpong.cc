@@ -1,0 +1,145 @@
+// pingpong: latency and bandwidth by message size between the first and the last rank.
+//
+//   mpirun -n 2 pingpong [--min 1] [--max 1M] [--ms 100] [--window 16] [--json FILE] [--counters]
+//
+// Latency is half a round trip (median and 99th percentile). Bandwidth comes from a stream of
+// --window messages in flight, acknowledged once a window. Each measurement of a size takes about
+// --ms. The data of the first and last round trip of every size are checked, outside the timing.
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "pvars.h"
+
+namespace {
+
+constexpr int kTag = 1;
+
+struct Row {
+  long bytes;
+  double p50_us, p99_us, mb_per_s;
+};
+
+// How often to repeat so that it takes about budget_s, judged by a trial; agreed by both sides.
+int repetitions(double trial_s, double budget_s, int low, int high, int other, bool leader) {
+  int n = trial_s > 0 ? static_cast<int>(std::min(budget_s / trial_s, 1e6)) : high;
+  n = std::clamp(n, low, high);
+  if (leader) MPI_Send(&n, 1, MPI_INT, other, kTag + 1, MPI_COMM_WORLD);
+  else MPI_Recv(&n, 1, MPI_INT, other, kTag + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  return n;
+}
+
+double round_trip(std::vector<unsigned char>& out, std::vector<unsigned char>& in, int bytes,
+                  int other, bool leader) {
+  const double start_s = MPI_Wtime();
+  if (leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD);
+  MPI_Recv(in.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (!leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD);
+  return MPI_Wtime() - start_s;
+}
+
+double one_window(std::vector<unsigned char>& out, std::vector<unsigned char>& in, int bytes,
+                  int window, int other, bool leader) {
+  std::vector<MPI_Request> requests(window);
+  const double start_s = MPI_Wtime();
+  for (int i = 0; i < window; ++i) {
+    if (leader)
+      MPI_Isend(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD, &requests[i]);
+    else  // own room for each message: overlapping receive buffers would be an error
+      MPI_Irecv(in.data() + static_cast<std::size_t>(i) * bytes, bytes, MPI_BYTE, other, kTag,
+                MPI_COMM_WORLD, &requests[i]);
+  }
+  MPI_Waitall(window, requests.data(), MPI_STATUSES_IGNORE);
+  if (leader) MPI_Recv(nullptr, 0, MPI_BYTE, other, kTag + 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  else MPI_Send(nullptr, 0, MPI_BYTE, other, kTag + 2, MPI_COMM_WORLD);
+  return MPI_Wtime() - start_s;
+}
+
+Row measure(long bytes, int rank, int other, bool leader, double budget_s, int window) {
+  const int n = static_cast<int>(bytes);
+  std::vector<unsigned char> out(n), in(static_cast<std::size_t>(n) * window);
+  auto checked_trip = [&](std::uint32_t seq) {
+    check::fill(out.data(), out.size(), {rank, other, n, seq});
+    std::fill(in.begin(), in.end(), 0);
+    const double s = round_trip(out, in, n, other, leader);
+    check::verify(in.data(), out.size(), {other, rank, n, seq}, "round trip");
+    return s;
+  };
+  checked_trip(0);  // connects and registers
+  const double trial_s = checked_trip(1);
+  const int trips = repetitions(trial_s, budget_s, 5, 2000, other, leader);
+  std::vector<double> half_us(trips);
+  for (double& us : half_us) us = round_trip(out, in, n, other, leader) * 1e6 / 2;
+  checked_trip(2);
+  std::sort(half_us.begin(), half_us.end());
+
+  check::fill(out.data(), out.size(), {rank, other, n, 3});
+  const double window_s = one_window(out, in, n, window, other, leader);
+  for (int i = 0; !leader && i < window; ++i)
+    check::verify(in.data() + static_cast<std::size_t>(i) * n, out.size(), {other, rank, n, 3},
+                  "stream");
+  const int windows = repetitions(window_s, budget_s, 2, 2000, other, leader);
+  double stream_s = 0;
+  for (int i = 0; i < windows; ++i) stream_s += one_window(out, in, n, window, other, leader);
+  return {bytes, half_us[trips / 2], half_us[static_cast<std::size_t>(trips * 0.99)],
+          static_cast<double>(bytes) * window * windows / stream_s / 1e6};
+}
+
+void write_json(const std::string& path, const std::vector<Row>& rows) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  CHECK(file != nullptr, "cannot write %s", path.c_str());
+  std::fprintf(file, "[\n");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::fprintf(file,
+                 "  {\"bytes\": %ld, \"p50_us\": %.3f, \"p99_us\": %.3f, \"mb_per_s\": %.3f}%s\n",
+                 rows[i].bytes, rows[i].p50_us, rows[i].p99_us, rows[i].mb_per_s,
+                 i + 1 < rows.size() ? "," : "");
+  std::fprintf(file, "]\n");
+  std::fclose(file);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check::program = "pingpong";
+  check::Options options(argc, argv);
+  const long smallest = options.number("min", 1), largest = options.number("max", 1 << 20);
+  const double budget_s = static_cast<double>(options.number("ms", 100)) / 1e3;
+  const int window = static_cast<int>(options.number("window", 16));
+  const std::string json = options.text("json", "");
+  const bool counters = options.flag("counters");
+  check::start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
+  options.done();
+
+  MPI_Init(&argc, &argv);
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  check::rank = rank;
+  CHECK(size >= 2, "pingpong needs two ranks");
+  check::phase("pingpong");
+  auto watch = counters ? std::make_unique<Counters>() : nullptr;
+
+  const bool leader = rank == 0;
+  if (leader) std::printf("%10s  %10s  %10s  %12s\n", "bytes", "p50 us", "p99 us", "MB/s");
+  std::vector<Row> rows;
+  if (leader || rank == size - 1) {
+    for (long bytes = smallest; bytes <= largest; bytes = bytes == 0 ? 1 : bytes * 2) {
+      const Row row = measure(bytes, rank, leader ? size - 1 : 0, leader, budget_s, window);
+      if (!leader) continue;
+      rows.push_back(row);
+      std::printf("%10ld  %10.2f  %10.2f  %12.2f\n", row.bytes, row.p50_us, row.p99_us,
+                  row.mb_per_s);
+      std::fflush(stdout);
+    }
+  }
+  if (leader && !json.empty()) write_json(json, rows);
+  if (watch) watch->print(), watch->close();
+  if (leader) std::printf("pingpong: ok, %zu sizes\n", rows.size());
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,61 @@
+// ring: a token walks round all ranks, and every rank checks it. The first program to try.
+//
+//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--counters]
+
+#include <mpi.h>
+
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "pvars.h"
+
+int main(int argc, char** argv) {
+  check::program = "ring";
+  check::Options options(argc, argv);
+  const int laps = static_cast<int>(options.number("laps", 10));
+  const int bytes = static_cast<int>(options.number("bytes", 64));
+  const bool counters = options.flag("counters");
+  check::seed = static_cast<std::uint64_t>(options.number("seed", 1));
+  check::start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
+  options.done();
+
+  MPI_Init(&argc, &argv);
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  check::rank = rank;
+  check::phase("the ring");
+  auto watch = counters ? std::make_unique<Counters>() : nullptr;
+
+  // The token's bytes depend on the lap and on who passes it to whom, so a stale, lost or doubled
+  // token cannot go unseen.
+  const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
+  std::vector<unsigned char> token(bytes);
+  const double start_s = MPI_Wtime();
+  for (int lap = 0; lap < laps; ++lap) {
+    const auto seq = static_cast<std::uint32_t>(lap);
+    if (rank == 0) {
+      check::fill(token.data(), token.size(), {0, next, 7, seq});
+      MPI_Request sent;
+      MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, MPI_COMM_WORLD, &sent);
+      std::vector<unsigned char> back(bytes);
+      MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Wait(&sent, MPI_STATUS_IGNORE);
+      check::verify(back.data(), back.size(), {previous, 0, 7, seq}, "token");
+    } else {
+      MPI_Recv(token.data(), bytes, MPI_BYTE, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      check::verify(token.data(), token.size(), {previous, rank, 7, seq}, "token");
+      check::fill(token.data(), token.size(), {rank, next, 7, seq});
+      MPI_Send(token.data(), bytes, MPI_BYTE, next, 7, MPI_COMM_WORLD);
+    }
+  }
+  const double elapsed_s = MPI_Wtime() - start_s;
+
+  if (rank == 0)
+    std::printf("ring: ok, %d ranks, %d laps of %d bytes, %.1f us a hop\n", size, laps, bytes,
+                laps > 0 ? elapsed_s * 1e6 / laps / size : 0.0);
+  if (watch) watch->print(), watch->close();
+  MPI_Finalize();
+  return 0;
+}

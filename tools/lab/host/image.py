@@ -1,0 +1,193 @@
+"""The guest's kernel and initramfs, built once and kept in the cache.
+
+Two layers, so that editing a guest script never downloads a kernel again:
+
+    kernel-<release>-<hash of MODULES>/   vmlinux, *.ko, one load list per module group
+    initramfs-<hash of kernel and guest files>.cpio
+
+Every entry is made under a temporary name and renamed into place while the
+cache lock is held, so concurrent runs see all of it or nothing.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from .errors import LabError
+
+GUEST_DIR = Path(__file__).resolve().parent.parent / "guest"
+
+# What the guest loads, by group, in load order; dependencies are added.
+MODULES = {
+    "base": ["virtio_pci", "virtio_console", "virtio_rng", "9pnet_virtio", "9p", "overlay"],
+    "net": ["virtio_net"],
+    # rxe needs a crc32 shash. The generic one: under TCG crc32-pclmul is slower.
+    "rdma": ["crc32_generic", "rdma_rxe", "rdma_ucm", "ib_umad"],
+    "wire": ["veth"],
+    "shape": ["sch_netem"],
+}
+
+# rxe of 6.1; from 6.12 on it runs in workqueues, three times slower per message.
+SERIES = "6.1."
+
+
+def cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    path = Path(base) / "weir" / "lab"
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise LabError(f"cannot create the cache {path}: {e.strerror} (set XDG_CACHE_HOME)") from e
+    return path
+
+
+@contextlib.contextmanager
+def cache_lock(cache: Path):
+    with open(cache / "lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+def prepare(say, update=False):
+    """The kernel directory and the initramfs to boot, made now if missing."""
+    cache = cache_dir()
+    with cache_lock(cache):
+        kernel = _kernel(cache, say, update)
+        return kernel, _initramfs(cache, kernel)
+
+
+def _run(cmd, what, **kw):
+    try:
+        return subprocess.run(cmd, check=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, **kw).stdout.decode(errors="replace")
+    except FileNotFoundError as e:
+        raise LabError(f"{what}: {cmd[0]} is not installed (run tools/setup)") from e
+    except subprocess.CalledProcessError as e:
+        tail = e.stdout.decode(errors="replace").strip().splitlines()[-1:] or [""]
+        raise LabError(f"{what}: {cmd[0]} failed: {tail[0]}") from e
+
+
+# -- kernel ------------------------------------------------------------------
+
+def _kernel(cache, say, update):
+    tag = hashlib.sha256(repr(MODULES).encode()).hexdigest()[:8]
+    have = sorted(cache.glob(f"kernel-*-{tag}"), key=lambda p: p.stat().st_mtime)
+    if have and not update:
+        return have[-1]
+    package = _package()
+    release = package.removeprefix("linux-image-")
+    target = cache / f"kernel-{release}-{tag}"
+    if target.exists():
+        return target
+    say(f"fetching {package} (once)")
+    with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
+        tmp = Path(tmp)
+        _run(["apt-get", "download", package], f"cannot download {package}", cwd=tmp)
+        deb = next(tmp.glob("*.deb"))
+        _run(["dpkg", "-x", str(deb), str(tmp / "root")], f"cannot unpack {deb.name}")
+        out = tmp / "out"
+        out.mkdir()
+        _pick_modules(tmp / "root", release, out)
+        (out / "vmlinux").write_bytes(_vmlinux((tmp / "root/boot" / f"vmlinuz-{release}").read_bytes()))
+        out.rename(target)
+    return target
+
+
+def _package():
+    depends = _run(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel")
+    found = re.findall(r"Depends: (linux-image-\S+)", depends)
+    if not any(p.startswith(f"linux-image-{SERIES}") for p in found):
+        names = _run(["apt-cache", "pkgnames", f"linux-image-{SERIES}"], "cannot find a kernel").split()
+        found = [n for n in names if re.fullmatch(r"linux-image-6\.1\.[0-9.-]+-amd64", n)]
+    found = [p for p in found if p.startswith(f"linux-image-{SERIES}")]
+    if not found:
+        raise LabError(f"apt knows no linux-image-{SERIES}*-amd64 (is a Debian 12 source configured, "
+                       "and has apt-get update run?)")
+    return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)])
+
+
+def _pick_modules(root, release, out):
+    lib = root / "lib/modules" / release
+    _run(["/sbin/depmod", "-b", str(root), release], "cannot index the kernel's modules")
+    seen = set()
+    for group, names in MODULES.items():
+        files = []
+        for name in names:
+            shown = _run(["/sbin/modprobe", "-d", str(root), "-S", release, "-C", "/dev/null",
+                          "--show-depends", name], f"kernel {release} has no module {name}")
+            for line in shown.splitlines():
+                path = Path(line.split()[1]) if line.startswith("insmod ") else None
+                if path and path.name not in seen:
+                    seen.add(path.name)
+                    files.append(path.name)
+                    shutil.copy(path, out / path.name)
+        (out / f"{group}.list").write_text("".join(f + "\n" for f in files))
+    if not lib.is_dir():
+        raise LabError(f"kernel {release}: no modules in its package")
+
+
+def _vmlinux(bzimage):
+    """The ELF inside a bzImage: QEMU starts it by PVH, which saves the guest unpacking xz under TCG."""
+    start = bzimage.find(b"\xfd7zXZ\0")
+    if start < 0:
+        return bzimage
+    elf = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(bzimage[start:])
+    return elf if elf[:4] == b"\x7fELF" else bzimage
+
+
+# -- initramfs ---------------------------------------------------------------
+
+def _initramfs(cache, kernel):
+    busybox = _busybox()
+    guest = sorted(p for p in GUEST_DIR.iterdir() if p.is_file())
+    digest = hashlib.sha256(kernel.name.encode())
+    for path in [busybox, *guest, Path(__file__)]:
+        digest.update(path.name.encode() + path.read_bytes())
+    target = cache / f"initramfs-{digest.hexdigest()[:16]}.cpio"
+    if target.exists():
+        os.utime(target)
+        return target
+    with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
+        stage = Path(tmp) / "root"
+        for d in ("bin", "dev", "proc", "sys", "host", "rw", "new", "lab", "modules"):
+            (stage / d).mkdir(parents=True)
+        shutil.copy(busybox, stage / "bin/busybox")
+        for path in guest:
+            shutil.copy(path, stage / "lab" / path.name)
+            os.chmod(stage / "lab" / path.name, 0o755)
+        os.rename(stage / "lab/init", stage / "init")
+        for path in kernel.iterdir():
+            if path.suffix in (".ko", ".list"):
+                shutil.copy(path, stage / "modules" / path.name)
+        names = "".join(f"{p.relative_to(stage)}\n" for p in sorted(stage.rglob("*")))
+        done = Path(tmp) / "cpio"
+        with open(done, "wb") as f:
+            try:
+                subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], cwd=stage,
+                               input=names.encode(), stdout=f, check=True)
+            except (OSError, subprocess.CalledProcessError) as e:
+                raise LabError(f"cannot build the initramfs: {e} (run tools/setup)") from e
+        done.rename(target)
+    week = time.time() - 7 * 86400
+    for old in cache.glob("initramfs-*.cpio"):
+        if old != target and old.stat().st_mtime < week:
+            old.unlink()
+    return target
+
+
+def _busybox():
+    found = shutil.which("busybox", path=os.defpath + ":/bin:/usr/bin")
+    if not found:
+        raise LabError("busybox is not installed (busybox-static; run tools/setup)")
+    path = Path(found).resolve()
+    if b"ld-linux" in path.read_bytes()[:4096]:
+        raise LabError("busybox is not static (install busybox-static; run tools/setup)")
+    return path
