@@ -36,7 +36,8 @@ void Core::drop_lane(Peer& peer, Outbox& out) {
 }
 
 // Makes room in the window for one more peer and greets it with its first credits.
-wire::Hello Core::hello_to(Peer& peer) {
+wire::Hello Core::hello_to(Peer& peer, Outbox& out) {
+  post_receives(out);
   wire::Hello hello;
   hello.from = config_.self;
   hello.to = peer.name;
@@ -53,7 +54,7 @@ wire::Hello Core::hello_to(Peer& peer) {
 // Makes room in the window for a peer. Its first credits may be covered only once the engine has
 // answered with a slab, which it does before the peer can have sent anything.
 void Core::admit(Peer& peer, Outbox& out) {
-  if (window_.raise_to(eager_.floor(peer.share.joined ? 0 : 1))) window_changed(out);
+  if (window_.raise_to(eager_.floor(peer.share))) window_changed(out);
   eager_.join(peer.share);
 }
 
@@ -63,9 +64,12 @@ void Core::connect(Time now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::connecting);
   admit(peer, out);
   peer.lane = new_lane(peer);
+  peer.credits = 0;  // what an attempt before this one may have brought
+  peer.control_credits = 0;
+  peer.control_owed = 0;
   const Kind kind = peer.name == config_.self ? Kind::loop : Kind::connect;
   out.connects.push_back(
-      {.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer)});
+      {.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer, out)});
 }
 
 void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
@@ -87,7 +91,9 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
     case PeerState::failed:
       return reject(wire::Reject::closing);
     case PeerState::ready:
-      return reject(wire::Reject::crossed);
+      if (!peer.left) return reject(wire::Reject::crossed);
+      finish_close(peer, out);  // it left, and is back before we heard of the disconnect
+      break;
     case PeerState::connecting:
       if (peer.lane != LaneId::none) {
         ++counters_.connections_crossed;
@@ -117,7 +123,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
                           .peer = id,
                           .lane = peer.lane,
                           .request = request,
-                          .hello = hello_to(peer)});
+                          .hello = hello_to(peer, out)});
   ++counters_.connections_accepted;
 }
 
@@ -134,7 +140,7 @@ void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& ou
   if (hello.buffer_bytes != config_.buffer_bytes) {
     return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
   }
-  peer.credits = hello.credits;
+  peer.credits += hello.credits;  // a frame that overtook the answer may have brought some
   peer.control_credits =
       static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
                                                         config_.credits.control_reserve));
@@ -157,10 +163,9 @@ void Core::on_established(Time now, LaneId lane, Outbox& out) {
 void Core::become_ready(Time now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::ready);
   peer.attempt_deadline = Time::never();
-  Lane& lane = at(peer.lane);
-  lane.watched_since = now;
   ++counters_.connections;
   counters_.connect_ns_sum += static_cast<std::uint64_t>((now - peer.connect_since).ns);
+  note_due(peer);
   post_pending(peer, false, out);
 }
 
@@ -256,7 +261,9 @@ void Core::close(Time now, PeerId id, Outbox& out) {
       return;
     case PeerState::closed:
     case PeerState::failed:
+      return;
     case PeerState::closing:
+      try_finish_close(peer, out);  // the goodbye may have found no slot
       return;
     case PeerState::connecting:
     case PeerState::accepting:

@@ -32,6 +32,7 @@ PeerId Core::add_peer(PeerName name) {
   if (is_new) {
     peers_.emplace_back();
     peers_.back().name = name;
+    if (due_.capacity() < peers_.size()) due_.reserve(peers_.size() * 2);
   }
   return found->second;
 }
@@ -68,9 +69,7 @@ Time Core::next_deadline() const {
     }
   }
   for (const Lane& lane : lanes_) {
-    if (lane.open && lane.queue.awaits_completion()) {
-      next = std::min(next, lane.watched_since + config_.peer_timeout / stall_looks);
-    }
+    if (lane.open && lane.queue.awaits_completion()) return std::min(next, next_look_);
   }
   return next;
 }
@@ -83,9 +82,15 @@ void Core::on_timer(Time now, Outbox& out) {
       }
     }
   }
+  // Nobody tells the time when work is posted: a lane's silence counts from the first look that
+  // finds work in flight, never from before.
+  if (now < next_look_) return;
+  next_look_ = now + config_.peer_timeout / stall_looks;
   for (Lane& lane : lanes_) {
-    if (!lane.open) continue;
-    if (!lane.queue.awaits_completion() || lane.watched_retired != lane.queue.retired()) {
+    if (!lane.open || !lane.queue.awaits_completion()) {
+      lane.watched = false;
+    } else if (!lane.watched || lane.watched_retired != lane.queue.retired()) {
+      lane.watched = true;
       lane.watched_retired = lane.queue.retired();
       lane.watched_since = now;
     } else if (now - lane.watched_since >= config_.peer_timeout) {

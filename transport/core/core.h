@@ -160,6 +160,19 @@ class Core {
     return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);
   }
 
+  // Where a peer stands, for reports, tests and the simulator.
+  struct Standing {
+    std::size_t pending_frames;     // not posted yet
+    std::uint32_t credits;          // that we hold
+    std::uint32_t credits_out;      // that the peer holds
+    std::uint32_t control_credits;  // that we hold
+    bool left;                      // it said goodbye
+  };
+  Standing standing(PeerId peer) const {
+    const Peer& p = at(peer);
+    return {p.pending.size(), p.credits, p.share.out, p.control_credits, p.left};
+  }
+
   // Whether buffers, credits and queues add up; for tests and the simulator.
   bool conserved() const;
 
@@ -172,8 +185,9 @@ class Core {
     bool open = false;
     std::uint32_t tx_sequence = 0;
     std::uint32_t rx_sequence = 0;
-    std::uint64_t watched_retired = 0;  // at the last look of the stall watch
-    Time watched_since{};
+    bool watched = false;               // work was in flight at the last look of the stall watch
+    std::uint64_t watched_retired = 0;  // and so much was retired then
+    Time watched_since{};               // the first look that saw both
     SendQueue queue;
 
     explicit Lane(const SendQueue::Config& config) : queue(config) {}
@@ -229,13 +243,16 @@ class Core {
   void give_back_credits(Outbox& out);
   void window_changed(Outbox& out);
   void post_receives(Outbox& out);
+  void book_buffers();
+  void note_due(Peer& peer);
+  bool may_top_up(const Peer& peer) const;
   std::uint32_t top_up(Peer& peer, std::uint32_t most);
 
   // connect.cc
   void connect(Time now, Peer& peer, Outbox& out);
   LaneId new_lane(const Peer& peer);
   void drop_lane(Peer& peer, Outbox& out);
-  wire::Hello hello_to(Peer& peer);
+  wire::Hello hello_to(Peer& peer, Outbox& out);
   void admit(Peer& peer, Outbox& out);
   void become_ready(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
@@ -258,6 +275,7 @@ class Core {
   std::vector<LaneId> free_lanes_;
   std::unordered_map<std::uint64_t, PeerId> by_name_;
   std::uint32_t connecting_ = 0;
+  Time next_look_{};                    // of the stall watch, if a lane has work in flight
   std::vector<PeerId> due_;             // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
   std::uint64_t epoch_ = 0;             // the round

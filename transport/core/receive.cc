@@ -38,8 +38,7 @@ void Core::on_send_completion(Time, const Completion& completion, Outbox& out) {
 void Core::on_receive_completion(Time now, const Completion& completion, Outbox& out) {
   const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
   if (!pool_.arrive(buffer)) return;
-  eager_.set_held(pool_.held());
-  counters_.receives_posted = pool_.posted();
+  book_buffers();
 
   Lane* lane = open_lane(completion.lane);
   if (lane == nullptr || at(lane->peer).state == PeerState::failed) {
@@ -91,33 +90,44 @@ bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) 
   ++lane.rx_sequence;
   if (header.kind == wire::FrameKind::messages) {
     if (!eager_.spend(peer.share)) return false;
-    if (eager_.low(peer.share) && !peer.in_due_list) {
-      peer.in_due_list = true;
-      due_.push_back(lane.peer);
-    }
+    note_due(peer);
   } else if (header.kind == wire::FrameKind::credits) {
     if (++peer.control_owed > config_.credits.control_reserve) return false;
   } else {
     peer.left = true;
   }
   peer.credits += header.credits;
-  peer.control_credits = static_cast<std::uint8_t>(peer.control_credits + header.control_credits);
+  const std::uint32_t control = std::uint32_t{peer.control_credits} + header.control_credits;
+  peer.control_credits = static_cast<std::uint8_t>(control);
   starved_peer_seen_ = starved_peer_seen_ || header.starved;
   counters_.credits_out = eager_.out();
   // No receive queue is this deep; nor are there more control credits than we were given.
-  return peer.credits <= (1u << 24) && peer.control_credits <= config_.credits.control_reserve;
+  return peer.credits <= (1u << 24) && control <= config_.credits.control_reserve;
 }
 
 void Core::release(BufferId buffer) {
   pool_.release(buffer);
-  eager_.set_held(pool_.held());
+  book_buffers();
 }
 
-// Posts what was released, in one go, once it is worth it.
-void Core::post_receives(Outbox& out) {
-  if (pool_.free() == 0 || pool_.free() < EagerWindow::slack(window_.window())) return;
-  pool_.post(pool_.free(), out.receives);
+void Core::book_buffers() {
+  eager_.set_held(pool_.held());
   counters_.receives_posted = pool_.posted();
+}
+
+// Posts what was released, in one go, once it is worth it. Credits, eager or control, leave only
+// after this: more free buffers than the slack would have nothing behind them.
+void Core::post_receives(Outbox& out) {
+  if (pool_.free() == 0 || pool_.free() < eager_.slack()) return;
+  pool_.post(pool_.free(), out.receives);
+  book_buffers();
+}
+
+// Keeps in mind a peer that has spent half of its share.
+void Core::note_due(Peer& peer) {
+  if (peer.in_due_list || !eager_.low(peer.share)) return;
+  peer.in_due_list = true;
+  due_.push_back(at(peer.lane).peer);
 }
 
 // Credit frames to peers that have spent half of their share and got nothing back since.
@@ -127,7 +137,7 @@ void Core::give_back_credits(Outbox& out) {
     Peer& peer = at(id);
     if (peer.state != PeerState::ready || !eager_.low(peer.share)) {
       peer.in_due_list = false;
-    } else if (eager_.headroom() == 0 || !send_control(peer, wire::FrameKind::credits, out)) {
+    } else if (!may_top_up(peer) || !send_control(peer, wire::FrameKind::credits, out)) {
       due_[kept++] = id;  // later
     } else {
       peer.in_due_list = false;
@@ -136,8 +146,19 @@ void Core::give_back_credits(Outbox& out) {
   due_.resize(kept);
 }
 
+// Whether there are credits for the peer: within the window, or, when too much of that is given
+// away for good, its least.
+bool Core::may_top_up(const Peer& peer) const {
+  if (eager_.available(peer.share) > 0) return true;
+  return peer.share.joined && peer.share.out == 0 && eager_.overdrawn();
+}
+
 std::uint32_t Core::top_up(Peer& peer, std::uint32_t most) {
-  const std::uint32_t count = eager_.top_up(peer.share, most);
+  std::uint32_t count = eager_.top_up(peer.share, most);
+  if (count == 0 && may_top_up(peer)) {
+    count = eager_.overcommit(peer.share);
+    counters_.credits_overcommitted += count;
+  }
   counters_.credits_out = eager_.out();
   return count;
 }
@@ -157,7 +178,7 @@ void Core::on_drained(Outbox& out) {
 void Core::on_srq_limit(Outbox& out) {
   ++counters_.srq_limit_events;
   window_.grow();
-  window_changed(out);  // arms again, grown or not
+  window_changed(out);  // arms again, if W can still grow
 }
 
 void Core::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out) {
@@ -171,7 +192,8 @@ void Core::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t coun
 void Core::on_slab_failed(Outbox& out) {
   slabs_asked_ = 0;
   ++counters_.slab_failures;
-  if (pool_.total() > 0) window_.cap(pool_.total());
+  if (pool_.total() == 0) return;  // nothing to work with; asking again would not help
+  window_.cap(pool_.total());
   window_changed(out);
 }
 
@@ -189,7 +211,7 @@ void Core::window_changed(Outbox& out) {
   // Credits only for buffers that exist, or will before the next frame leaves.
   eager_.set_window(std::min(window, pool_.total() + slabs_asked_));
   pool_.post(pool_.free(), out.receives);
-  counters_.receives_posted = pool_.posted();
+  book_buffers();
 
   // The limit event is a one-shot hint: armed when already below the limit, some devices stay
   // silent for ever. So look ourselves, after each arming.
@@ -198,15 +220,15 @@ void Core::window_changed(Outbox& out) {
     window_changed(out);
     return;
   }
-  out.arm = true;
-  out.srq_arm = {std::min(window_.limit(), pool_.total())};
+  // At W_max the event could change nothing, and a device that fires at once when armed below the
+  // limit would fire for ever.
+  if (window < window_.max()) {
+    out.arm = true;
+    out.srq_arm = {std::min(window_.limit(), pool_.total())};
+  }
 
   for (std::uint32_t i = 0; i < peer_count(); ++i) {
-    Peer& peer = peers_[i];
-    if (peer.state == PeerState::ready && eager_.low(peer.share) && !peer.in_due_list) {
-      peer.in_due_list = true;
-      due_.push_back(PeerId{i});
-    }
+    if (peers_[i].state == PeerState::ready) note_due(peers_[i]);
   }
   give_back_credits(out);
 }

@@ -117,6 +117,7 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
 
 void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header,
                       Outbox& out) {
+  post_receives(out);
   header.control_credits = peer.control_owed;
   header.credits = static_cast<std::uint16_t>(top_up(peer, UINT16_MAX));
   header.sequence = lane.tx_sequence++;

@@ -18,6 +18,11 @@ constexpr std::size_t poll_batch = 32;
 // Between two looks at the connection manager by an application that waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
+std::string cannot_register(const verbs::Device& device) {
+  return "cannot register memory with " + device.port().name() + ": " +
+         verbs::registration_error(errno);
+}
+
 }  // namespace
 
 Time Engine::clock() {
@@ -37,6 +42,15 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
   std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
+
+  // Peers take our card for a promise. So see now, before it is published, that the memory for the
+  // first buffers can be had.
+  const std::size_t least = std::size_t{fitted.core.window.initial} * fitted.core.buffer_bytes +
+                            SlotPool::least_bytes(fitted.core.buffer_bytes);
+  if (!verbs::RegisteredMemory::allocate(engine->device_, least)) {
+    why = cannot_register(engine->device_);
+    return nullptr;
+  }
   return engine;
 }
 
@@ -69,15 +83,15 @@ bool Engine::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.config().window.max, options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
-  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes);
+  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes,
+                                      core_.counters().send_bytes);
 
   errno = 0;
   core_.start(out_);
   flush();
   SendSlot* const probe = slots_->get(0);
   if (core_.counters().receive_bytes == 0 || probe == nullptr) {
-    why = "cannot register memory with " + device_.port().name() + ": " +
-          verbs::registration_error(errno);
+    why = cannot_register(device_);
     connections_->attach(nullptr);
     queues_.reset();
     slots_.reset();

@@ -20,8 +20,14 @@ class SlotPool {
   enum Size : std::uint8_t { small, full };
 
   // `full_bytes`: memory of a full slot, frame headers included.
-  SlotPool(const verbs::Device& device, std::uint32_t full_bytes)
-      : device_(device), slot_bytes_{small_bytes, full_bytes} {}
+  // `bytes` counts the registered memory.
+  SlotPool(const verbs::Device& device, std::uint32_t full_bytes, std::uint64_t& bytes)
+      : device_(device), slot_bytes_{small_bytes, full_bytes}, bytes_(bytes) {}
+
+  // Registered memory that the first slots of both sizes take.
+  static std::size_t least_bytes(std::uint32_t full_bytes) {
+    return std::size_t{slab_slots} * (small_bytes + full_bytes);
+  }
 
   // A slot whose payload takes `payload_bytes`, from the small size where it fits, or nullptr when
   // memory cannot be had or registered.
@@ -31,8 +37,6 @@ class SlotPool {
   SendSlot* get_full() { return take(full); }
 
   void put(SendSlot* slot) { push_front(slot->pool, slot); }
-
-  std::uint64_t bytes() const { return bytes_; }
 
   static constexpr std::uint32_t small_bytes = 512;
 
@@ -68,7 +72,7 @@ class SlotPool {
   std::array<std::uint32_t, 2> slot_bytes_;
   std::array<SendSlot*, 2> free_{};
   std::vector<Slab> slabs_;
-  std::uint64_t bytes_ = 0;
+  std::uint64_t& bytes_;
 };
 
 }  // namespace weir

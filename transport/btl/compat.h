@@ -1,0 +1,211 @@
+// Open MPI's C headers made fit for C++20, and everything that differs between Open MPI 4.1, 5.0
+// and 6.0. No other file includes an Open MPI header or asks for its version.
+#pragma once
+
+// 1. Whatever those headers pull in themselves, first and outside of extern "C": seventeen of
+// them declare functions without it, so all of them are included inside.
+#include <arpa/inet.h>
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/param.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+#if __has_include(<event.h>)
+#include <event.h>
+#endif
+#if __has_include(<hwloc.h>)
+#include <hwloc.h>
+#endif
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+extern "C" {
+#include <opal_config.h>
+}
+
+#if OPAL_MAJOR_VERSION >= 5
+#include <pmix.h>
+#endif
+
+// 2. Some headers open more braces with BEGIN_C_DECLS than they close: ours is the only one.
+#undef BEGIN_C_DECLS
+#undef END_C_DECLS
+#define BEGIN_C_DECLS
+#define END_C_DECLS
+#define _Static_assert static_assert  // the C word, in headers of 6.0
+
+extern "C" {
+#include <opal/class/opal_bitmap.h>
+#include <opal/datatype/opal_convertor.h>
+#include <opal/mca/base/mca_base_pvar.h>
+#include <opal/mca/base/mca_base_var.h>
+#include <opal/mca/btl/base/base.h>
+#include <opal/mca/btl/btl.h>
+#include <opal/runtime/opal.h>
+#include <opal/util/output.h>
+#include <opal/util/proc.h>
+#if OPAL_MAJOR_VERSION >= 5
+#include <opal/mca/pmix/pmix-internal.h>
+#include <opal/mca/threads/thread_usage.h>
+#else
+#include <opal/dss/dss.h>
+#include <opal/mca/pmix/pmix.h>
+#include <opal/threads/thread_usage.h>
+#endif
+}
+
+#undef _Static_assert
+
+namespace weir::btl {
+
+// ---- the component ----
+
+#if OPAL_MAJOR_VERSION >= 5
+#define WEIR_BTL_INTERFACE MCA_BTL_BASE_VERSION_3_3_0
+#else
+#define WEIR_BTL_INTERFACE MCA_BTL_BASE_VERSION_3_1_0
+#endif
+
+// The loader compares nothing that protects us, and a mismatch is a crash in the first callback.
+inline bool made_for_this_open_mpi() {
+  const std::string prefix =
+      std::to_string(OPAL_MAJOR_VERSION) + "." + std::to_string(OPAL_MINOR_VERSION) + ".";
+  return std::string(opal_version_string).rfind(prefix, 0) == 0 &&
+         mca_btl_base_descriptor_t_class.cls_sizeof == sizeof(mca_btl_base_descriptor_t) &&
+         opal_proc_t_class.cls_sizeof == sizeof(opal_proc_t);
+}
+
+// ---- the module ----
+
+// What the module can do. (With one-sided operations, from 5.0 on, also
+// MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION: a reliable connection qualifies.)
+inline constexpr std::uint32_t module_flags = MCA_BTL_FLAGS_SEND;
+
+// Checkpoint and restart: a stub in 4.1, gone since.
+inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {
+#if OPAL_MAJOR_VERSION < 5
+  module.btl_ft_event = [](int) { return static_cast<int>(OPAL_SUCCESS); };
+#endif
+}
+
+// Whether the receive upcall must name the sender's endpoint.
+inline constexpr bool upcall_names_endpoint = OPAL_MAJOR_VERSION >= 5;
+
+// Hands one message up. The payload may be reused as soon as this returns.
+inline void deliver(mca_btl_base_module_t& module,
+                    [[maybe_unused]] mca_btl_base_endpoint_t* endpoint, mca_btl_base_tag_t tag,
+                    const void* payload, std::size_t length) {
+  mca_btl_base_segment_t segment;
+  segment.seg_addr.pval = const_cast<void*>(payload);
+  segment.seg_len = length;
+  const mca_btl_active_message_callback_t& receiver = mca_btl_base_active_message_trigger[tag];
+#if OPAL_MAJOR_VERSION >= 5
+  const mca_btl_base_receive_descriptor_t message = {.endpoint = endpoint,
+                                                     .des_segments = &segment,
+                                                     .des_segment_count = 1,
+                                                     .tag = tag,
+                                                     .cbdata = receiver.cbdata};
+  receiver.cbfunc(&module, &message);
+#else
+  mca_btl_base_descriptor_t message;  // only the segments are read
+  message.des_segments = &segment;
+  message.des_segment_count = 1;
+  receiver.cbfunc(&module, tag, &message, receiver.cbdata);
+#endif
+}
+
+// How a send ends whose peer has failed. ob1 of 4.1 aborts on any error here, before the report
+// that names the peer; the error callback that follows the report aborts in its place.
+inline constexpr int undelivered = OPAL_MAJOR_VERSION >= 5 ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
+
+// ---- the runtime ----
+
+inline int publish(const mca_base_component_t& component, const void* data, std::size_t size) {
+  int rc = OPAL_SUCCESS;
+  auto* const key_owner = const_cast<mca_base_component_t*>(&component);
+  auto* const bytes = const_cast<void*>(data);
+  const auto length = static_cast<std::int32_t>(size);
+#if OPAL_MAJOR_VERSION >= 5
+  OPAL_MODEX_SEND(rc, PMIX_GLOBAL, key_owner, bytes, length);
+#else
+  OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, key_owner, bytes, length);
+#endif
+  return rc;
+}
+
+struct Free {
+  void operator()(void* memory) const { free(memory); }
+};
+
+struct Published {
+  std::unique_ptr<std::uint8_t, Free> bytes;
+  std::size_t size = 0;
+};
+
+// What `proc` published under the same component; empty if nothing. May ask the runtime's server.
+inline Published published(const mca_base_component_t& component, const opal_proc_t& proc) {
+  int rc = OPAL_SUCCESS;
+  std::uint8_t* bytes = nullptr;
+  std::size_t size = 0;
+  OPAL_MODEX_RECV(rc, const_cast<mca_base_component_t*>(&component),
+                  const_cast<opal_process_name_t*>(&proc.proc_name), &bytes, &size);
+  Published result{std::unique_ptr<std::uint8_t, Free>(bytes), size};
+  return rc == OPAL_SUCCESS ? std::move(result) : Published{};
+}
+
+// How many processes this job has; 0 if the runtime does not say.
+inline std::uint32_t job_size() {
+#if OPAL_MAJOR_VERSION >= 5
+  return opal_process_info.num_procs;
+#else
+  opal_process_name_t job = opal_proc_local_get()->proc_name;
+  job.vpid = OPAL_VPID_WILDCARD;
+  std::uint32_t size = 0;
+  std::uint32_t* const at = &size;
+  int rc = OPAL_SUCCESS;
+  OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &job, &at, OPAL_UINT32);
+  return rc == OPAL_SUCCESS ? size : 0;
+#endif
+}
+
+inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
+
+// Whether the user listed this component: then silence would be no kindness.
+inline bool asked_for(const char* component) {
+  const char* const list = opal_btl_base_framework.framework_selection;
+  if (list == nullptr || list[0] == '^') return false;
+  const std::string wrapped = "," + std::string(list) + ",";
+  return wrapped.find("," + std::string(component) + ",") != std::string::npos;
+}
+
+inline int verbose_stream() { return opal_btl_base_framework.framework_output; }
+
+}  // namespace weir::btl

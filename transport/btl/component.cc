@@ -1,0 +1,122 @@
+// The component: found, registered, opened and initialised by Open MPI, in this order, in every
+// process, whether it will use weir or not. So nothing here is expensive, and nothing is said
+// unless weir was asked for.
+
+#include "transport/btl/component.h"
+
+#include <exception>
+
+#include "transport/btl/module.h"
+#include "transport/btl/params.h"
+#include "transport/btl/pvars.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+// Trivially destructible, all of it: a program may exit without MPI_Finalize.
+mca_btl_base_module_t standard;  // the standard variables live here
+std::atomic<Module*> the_module{nullptr};
+
+// Also in ompi_info and other tools: no hardware here.
+int register_variables() noexcept {
+  try {
+    if (!made_for_this_open_mpi()) {
+      report_unavailable("built for Open MPI " + std::to_string(OPAL_MAJOR_VERSION) + "." +
+                         std::to_string(OPAL_MINOR_VERSION) + ", but this is " +
+                         opal_version_string + "; build weir against this Open MPI");
+      return OPAL_ERR_NOT_AVAILABLE;
+    }
+    const mca_base_component_t& component = mca_btl_weir_component.btl_version;
+    const int rc = register_params(component, standard);
+    return rc < 0 ? rc : register_pvars(component);
+  } catch (const std::exception&) {
+    return OPAL_ERR_OUT_OF_RESOURCE;
+  }
+}
+
+int open() noexcept {
+  try {
+    config::Settings settings;
+    std::string error;
+    if (read_settings(settings, error)) return OPAL_SUCCESS;
+    report_bad_setting(error);
+  } catch (const std::exception&) {
+  }
+  return OPAL_ERR_NOT_AVAILABLE;
+}
+
+int close() noexcept { return OPAL_SUCCESS; }
+
+// Opens the port, listens, and tells the other processes where. The large things (queues, buffers,
+// the thread) are made when the first endpoint is.
+mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
+  *count = 0;
+  try {
+    config::Settings settings;
+    std::string why;
+    if (!read_settings(settings, why)) return nullptr;
+    const PeerName self = to_name(opal_proc_local_get()->proc_name);
+    std::unique_ptr<Engine> engine = Engine::open(engine_options(settings, self), why);
+    if (engine == nullptr) {
+      report_unavailable(why);
+      return nullptr;
+    }
+    const auto card = engine->card();
+    const int rc = publish(mca_btl_weir_component.btl_version, card.data(), card.size());
+    if (rc != OPAL_SUCCESS) {
+      report_unavailable("the runtime took no address to publish (error " + std::to_string(rc) +
+                         "); is the program started with mpirun?");
+      return nullptr;
+    }
+    note(10, "uses " + engine->port().name());
+
+    auto module = std::make_unique<Module>(standard, settings, std::move(engine));
+    auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));
+    if (modules == nullptr) return nullptr;
+    show_counters(&module->engine->counters());
+    the_module.store(module.get(), std::memory_order_release);
+    modules[0] = module.release();
+    *count = 1;
+    return modules;  // the caller frees it
+  } catch (const std::exception& problem) {
+    report_unavailable(problem.what());
+    return nullptr;
+  }
+}
+
+int progress_component() noexcept {
+  Module* const module = the_module.load(std::memory_order_acquire);
+  if (module == nullptr || !module->started()) return 0;
+  try {
+    return progress(*module);
+  } catch (const std::exception& problem) {
+    complain(std::string("failed in progress: ") + problem.what() + ".");
+    return 0;
+  }
+}
+
+}  // namespace
+
+void forget_module() { the_module.store(nullptr, std::memory_order_release); }
+
+}  // namespace weir::btl
+
+mca_btl_base_component_t mca_btl_weir_component = {
+    .btl_version =
+        {
+            WEIR_BTL_INTERFACE,
+            .mca_component_name = "weir",
+            MCA_BASE_MAKE_VERSION(component, WEIR_VERSION_MAJOR, WEIR_VERSION_MINOR,
+                                  WEIR_VERSION_PATCH),
+            .mca_open_component = weir::btl::open,
+            .mca_close_component = weir::btl::close,
+            .mca_query_component = nullptr,
+            .mca_register_component_params = weir::btl::register_variables,
+            .mca_component_flags = 0,
+            .reserved = {},
+        },
+    .btl_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE, .reserved = {}},
+    .btl_init = weir::btl::init,
+    .btl_progress = weir::btl::progress_component,
+};

@@ -1,0 +1,182 @@
+#include "transport/btl/module.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "transport/btl/component.h"
+#include "transport/btl/pvars.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+// No exception may reach Open MPI's C code.
+template <typename F>
+int guarded(F&& action) noexcept {
+  try {
+    return action();
+  } catch (const std::exception& problem) {
+    complain(std::string("failed: ") + problem.what() + ".");
+    return OPAL_ERR_OUT_OF_RESOURCE;
+  }
+}
+
+// NULL for every process that is out of our reach, and success: an error would take the whole
+// module out of the call. `reachable` is NULL when a single process is added later on.
+int add_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs,
+              Endpoint** endpoints, opal_bitmap_t* reachable) noexcept {
+  std::fill_n(endpoints, count, nullptr);
+  return guarded([&]() -> int {
+    Module& module = of(btl);
+    for (std::size_t i = 0; i < count; ++i) {
+      endpoints[i] = module.add(procs[i]);
+      if (endpoints[i] == nullptr || reachable == nullptr) continue;
+      const int rc = opal_bitmap_set_bit(reachable, static_cast<int>(i));
+      if (rc != OPAL_SUCCESS) return rc;
+    }
+    return OPAL_SUCCESS;
+  });
+}
+
+// Never looks at or writes the array of endpoints: bml/r2 compares it afterwards, and may call
+// again with one that is no longer good. So endpoints live until the module ends.
+int del_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs,
+              Endpoint**) noexcept {
+  return guarded([&]() -> int {
+    Module& module = of(btl);
+    if (!module.started()) return OPAL_SUCCESS;
+    for (std::size_t i = 0; i < count; ++i) {
+      Endpoint* const endpoint = module.endpoints.find(to_name(procs[i]->proc_name));
+      if (endpoint != nullptr) module.close(*endpoint);
+    }
+    return OPAL_SUCCESS;
+  });
+}
+
+int register_error(mca_btl_base_module_t* btl,
+                   mca_btl_base_module_error_cb_fn_t callback) noexcept {
+  of(btl).on_error.store(callback, std::memory_order_release);
+  return OPAL_SUCCESS;
+}
+
+void dump(mca_btl_base_module_t* btl, Endpoint* only, int verbose) noexcept {
+  guarded([&]() -> int {
+    Module& module = of(btl);
+    opal_output(0, "weir on %s", module.engine->port().name().c_str());
+    const auto show = [&](const Endpoint& endpoint) {
+      opal_output(0, "weir:   %s: %s", rank_text(endpoint.name).c_str(),
+                  to_text(module.engine->state(endpoint.id)));
+    };
+    if (only != nullptr) {
+      show(*only);
+    } else {
+      module.endpoints.for_each(show);
+    }
+    if (verbose > 0) {
+      const Counters& counters = module.engine->counters();
+#define WEIR_X(name, unit, help)                 \
+  opal_output(0, "weir:   %s: %llu %s", #name, \
+              static_cast<unsigned long long>(counters.name), unit);
+      WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
+    }
+    return OPAL_SUCCESS;
+  });
+}
+
+// The PML is closed by now: nothing goes up any more, and failures are no news.
+int finalize(mca_btl_base_module_t* btl) noexcept {
+  return guarded([&]() -> int {
+    const std::unique_ptr<Module> module(&of(btl));
+    forget_module();
+    if (module->started()) shut_down(*module);
+    show_counters(nullptr);
+    return OPAL_SUCCESS;
+  });
+}
+
+}  // namespace
+
+Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
+               std::unique_ptr<Engine> with)
+    : mca_btl_base_module_t(standard), settings(wanted), engine(std::move(with)) {
+  btl_component = &mca_btl_weir_component;
+
+  // Every fragment has to fit one receive buffer.
+  const std::size_t most = engine->max_payload_bytes();
+  btl_eager_limit = std::min(btl_eager_limit, most);
+  btl_rndv_eager_limit = std::min(btl_rndv_eager_limit, most);
+  btl_max_send_size = std::min(btl_max_send_size, most);
+  btl_flags = (btl_flags & module_flags) | MCA_BTL_FLAGS_SEND;
+  if (btl_bandwidth == 0) btl_bandwidth = static_cast<std::uint32_t>(engine->port().speed_mbps);
+
+  btl_add_procs = add_procs;
+  btl_del_procs = del_procs;
+  btl_finalize = finalize;
+  btl_alloc = alloc;
+  btl_free = free_descriptor;
+  btl_prepare_src = prepare_src;
+  btl_send = send;
+  btl_sendi = sendi;
+  btl_dump = dump;
+  btl_register_error = register_error;
+  set_ft_event(*this);
+  // btl_register stays NULL: the receive callbacks are in a table of Open MPI's. One-sided
+  // operations (put, get, atomics, registration) come with the rendezvous part.
+}
+
+bool Module::start() {
+  if (start_state.load(std::memory_order_acquire) != StartState::no) return started();
+  std::lock_guard guard(start_lock);
+  if (start_state.load(std::memory_order_relaxed) != StartState::no) return started();
+  engine->expect_peers(job_size());
+  std::string why;
+  bool good = engine->start(why);
+  if (good) {
+    // At least one slab of large frames: sends may have to wait for a slot, but never for ever.
+    SendSlot* const probe = engine->acquire(engine->max_payload_bytes());
+    if (probe != nullptr) {
+      engine->discard(probe);
+    } else {
+      good = false;
+      why = "cannot register memory for sending with " + engine->port().name() +
+            "; raise the locked-memory limit (ulimit -l)";
+    }
+  }
+  if (!good) report_start_failure(why);
+  start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
+  return good;
+}
+
+Endpoint* Module::add(opal_proc_t* proc) {
+  const PeerName name = to_name(proc->proc_name);
+  Endpoint* const known = endpoints.find(name);
+  if (known != nullptr && known->proc == proc &&
+      !known->leaving.load(std::memory_order_relaxed)) {
+    return known;
+  }
+  PeerId id = PeerId::none;
+  if (proc == opal_proc_local_get()) {
+    if (!start() || !engine->add_peer(name, engine->card(), id)) return nullptr;
+  } else {
+    const Published card = published(mca_btl_weir_component.btl_version, *proc);
+    if (card.size == 0 || !start()) return nullptr;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(card.bytes.get());
+    if (!engine->add_peer(name, {bytes, card.size}, id)) {
+      note(1, rank_text(name) + " runs another weir that has no protocol version in common");
+      return nullptr;
+    }
+  }
+  Endpoint* const endpoint = endpoints.add(name, id, proc);
+  engine->expect_peers(endpoints.size());
+  return endpoint;
+}
+
+Endpoint* Module::endpoint_of(PeerId id) {
+  if (Endpoint* const known = endpoints.find(id)) return known;
+  opal_proc_t* const proc = opal_proc_for_name(to_opal(engine->name(id)));
+  if (proc == nullptr) return nullptr;
+  return endpoints.add(engine->name(id), id, proc);
+}
+
+}  // namespace weir::btl

@@ -1,0 +1,80 @@
+// The one module: what Open MPI holds of weir in a process. All rails are inside the engine, so
+// ob1 never has a choice to make.
+//
+// Thread rule: any thread may be in any entry point, and again from inside an upcall. No lock of
+// ours is held during an upcall.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "transport/btl/compat.h"
+#include "transport/btl/descriptor.h"
+#include "transport/btl/endpoint.h"
+#include "transport/btl/waiting.h"
+#include "transport/config/settings.h"
+#include "transport/engine/engine.h"
+
+namespace weir::btl {
+
+struct Module : mca_btl_base_module_t {
+  Module(const mca_btl_base_module_t& standard, const config::Settings& settings,
+         std::unique_ptr<Engine> engine);
+
+  // Makes the queues and the event thread, once. False if that failed, now or before.
+  bool start();
+  bool started() const { return start_state.load(std::memory_order_acquire) == StartState::yes; }
+
+  // The endpoint of a process that runs weir; nullptr for any other.
+  Endpoint* add(opal_proc_t* proc);
+
+  // The endpoint behind an id of the engine's; made now if that peer came to us first.
+  Endpoint* endpoint_of(PeerId id);
+
+  // Progress until `endpoint` is closed.
+  void close(Endpoint& endpoint);
+
+  // A send that is over for ob1 within its own call.
+  int complete_at_once(Descriptor& descriptor, int status);
+  // A send that ob1 waits for.
+  void complete(Descriptor& descriptor, int status);
+  void release(Descriptor& descriptor);
+
+  const config::Settings settings;
+  std::unique_ptr<Engine> engine;
+  EndpointTable endpoints;
+  DescriptorPool descriptors;
+  WaitingSends waiting_sends;
+  EarlyMessages early_messages;
+  std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still to come
+  std::atomic<mca_btl_base_module_error_cb_fn_t> on_error{nullptr};
+
+ private:
+  enum class StartState : std::uint8_t { no, yes, failed };
+
+  std::mutex start_lock;
+  std::atomic<StartState> start_state{StartState::no};
+};
+
+inline Module& of(mca_btl_base_module_t* module) { return *static_cast<Module*>(module); }
+
+// The entry points for traffic, in traffic.cc.
+mca_btl_base_descriptor_t* alloc(mca_btl_base_module_t*, Endpoint*, std::uint8_t order,
+                                 std::size_t size, std::uint32_t flags) noexcept;
+int free_descriptor(mca_btl_base_module_t*, mca_btl_base_descriptor_t*) noexcept;
+mca_btl_base_descriptor_t* prepare_src(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*,
+                                       std::uint8_t order, std::size_t reserve, std::size_t* size,
+                                       std::uint32_t flags) noexcept;
+int send(mca_btl_base_module_t*, Endpoint*, mca_btl_base_descriptor_t*,
+         mca_btl_base_tag_t) noexcept;
+int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
+          std::size_t header_size, std::size_t payload_size, std::uint8_t order,
+          std::uint32_t flags, mca_btl_base_tag_t, mca_btl_base_descriptor_t**) noexcept;
+
+// One look at what there is, in progress.cc. Returns how much.
+int progress(Module& module);
+// Sends what is pending, takes leave of all peers and ends the engine; no upcalls any more.
+void shut_down(Module& module);
+
+}  // namespace weir::btl

@@ -1,0 +1,152 @@
+// What comes up from the engine: messages, finished sends, failures.
+
+#include <exception>
+
+#include "transport/btl/module.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+bool has_receiver(std::uint8_t tag) {
+  return tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc != nullptr;
+}
+
+void hand_up(Module& module, PeerId from, std::uint8_t tag, const std::byte* payload,
+             std::uint32_t length) {
+  Endpoint* endpoint = nullptr;
+  if constexpr (upcall_names_endpoint) endpoint = module.endpoint_of(from);
+  deliver(module, endpoint, tag, payload, length);
+}
+
+// Completes a send that ob1 waits for; the slot goes back first, for the callback may want one.
+Descriptor& finish(Module& module, SendSlot* slot) {
+  Descriptor& descriptor = *static_cast<Descriptor*>(slot->user);
+  module.owed_bytes.fetch_sub(slot->capacity_bytes, std::memory_order_relaxed);
+  module.engine->discard(slot);
+  descriptor.slot = nullptr;
+  return descriptor;
+}
+
+class Upcalls {
+ public:
+  explicit Upcalls(Module& module) : module_(module) {}
+
+  void on_message(PeerId from, std::uint8_t tag, const std::byte* payload, std::uint32_t length) {
+    if (has_receiver(tag)) [[likely]] {
+      hand_up(module_, from, tag, payload, length);
+    } else if (!module_.early_messages.push(from, tag, payload, length)) {
+      note(1, "dropped a message with tag " + std::to_string(tag) + " that nobody registered for");
+    }
+  }
+
+  void on_retired(SendSlot* slot, bool delivered) {
+    Descriptor& descriptor = finish(module_, slot);
+    module_.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
+  }
+
+  // The engine reports each peer once.
+  void on_failure(const Failure& failure) {
+    Endpoint* const endpoint = module_.endpoints.find(failure.peer);
+    const PeerName name = module_.engine->name(failure.peer);
+    if (endpoint != nullptr && endpoint->leaving.load(std::memory_order_relaxed)) {
+      note(5, rank_text(name) + " was gone when we left it: " + to_text(failure.reason));
+      return;
+    }
+    opal_proc_t* const proc =
+        endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
+    report_failure(name, proc, module_.engine->port().name(), failure.reason, failure.completion);
+    if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
+      static char text[] = "weir lost a peer; see its message above";  // a format in 4.1
+      callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, proc, text);
+    }
+  }
+
+ private:
+  Module& module_;
+};
+
+// After the PML is gone: its callbacks are no longer there to be called.
+class LastUpcalls {
+ public:
+  explicit LastUpcalls(Module& module) : module_(module) {}
+
+  void on_message(PeerId, std::uint8_t, const std::byte*, std::uint32_t) {}
+  void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
+  void on_failure(const Failure&) {}
+
+ private:
+  Module& module_;
+};
+
+// Messages that came before their receiver, if it is there now.
+int hand_up_early(Module& module) {
+  int count = 0;
+  for (EarlyMessages::Message& message : module.early_messages.take()) {
+    const auto length = static_cast<std::uint32_t>(message.payload.size());
+    if (has_receiver(message.tag)) {
+      hand_up(module, message.from, message.tag, message.payload.data(), length);
+      ++count;
+    } else {
+      module.early_messages.push(message.from, message.tag, message.payload.data(), length);
+    }
+  }
+  return count;
+}
+
+// Sends that found no registered memory, if there is some now.
+int send_waiting(Module& module) {
+  int count = 0;
+  WaitingSends::Send send;
+  while (module.waiting_sends.pop(send)) {
+    SendSlot* const slot = module.engine->acquire(send.length_bytes);
+    if (slot == nullptr) {
+      module.waiting_sends.push_front(std::move(send));
+      break;
+    }
+    ++count;
+    std::memcpy(slot->payload(), send.bytes.get(), send.length_bytes);
+    if (send.descriptor != nullptr) {
+      // Counted with its length until now, from here on with its slot.
+      module.owed_bytes.fetch_add(std::int64_t{slot->capacity_bytes} - send.length_bytes,
+                                  std::memory_order_relaxed);
+      send.descriptor->slot = slot;
+    }
+    slot->notify = send.descriptor != nullptr;
+    slot->user = send.descriptor;
+    const Status status =
+        module.engine->send(send.endpoint->id, slot, send.length_bytes, send.tag, true);
+    if (status == Status::ok) continue;
+    if (send.descriptor != nullptr) {
+      module.complete(finish(module, slot), undelivered);
+    } else {
+      module.engine->discard(slot);
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+int progress(Module& module) {
+  int count = module.engine->progress(Upcalls(module));
+  if (module.waiting_sends.any()) [[unlikely]] count += send_waiting(module);
+  if (module.early_messages.any()) [[unlikely]] count += hand_up_early(module);
+  return count;
+}
+
+void Module::close(Endpoint& endpoint) {
+  endpoint.leaving.store(true, std::memory_order_relaxed);
+  for (int left = 1000; waiting_sends.any() && left > 0; --left) progress(*this);
+  if (!engine->close(endpoint.id, Upcalls(*this))) {
+    note(1, "left " + rank_text(endpoint.name) + " with sends under way: btl_weir_close_timeout");
+  }
+}
+
+void shut_down(Module& module) {
+  if (!module.engine->shutdown(LastUpcalls(module))) {
+    note(1, "ended with sends under way: btl_weir_close_timeout is over");
+  }
+}
+
+}  // namespace weir::btl

@@ -1,0 +1,66 @@
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+std::string own_host() {
+  return opal_process_info.nodename != nullptr ? opal_process_info.nodename : "unknown";
+}
+
+}  // namespace
+
+std::string rank_text(PeerName name) {
+  std::string text = "rank " + std::to_string(name.rank);
+  if (name.job != opal_proc_local_get()->proc_name.jobid) {
+    text += " of job " + std::to_string(name.job);
+  }
+  return text;
+}
+
+void complain(const std::string& text) {
+  opal_output(0, "weir: rank %u on host %s: %s",
+              static_cast<unsigned>(opal_proc_local_get()->proc_name.vpid), own_host().c_str(),
+              text.c_str());
+}
+
+void note(int level, const std::string& text) {
+  opal_output_verbose(level, verbose_stream(), "weir: %s", text.c_str());
+}
+
+void report_unavailable(const std::string& why) {
+  if (asked_for("weir") && first_on_node()) {
+    opal_output(0, "weir: not available on host %s: %s.", own_host().c_str(), why.c_str());
+  } else {
+    note(5, "not available: " + why);
+  }
+}
+
+void report_start_failure(const std::string& why) {
+  if (asked_for("weir")) {
+    complain("cannot start: " + why + ".");
+  } else {
+    note(1, "cannot start: " + why);
+  }
+}
+
+void report_bad_setting(const std::string& error) {
+  if (!first_on_node()) return;
+  opal_output(0,
+              "weir: not used on host %s, because of the MCA variable btl_weir_%s. "
+              "'ompi_info --param btl weir --level 9' lists what each variable takes.",
+              own_host().c_str(), error.c_str());
+}
+
+void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
+                    FailReason reason, CompletionStatus completion) {
+  const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;
+  std::string text = "lost " + rank_text(peer) + " on host " +
+                     (host != nullptr ? host : "unknown") + " (device " + port +
+                     "): " + to_text(reason);
+  if (completion != CompletionStatus::success) {
+    text += std::string(" (") + to_text(completion) + ")";
+  }
+  complain(text + ". " + remedy(reason, completion) + ".");
+}
+
+}  // namespace weir::btl

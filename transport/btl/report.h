@@ -1,0 +1,37 @@
+// Everything weir says to a person. Nothing unless it is an error, or weir was asked for by name,
+// or btl_base_verbose was raised.
+//
+// Any thread, but not under the engine's lock.
+#pragma once
+
+#include <string>
+
+#include "transport/base/ids.h"
+#include "transport/base/status.h"
+#include "transport/btl/compat.h"
+
+namespace weir::btl {
+
+// "rank 3", and "of job N" if that is another job than ours.
+std::string rank_text(PeerName name);
+
+// Always shown, with our host and rank in front.
+void complain(const std::string& text);
+
+// Shown from `btl_base_verbose` `level` on.
+void note(int level, const std::string& text);
+
+// Weir cannot be used here. Shown once a node if weir was asked for, otherwise a note.
+void report_unavailable(const std::string& why);
+
+// Weir was ready, and now it cannot be used in this process.
+void report_start_failure(const std::string& why);
+
+// A value that the user gave is not acceptable; once a node.
+void report_bad_setting(const std::string& error);
+
+// A peer is given up. `proc` may be nullptr.
+void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
+                    FailReason reason, CompletionStatus completion);
+
+}  // namespace weir::btl

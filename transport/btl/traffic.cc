@@ -1,0 +1,201 @@
+// Sending, as ob1 asks for it. Nothing that ob1 was promised is refused: it would hang.
+//
+//   sendi                 header and data go straight into a frame; may be turned back
+//   alloc, send           control messages, eager copies: complete when send returns (1)
+//   prepare_src, send     fragments of large messages: complete when the frame is delivered (0);
+//                         that is what bounds how many of them there are
+
+#include <algorithm>
+#include <exception>
+
+#include "transport/btl/module.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+// A descriptor with `size` bytes of memory. Only when there is no memory at all: nullptr.
+Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags) {
+  Descriptor* const descriptor = module.descriptors.get();
+  SendSlot* const slot = module.engine->acquire(static_cast<std::uint32_t>(size));
+  if (slot != nullptr) {
+    descriptor->segment.seg_addr.pval = slot->payload();
+  } else {
+    descriptor->heap = std::make_unique_for_overwrite<std::byte[]>(size);
+    descriptor->segment.seg_addr.pval = descriptor->heap.get();
+  }
+  descriptor->slot = slot;
+  descriptor->segment.seg_len = size;
+  descriptor->des_flags = flags;
+  descriptor->des_cbfunc = nullptr;
+  descriptor->des_cbdata = nullptr;
+  descriptor->des_context = nullptr;
+  descriptor->waits = false;
+  return descriptor;
+}
+
+// Copies `size` bytes of the message to `to`. False if the convertor gave fewer.
+bool pack(opal_convertor_t* convertor, std::byte* to, std::size_t& size) {
+  iovec vector{to, size};
+  std::uint32_t count = 1;
+  std::size_t packed = size;
+  const bool good = opal_convertor_pack(convertor, &vector, &count, &packed) >= 0;
+  size = packed;
+  return good;
+}
+
+std::int64_t memory_of(const Descriptor& descriptor) {
+  return descriptor.slot != nullptr ? descriptor.slot->capacity_bytes
+                                    : static_cast<std::int64_t>(descriptor.segment.seg_len);
+}
+
+}  // namespace
+
+mca_btl_base_descriptor_t* alloc(mca_btl_base_module_t* btl, Endpoint*, std::uint8_t,
+                                 std::size_t size, std::uint32_t flags) noexcept {
+  Module& module = of(btl);
+  if (size > module.engine->max_payload_bytes()) return nullptr;
+  try {
+    return get_descriptor(module, size, flags);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+int free_descriptor(mca_btl_base_module_t* btl, mca_btl_base_descriptor_t* descriptor) noexcept {
+  of(btl).release(of(descriptor));
+  return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t* prepare_src(mca_btl_base_module_t* btl, Endpoint*,
+                                       opal_convertor_t* convertor, std::uint8_t,
+                                       std::size_t reserve, std::size_t* size,
+                                       std::uint32_t flags) noexcept {
+  Module& module = of(btl);
+  const std::size_t most = module.engine->max_payload_bytes();
+  if (reserve > most) return nullptr;
+  const std::size_t wanted = std::min(*size, most - reserve);
+
+  // The one refusal ob1 copes with: a callback is still to come, after which it tries again.
+  const std::int64_t owed = module.owed_bytes.load(std::memory_order_relaxed);
+  if (owed > 0 && owed + static_cast<std::int64_t>(wanted) > module.settings.send_memory_bytes) {
+    return nullptr;
+  }
+  Descriptor* descriptor = nullptr;
+  try {
+    descriptor = get_descriptor(module, reserve + wanted, flags);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+  std::size_t packed = wanted;
+  if (wanted > 0 && !pack(convertor, descriptor->payload() + reserve, packed)) {
+    module.release(*descriptor);
+    return nullptr;
+  }
+  descriptor->segment.seg_len = reserve + packed;
+  descriptor->waits = true;
+  *size = packed;
+  return descriptor;
+}
+
+int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor_t* base,
+         mca_btl_base_tag_t tag) noexcept {
+  Module& module = of(btl);
+  Descriptor& descriptor = of(base);
+  const auto length = static_cast<std::uint32_t>(descriptor.segment.seg_len);
+  const bool waits = descriptor.waits;
+  descriptor.endpoint = endpoint;
+
+  const std::int64_t memory = memory_of(descriptor);
+  if (waits) module.owed_bytes.fetch_add(memory, std::memory_order_relaxed);
+
+  SendSlot* const slot = descriptor.slot;
+  if (slot == nullptr) {
+    if (descriptor.heap == nullptr) return OPAL_ERR_BAD_PARAM;  // sent before
+    try {
+      module.waiting_sends.push({endpoint, tag, length, std::move(descriptor.heap),
+                                 waits ? &descriptor : nullptr});
+    } catch (const std::exception&) {
+      if (waits) module.owed_bytes.fetch_sub(memory, std::memory_order_relaxed);
+      return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    return waits ? 0 : module.complete_at_once(descriptor, OPAL_SUCCESS);
+  }
+
+  slot->notify = waits;
+  slot->user = &descriptor;
+  // From here on a waiting descriptor may be completed, and gone, at any moment.
+  const Status status = module.engine->send(endpoint->id, slot, length, tag, true);
+  if (status == Status::ok) {
+    if (waits) return 0;
+    descriptor.slot = nullptr;
+    return module.complete_at_once(descriptor, OPAL_SUCCESS);
+  }
+  if (waits) module.owed_bytes.fetch_sub(memory, std::memory_order_relaxed);
+  if (status == Status::peer_failed) {
+    // What is left for that peer goes nowhere, and nobody waits for it.
+    progress(module);  // a program that only sends would never hear of the failure
+    return module.complete_at_once(descriptor, undelivered);
+  }
+  return OPAL_ERR_BAD_PARAM;
+}
+
+int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint, opal_convertor_t* convertor,
+          void* header, std::size_t header_size, std::size_t payload_size, std::uint8_t,
+          std::uint32_t, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t** descriptor) noexcept {
+  Module& module = of(btl);
+  // No descriptor on failure: ob1 then keeps the message and asks again, which bounds the memory
+  // that small messages to a slow peer can take.
+  if (descriptor != nullptr) *descriptor = nullptr;
+  const std::size_t size = header_size + payload_size;
+  if (size > module.engine->max_payload_bytes()) return OPAL_ERR_NOT_AVAILABLE;
+
+  // Without payload the convertor is not even initialised.
+  const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
+  std::size_t position = packs ? convertor->bConverted : 0;
+  const Status status = module.engine->send_filled(
+      endpoint->id, static_cast<std::uint32_t>(size), tag, [&](std::byte* at) {
+        std::memcpy(at, header, header_size);
+        if (packs) {
+          std::size_t packed = payload_size;
+          pack(convertor, at + header_size, packed);
+        } else if (payload_size > 0) {
+          void* data = nullptr;
+          opal_convertor_get_current_pointer(convertor, &data);
+          std::memcpy(at + header_size, data, payload_size);
+        }
+      });
+  if (status == Status::peer_failed) progress(module);  // as in send
+  if (status == Status::ok || status == Status::peer_failed) return OPAL_SUCCESS;
+  if (packs) opal_convertor_set_position(convertor, &position);
+  return OPAL_ERR_RESOURCE_BUSY;
+}
+
+// ---- completion ----
+
+int Module::complete_at_once(Descriptor& descriptor, int status) {
+  const bool ours = (descriptor.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0;
+  if ((descriptor.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) != 0 &&
+      descriptor.des_cbfunc != nullptr) {
+    descriptor.des_cbfunc(this, descriptor.endpoint, &descriptor, status);
+  }
+  if (ours) release(descriptor);
+  return 1;
+}
+
+void Module::complete(Descriptor& descriptor, int status) {
+  const bool ours = (descriptor.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0;
+  if (descriptor.des_cbfunc != nullptr) {
+    descriptor.des_cbfunc(this, descriptor.endpoint, &descriptor, status);
+  }
+  if (ours) release(descriptor);
+}
+
+void Module::release(Descriptor& descriptor) {
+  if (descriptor.slot != nullptr) engine->discard(descriptor.slot);
+  descriptor.slot = nullptr;
+  descriptor.heap.reset();
+  descriptors.put(&descriptor);
+}
+
+}  // namespace weir::btl

@@ -1,0 +1,102 @@
+// Two waiting rooms that are empty in a healthy run: sends without registered memory to leave
+// from, and messages without a receiver to go to.
+//
+// Thread rule: each has its own lock; `any` may be asked without it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "transport/btl/descriptor.h"
+#include "transport/btl/endpoint.h"
+
+namespace weir::btl {
+
+// ob1 hangs when a control message is refused, so a message that finds no registered memory is
+// kept here, in ordinary memory, until a slot is free again.
+class WaitingSends {
+ public:
+  struct Send {
+    Endpoint* endpoint;
+    std::uint8_t tag;
+    std::uint32_t length_bytes;
+    std::unique_ptr<std::byte[]> bytes;
+    Descriptor* descriptor;  // whose completion callback is owed, or nullptr
+  };
+
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+
+  void push(Send send) {
+    std::lock_guard guard(lock_);
+    sends_.push_back(std::move(send));
+    any_.store(true, std::memory_order_relaxed);
+  }
+
+  // Takes the oldest, or false.
+  bool pop(Send& send) {
+    std::lock_guard guard(lock_);
+    if (sends_.empty()) return false;
+    send = std::move(sends_.front());
+    sends_.pop_front();
+    any_.store(!sends_.empty(), std::memory_order_relaxed);
+    return true;
+  }
+
+  // Puts back what `pop` gave.
+  void push_front(Send send) {
+    std::lock_guard guard(lock_);
+    sends_.push_front(std::move(send));
+    any_.store(true, std::memory_order_relaxed);
+  }
+
+ private:
+  std::mutex lock_;
+  std::deque<Send> sends_;
+  std::atomic<bool> any_{false};
+};
+
+// Messages whose receive callback is not registered yet: a peer may be through with MPI_Init when
+// we are not.
+class EarlyMessages {
+ public:
+  struct Message {
+    PeerId from;
+    std::uint8_t tag;
+    std::vector<std::byte> payload;
+  };
+
+  bool any() const { return any_.load(std::memory_order_relaxed); }
+
+  // False, and nothing kept, when more than `most_bytes` would wait.
+  bool push(PeerId from, std::uint8_t tag, const std::byte* payload, std::uint32_t length_bytes) {
+    std::lock_guard guard(lock_);
+    if (bytes_ + length_bytes > most_bytes) return false;
+    bytes_ += length_bytes;
+    messages_.push_back({from, tag, std::vector<std::byte>(payload, payload + length_bytes)});
+    any_.store(true, std::memory_order_relaxed);
+    return true;
+  }
+
+  // Takes everything.
+  std::deque<Message> take() {
+    std::lock_guard guard(lock_);
+    any_.store(false, std::memory_order_relaxed);
+    bytes_ = 0;
+    return std::exchange(messages_, {});
+  }
+
+ private:
+  static constexpr std::size_t most_bytes = 64u << 20;
+
+  std::mutex lock_;
+  std::deque<Message> messages_;
+  std::size_t bytes_ = 0;
+  std::atomic<bool> any_{false};
+};
+
+}  // namespace weir::btl

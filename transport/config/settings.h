@@ -1,0 +1,38 @@
+// Everything a user can set, as plain values. The keys, their defaults and what they mean are in
+// the schema; a Settings is made by `config::defaults`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace weir::config {
+
+inline constexpr std::int64_t automatic = -1;  // "auto", where the key takes it
+
+struct Settings {
+  std::string device;
+  std::int64_t gid_index = automatic;
+  std::int64_t mtu_bytes = automatic;
+
+  std::int64_t buffer_bytes = 0;
+  std::int64_t window_initial = 0;
+  std::int64_t window_max = 0;
+  std::int64_t credits_max = 0;
+
+  std::int64_t inline_bytes = automatic;
+  std::int64_t send_queue_depth = 0;
+  std::int64_t signal_interval = 0;
+  std::int64_t bundle_bytes = 0;
+  std::int64_t bundle_burst = 0;
+  std::int64_t pending_max = 0;
+  std::int64_t send_memory_bytes = 0;
+
+  std::int64_t rnr_timer_ns = 0;
+  std::int64_t ack_timeout_ns = 0;
+  std::int64_t retry_count = 0;
+  std::int64_t connect_timeout_ns = 0;
+  std::int64_t peer_timeout_ns = 0;
+  std::int64_t close_timeout_ns = 0;
+};
+
+}  // namespace weir::config
