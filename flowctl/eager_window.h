@@ -5,11 +5,13 @@
 //
 // where `slack` buffers may wait to be posted again and `reserve` is kept for control frames. So
 // every credit has a posted buffer behind it and RNR NAKs stay the exception. (The one way past
-// it: a peer that joins when the window is at W_max and all of it is given away still gets
+// it: when the window is at W_max and too much of it is given away, a peer still gets
 // `min_credits`, because with none it could wait for ever; counted, and RNR NAK is the net below.)
 //
 // Every peer has the same target share. Credits are topped up to it, piggybacked on whatever goes
-// to that peer, or by a control frame once half of them are spent.
+// to that peer, or by a control frame once half of them are spent. `min_credits` of each peer's
+// share are its own: no other peer is given them, or one that hoards credits and falls silent
+// could stop the rest for ever.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -43,6 +45,7 @@ class EagerWindow {
 
   // Released buffers that may wait, unposted, to be posted in one go.
   static std::uint32_t slack(std::uint32_t window) { return window / 8; }
+  std::uint32_t slack() const { return slack(window_); }
 
   // At most so many credits for one peer, but never less than the least.
   void set_max_credits(std::uint32_t credits) {
@@ -53,22 +56,27 @@ class EagerWindow {
   // Buffers that hold a message being delivered.
   void set_held(std::uint32_t buffers) { held_ = buffers; }
 
-  // The receive window that lets `more` peers join beside the present ones.
-  std::uint32_t floor(std::uint32_t more) const {
-    const std::uint32_t least = (peers_ + more) * (config_.control_reserve + config_.min_credits);
-    return least + slack(least) + 1;
+  // The receive window that lets the peer of `share` join beside the present ones: all that was
+  // given and what each peer may claim, and W - W/8 >= that.
+  std::uint32_t floor(const Share& share) const {
+    const std::uint32_t peers = peers_ + (share.joined ? 0 : 1);
+    const std::uint32_t owed = owed_ + (share.joined ? 0 : config_.min_credits);
+    const std::uint32_t least = out_ + held_ + owed + peers * config_.control_reserve;
+    return least + (least + 6) / 7;
   }
 
   void join(Share& share) {
     if (share.joined) return;
     share.joined = true;
+    owed_ += owed(share);
     ++peers_;
     retarget();
   }
 
   void leave(Share& share) {
     if (!share.joined) return;
-    out_ -= share.out;
+    set_out(share, 0);
+    owed_ -= owed(share);
     share = {};
     --peers_;
     retarget();
@@ -77,35 +85,40 @@ class EagerWindow {
   // A frame of messages arrived. False if the peer held no credit for it.
   bool spend(Share& share) {
     if (share.out == 0) return false;
-    --share.out;
-    --out_;
+    set_out(share, share.out - 1);
     return true;
   }
 
   // Credits to tell the peer of now, at most `most`; they count as out from here on.
   std::uint32_t top_up(Share& share, std::uint32_t most) {
-    if (!share.joined || share.out >= target_) return 0;
-    const std::uint32_t count = std::min({target_ - share.out, headroom(), most});
-    share.out += count;
-    out_ += count;
+    const std::uint32_t count = std::min(available(share), most);
+    set_out(share, share.out + count);
     return count;
   }
 
-  // The least for a peer that joins, whether or not there is room. Returns the credits given
-  // beyond the window.
+  // What `top_up` would give.
+  std::uint32_t available(const Share& share) const {
+    if (!share.joined || share.out >= target_) return 0;
+    const std::uint32_t room = headroom();
+    const std::uint32_t own = std::min(owed(share), room);
+    const std::uint32_t unclaimed = room > owed_ ? room - owed_ : 0;
+    return std::min(target_ - share.out, own + unclaimed);
+  }
+
+  // The least for a peer, whether or not there is room. Returns the credits given beyond the
+  // window.
   std::uint32_t overcommit(Share& share) {
-    if (share.out >= config_.min_credits) return 0;
-    const std::uint32_t count = config_.min_credits - share.out;
-    share.out += count;
-    out_ += count;
+    const std::uint32_t count = owed(share);
+    set_out(share, share.out + count);
     return count;
   }
+
+  // So much is given away that a peer's least is not covered even once nothing is held: waiting
+  // does not help.
+  bool overdrawn() const { return out_ + owed_ > capacity(); }
 
   // Credits that a lost or refused greeting had carried come back.
-  void take_back(Share& share) {
-    out_ -= share.out;
-    share.out = 0;
-  }
+  void take_back(Share& share) { set_out(share, 0); }
 
   // Half of the share is spent: time to give some back, by a control frame if need be.
   bool low(const Share& share) const {
@@ -117,7 +130,7 @@ class EagerWindow {
   std::uint32_t target() const { return target_; }
   std::uint32_t control_reserve() const { return config_.control_reserve; }
 
-  // Credits that can be given without exceeding the window less the reserve.
+  // Credits that can be given without exceeding the window less slack and reserve.
   std::uint32_t headroom() const {
     const std::uint32_t room = capacity();
     const std::uint32_t used = out_ + held_;
@@ -125,6 +138,18 @@ class EagerWindow {
   }
 
  private:
+  // What the peer may still claim of its least.
+  std::uint32_t owed(const Share& share) const {
+    return share.joined && share.out < config_.min_credits ? config_.min_credits - share.out : 0;
+  }
+
+  void set_out(Share& share, std::uint32_t out) {
+    owed_ -= owed(share);
+    out_ = out_ - share.out + out;
+    share.out = out;
+    owed_ += owed(share);
+  }
+
   std::uint32_t capacity() const {
     const std::uint32_t kept = peers_ * config_.control_reserve + slack(window_);
     return window_ > kept ? window_ - kept : 0;
@@ -140,6 +165,7 @@ class EagerWindow {
   std::uint32_t window_ = 0;
   std::uint32_t peers_ = 0;
   std::uint32_t out_ = 0;
+  std::uint32_t owed_ = 0;  // sum over the peers
   std::uint32_t held_ = 0;
   std::uint32_t target_ = 0;
 };
