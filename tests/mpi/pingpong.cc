@@ -1,6 +1,7 @@
 // pingpong: latency and bandwidth by message size between the first and the last rank.
 //
-//   mpirun -n 2 pingpong [--min 1] [--max 1M] [--ms 100] [--window 16] [--json FILE] [--counters]
+//   mpirun -n 2 pingpong [--min 1] [--max 1M | --sizes 1,4K] [--ms 100] [--window 16]
+//                        [--json FILE] [--counters]
 //
 // Latency is half a round trip (median and 99th percentile). Bandwidth comes from a stream of
 // --window messages in flight, acknowledged once a window. Each measurement of a size takes about
@@ -18,6 +19,31 @@
 namespace {
 
 constexpr int kTag = 1;
+// The trips right after connecting are slow: initlat measures those.
+constexpr int kWarmTrips = 100;
+constexpr long kWarmBytes = 8192;
+
+// The list; without one, the doublings from smallest to largest.
+std::vector<long> sizes_of(const std::string& list, long smallest, long largest) {
+  std::vector<long> sizes;
+  const char* at = list.c_str();
+  while (*at != 0) {
+    char* end = nullptr;
+    long bytes = std::strtol(at, &end, 10);
+    if (*end == 'K') bytes <<= 10, ++end;
+    else if (*end == 'M') bytes <<= 20, ++end;
+    if (end == at || bytes < 0 || (*end != 0 && *end != ',')) {
+      std::fprintf(stderr, "pingpong: --sizes wants a list like 1,4K,1M, not %s\n", list.c_str());
+      std::exit(2);
+    }
+    sizes.push_back(bytes);
+    at = *end == ',' ? end + 1 : end;
+  }
+  if (list.empty())
+    for (long bytes = smallest; bytes <= largest; bytes = bytes == 0 ? 1 : bytes * 2)
+      sizes.push_back(bytes);
+  return sizes;
+}
 
 struct Row {
   long bytes;
@@ -70,6 +96,8 @@ Row measure(long bytes, int rank, int other, bool leader, double budget_s, int w
     return s;
   };
   checked_trip(0);  // connects and registers
+  for (int i = bytes <= kWarmBytes ? kWarmTrips : 0; i > 0; --i)
+    round_trip(out, in, n, other, leader);
   const double trial_s = checked_trip(1);
   const int trips = repetitions(trial_s, budget_s, 5, 2000, other, leader);
   std::vector<double> half_us(trips);
@@ -108,6 +136,7 @@ int main(int argc, char** argv) {
   check::program = "pingpong";
   check::Options options(argc, argv);
   const long smallest = options.number("min", 1), largest = options.number("max", 1 << 20);
+  const std::vector<long> sizes = sizes_of(options.text("sizes", ""), smallest, largest);
   const double budget_s = static_cast<double>(options.number("ms", 100)) / 1e3;
   const int window = static_cast<int>(options.number("window", 16));
   const std::string json = options.text("json", "");
@@ -128,7 +157,7 @@ int main(int argc, char** argv) {
   if (leader) std::printf("%10s  %10s  %10s  %12s\n", "bytes", "p50 us", "p99 us", "MB/s");
   std::vector<Row> rows;
   if (leader || rank == size - 1) {
-    for (long bytes = smallest; bytes <= largest; bytes = bytes == 0 ? 1 : bytes * 2) {
+    for (const long bytes : sizes) {
       const Row row = measure(bytes, rank, leader ? size - 1 : 0, leader, budget_s, window);
       if (!leader) continue;
       rows.push_back(row);

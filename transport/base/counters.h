@@ -20,6 +20,7 @@ namespace weir {
   X(frames_inlined, "frames", "Frames copied into the work request while posting")              \
   X(control_sent, "frames", "Control frames sent: credits and goodbyes")                        \
   X(control_received, "frames", "Control frames received")                                      \
+  X(probes_sent, "probes", "Zero-length writes to peers that gave no credits for long")           \
   X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                         \
   X(sends_signalled, "frames", "Work requests that asked for a completion")                     \
   X(credit_stalls, "times", "Times a peer's sends had to wait for eager credits")               \
@@ -44,7 +45,7 @@ namespace weir {
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")            \
   X(connect_retries, "times", "Connection attempts repeated")                                   \
   X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")        \
-  X(late_flushes, "times", "Held frames posted by the event thread, not by an MPI call")        \
+  X(late_flushes, "times", "Waiting frames posted by the event thread, not by an MPI call")     \
   X(peer_failures, "peers", "Peers given up")
 
 struct Counters {

@@ -9,7 +9,14 @@
 
 namespace weir {
 
-enum class Opcode : std::uint8_t { send, receive };
+enum class Opcode : std::uint8_t {
+  send,
+  receive,
+  // A zero-length RDMA write. It touches no memory and needs no receive buffer and no credit of
+  // the peer [IBTA 9.4.3]: its completion says that the peer's adapter and process are there. (It
+  // completes as a `send`.)
+  probe,
+};
 
 // Names one work request within its lane: the number of work requests posted on it before.
 using WorkId = std::uint64_t;

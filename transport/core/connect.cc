@@ -250,7 +250,7 @@ void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outb
   out.failures.push_back({id_of(peer), reason, completion});
   drop_lane(peer, out);
   reset_session(peer);
-  while (SendSlot* slot = peer.pending.pop()) retire(slot, false, out);
+  drop_pending(peer, out);
 }
 
 void Core::close(Time now, PeerId id, Outbox& out) {
@@ -290,7 +290,7 @@ void Core::finish_close(Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   move_to(peer, PeerState::closed);
   reset_session(peer);
-  while (SendSlot* slot = peer.pending.pop()) retire(slot, false, out);
+  drop_pending(peer, out);
 }
 
 void Core::abandon(PeerId id, Outbox& out) {

@@ -69,9 +69,15 @@ Time Core::next_deadline() const {
     }
   }
   for (const Lane& lane : lanes_) {
-    if (lane.open && lane.queue.awaits_completion()) return std::min(next, next_look_);
+    if (lane.open && is_watched(lane)) return std::min(next, next_look_);
   }
   return next;
+}
+
+bool Core::is_watched(const Lane& lane) const {
+  const Peer& peer = at(lane.peer);
+  return lane.queue.awaits_completion() ||
+         (peer.state == PeerState::ready && !peer.pending.empty());
 }
 
 void Core::on_timer(Time now, Outbox& out) {
@@ -87,8 +93,12 @@ void Core::on_timer(Time now, Outbox& out) {
   if (now < next_look_) return;
   next_look_ = now + config_.peer_timeout / stall_looks;
   for (Lane& lane : lanes_) {
-    if (!lane.open || !lane.queue.awaits_completion()) {
+    if (!lane.open || !is_watched(lane)) {
       lane.watched = false;
+    } else if (!lane.queue.awaits_completion()) {
+      // Nothing is under way that could fail: whether the peer computes or is dead, a probe tells.
+      lane.watched = false;
+      send_probe(lane, out);
     } else if (!lane.watched || lane.watched_retired != lane.queue.retired()) {
       lane.watched = true;
       lane.watched_retired = lane.queue.retired();

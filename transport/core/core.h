@@ -88,9 +88,13 @@ class Core {
   // The layer above is done with a delivered buffer (once for each delivery with `last`).
   void release(BufferId buffer);
 
-  // Posts what is held back and due: frames, receive buffers, credits. To be called once in each
-  // progress of the application, after the deliveries of the one before were released.
+  // Posts what is held back: frames, and receive buffers once there are enough. To be called after
+  // the messages of a poll were handed up.
   void pump(Time now, Outbox& out);
+
+  // Gives credits back to peers that are low on them, in frames of their own. To be called when the
+  // application comes back for more: until then its own frames may have carried them.
+  void give_back_credits(Outbox& out);
 
   // Released buffers that may stay unposted; with more, a pump is worth its while.
   std::uint32_t release_slack() const { return EagerWindow::slack(window_.window()); }
@@ -100,13 +104,12 @@ class Core {
   void begin_round() { ++epoch_; }
   std::uint64_t round() const { return epoch_; }
 
-  // Frames wait for the next pump. The event thread sees to it that they do not wait for long.
-  bool has_held() const { return held_head_ != nullptr; }
+  // Frames that wait: to be bundled, for credits, for a connection. While there are any, the event
+  // thread looks after them, should the application not come back.
+  std::uint64_t pending_frames() const { return pending_frames_; }
 
-  // There is enough for a pump to do: held frames, credits to give back, buffers to post.
-  bool wants_pump() const {
-    return held_head_ != nullptr || !due_.empty() || pool_.free() > release_slack();
-  }
+  // There is enough for a pump to do.
+  bool wants_pump() const { return held_head_ != nullptr || pool_.free() > release_slack(); }
 
   // ---- from the adapter ----
 
@@ -221,6 +224,7 @@ class Core {
   Lane& at(LaneId id) { return lanes_[index(id)]; }
   PeerId id_of(const Peer& peer) const;
   Lane* open_lane(LaneId id);
+  bool is_watched(const Lane& lane) const;
   static bool is_waiting(PeerState state) {
     return state == PeerState::connecting || state == PeerState::accepting;
   }
@@ -233,14 +237,15 @@ class Core {
   bool send_control(Peer& peer, wire::FrameKind kind, Outbox& out);
   bool open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   void add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
+  void send_probe(Lane& lane, Outbox& out);
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);
+  void drop_pending(Peer& peer, Outbox& out);
 
   // receive.cc
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
   void on_receive_completion(Time now, const Completion& completion, Outbox& out);
   bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
-  void give_back_credits(Outbox& out);
   void window_changed(Outbox& out);
   void post_receives(Outbox& out);
   void book_buffers();
@@ -279,6 +284,7 @@ class Core {
   std::vector<PeerId> due_;             // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
   std::uint64_t epoch_ = 0;             // the round
+  std::uint64_t pending_frames_ = 0;    // of all peers
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

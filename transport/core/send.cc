@@ -1,9 +1,9 @@
 // Eager send: into the peer's pending queue, and from there, as credits and queue slots allow,
 // into work requests.
 //
-// The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait for the next pump, and
-// small messages join the youngest waiting frame (a bundle): a burst then costs one work request
-// for many messages, a lone message none of the wait.
+// The first frames to a peer in a round (between two calls of progress) go at once. Later ones
+// wait for the next pump, and small messages join the youngest waiting frame (a bundle): a burst
+// then costs one work request for many messages, a lone message none of the wait.
 
 #include <algorithm>
 #include <cassert>
@@ -30,6 +30,7 @@ Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_byte
   slot->messages = 0;
   add_message(*slot, length_bytes, tag);
   peer.pending.push(slot);
+  ++pending_frames_;
   ++counters_.messages_sent;
   counters_.bytes_sent += length_bytes;
   counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, peer.pending.size());
@@ -106,6 +107,7 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
     }
     --peer.credits;
     peer.pending.pop();
+    --pending_frames_;
     wire::FrameHeader header;
     header.kind = wire::FrameKind::messages;
     header.starved = peer.credits == 0 && !peer.pending.empty();
@@ -164,6 +166,19 @@ bool Core::send_control(Peer& peer, wire::FrameKind kind, Outbox& out) {
   return true;
 }
 
+void Core::send_probe(Lane& lane, Outbox& out) {
+  if (!lane.queue.has_room(true)) return;
+  out.work.push_back({.id = lane.queue.post_probe(),
+                      .lane = at(lane.peer).lane,
+                      .opcode = Opcode::probe,
+                      .signalled = true,
+                      .inlined = false,
+                      .length_bytes = 0,
+                      .lkey = 0,
+                      .address = 0});
+  ++counters_.probes_sent;
+}
+
 void Core::hold(Peer& peer) {
   if (peer.in_held_list) return;
   peer.in_held_list = true;
@@ -179,6 +194,13 @@ void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
   }
 }
 
+void Core::drop_pending(Peer& peer, Outbox& out) {
+  while (SendSlot* slot = peer.pending.pop()) {
+    --pending_frames_;
+    retire(slot, false, out);
+  }
+}
+
 void Core::pump(Time, Outbox& out) {
   ++epoch_;
   while (held_head_ != nullptr) {
@@ -191,7 +213,6 @@ void Core::pump(Time, Outbox& out) {
     }
   }
   post_receives(out);
-  give_back_credits(out);
 }
 
 }  // namespace weir

@@ -215,7 +215,10 @@ void Engine::carry_out(const ConnectAction& action) {
   }
   if (action.kind == Kind::drop) {
     connections_->drop(action.lane);
-    queues_->destroy_pair(action.lane);
+    // Some adapters forget the completions of a pair they destroy, and with them receive buffers.
+    queues_->retire_pair(action.lane);
+    drain_completions();
+    queues_->destroy_retired();
     return;
   }
   while (core_.lacks_control_slots()) {
@@ -269,6 +272,11 @@ int Engine::poll_completions() {
   return count;
 }
 
+void Engine::drain_completions() {
+  while (poll_completions() > 0) {
+  }
+}
+
 void Engine::release_handled() {
   for (const BufferId buffer : released_) core_.release(buffer);
   released_.clear();
@@ -281,6 +289,7 @@ void Engine::poll() {
   core_.begin_round();
   release_handled();
   if (core_.wants_pump()) core_.pump({}, out_);
+  core_.give_back_credits(out_);
   poll_completions();
   if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
     serve_connections();
@@ -291,14 +300,14 @@ void Engine::poll() {
   batch_.swap(arrived_);
 }
 
-// After a batch was handed up: what it freed goes back, what it held goes out.
+// After a batch was handed up: what it freed goes back, so that the application's next frame can
+// carry the credits for it; what it held goes out.
 void Engine::settle() {
   std::lock_guard guard(lock_);
-  const bool worth_it = released_.size() > core_.release_slack();
-  if (!worth_it && !core_.wants_pump()) return;
   release_handled();
+  if (!core_.wants_pump()) return;
   core_.pump({}, out_);
-  if (!out_.empty()) flush();
+  flush();
 }
 
 bool Engine::close_one(PeerId peer) {

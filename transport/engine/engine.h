@@ -231,13 +231,16 @@ class Engine {
   // All of these with the lock held.
   void finish_send() {
     if (!out_.work.empty() || !out_.connects.empty()) flush();
-    if (core_.has_held() && thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
+    if (core_.pending_frames() > 0 && thread_sleeps_.load(std::memory_order_relaxed)) {
+      wake_thread();
+    }
   }
   void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
   void provide_slab();
   int poll_completions();
+  void drain_completions();
   void release_handled();
   bool close_one(PeerId peer);
 
@@ -253,6 +256,7 @@ class Engine {
   // The event thread.
   void run_thread();
   void wake_thread();
+  void stand_in();
   void serve_connections();
   void serve_device_events();
 

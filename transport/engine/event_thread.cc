@@ -1,6 +1,6 @@
 // The event thread: what must happen although the application computes. It answers connection
-// requests, lets the receive window grow, posts frames that were held back for a bundle, and
-// watches deadlines. It never hands anything up.
+// requests, lets the receive window grow, looks after frames that wait (to be bundled, for
+// credits), and watches deadlines. It never hands anything up.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,11 +15,13 @@
 namespace weir {
 namespace {
 
-// Longest that a held frame waits for an application that left MPI.
-constexpr int held_tick_ms = 1;
+// How often the thread looks after frames that wait, and how seldom it does when that has not
+// helped for a while (a receiver that computes gives no credits).
+constexpr int tick_ms = 1;
+constexpr int slow_tick_ms = 16;
 
-// Ticks without a held frame after which the thread sleeps until it is woken: a burst then costs
-// one wake-up, not one for each frame.
+// Ticks without a waiting frame after which the thread sleeps until it is woken: a burst then
+// costs one wake-up, not one for each frame.
 constexpr int idle_ticks = 20;
 
 // At most a second: work posted meanwhile may have brought a deadline of its own.
@@ -43,12 +45,13 @@ void Engine::run_thread() {
   fcntl(device_fd, F_SETFL, fcntl(device_fd, F_GETFL) | O_NONBLOCK);
 
   int quiet_ticks = idle_ticks;
+  int tick = tick_ms;
   for (;;) {
-    int timeout = held_tick_ms;
+    int timeout = tick;
     {
       std::lock_guard guard(lock_);
       if (stopping_) return;
-      if (quiet_ticks >= idle_ticks && !core_.has_held()) {
+      if (quiet_ticks >= idle_ticks && core_.pending_frames() == 0) {
         thread_sleeps_.store(true, std::memory_order_relaxed);
         timeout = to_poll_timeout(clock(), core_.next_deadline());
       }
@@ -65,16 +68,15 @@ void Engine::run_thread() {
       std::uint64_t count;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
       quiet_ticks = 0;
+      tick = tick_ms;
     }
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
     if ((fds[2].revents & POLLIN) != 0) serve_device_events();
 
-    // A whole tick without progress by the application: it is elsewhere, and we stand in.
-    if (core_.has_held() && core_.round() == round_seen_by_thread_) {
-      ++core_.counters().late_flushes;
-      core_.pump({}, out_);
-    }
-    quiet_ticks = core_.has_held() ? 0 : std::min(quiet_ticks + 1, idle_ticks);
+    const std::uint64_t waiting = core_.pending_frames();
+    if (waiting > 0 && core_.round() == round_seen_by_thread_) stand_in();
+    tick = core_.pending_frames() < waiting ? tick_ms : std::min(tick * 2, slow_tick_ms);
+    quiet_ticks = core_.pending_frames() > 0 ? 0 : std::min(quiet_ticks + 1, idle_ticks);
     round_seen_by_thread_ = core_.round();
 
     const Time now = clock();
@@ -83,10 +85,20 @@ void Engine::run_thread() {
   }
 }
 
+// A whole tick without progress by the application, and frames wait: it is elsewhere. Fetches the
+// credits that may have come (messages are kept for the application) and posts what can go.
+void Engine::stand_in() {
+  const std::uint64_t before = core_.pending_frames();
+  drain_completions();
+  core_.pump({}, out_);
+  if (core_.pending_frames() < before) ++core_.counters().late_flushes;
+}
+
 void Engine::serve_connections() {
   using Kind = verbs::ConnectionEvent::Kind;
   while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) {
     const Time now = clock();
+    drain_completions();  // a goodbye, or first data, that arrived before has to be seen before
     switch (event->kind) {
       case Kind::request:
         core_.on_request(now, event->request, event->hello, out_);
@@ -104,9 +116,6 @@ void Engine::serve_connections() {
         core_.on_connect_failed(now, event->lane, event->reason, out_);
         break;
       case Kind::disconnected:
-        // A goodbye that arrived before has to be seen before.
-        while (poll_completions() > 0) {
-        }
         core_.on_disconnected(now, event->lane, out_);
         break;
     }

@@ -37,6 +37,13 @@ class SendQueue {
     bool signalled;
   };
 
+  // Takes a probe into flight: it has no slot and is always signalled. There must be room.
+  WorkId post_probe() {
+    in_flight_.push(nullptr);
+    mark_signalled();
+    return posted_++;
+  }
+
   // Takes `slot` into flight. There must be room.
   Ticket post(SendSlot* slot) {
     in_flight_.push(slot);
@@ -62,14 +69,14 @@ class SendQueue {
     unsignalled_notify_ = false;
   }
 
-  // A completion for work request `id`: calls `retired(slot)` for it and all before it. False if
-  // `id` was never posted or is already retired.
+  // A completion for work request `id`: calls `retired(slot)` for it and all before it (but not for
+  // probes). False if `id` was never posted or is already retired.
   template <typename F>
   bool retire(WorkId id, F&& retired) {
     if (id >= posted_ || id < retired_) return false;
     while (retired_ <= id) {
       ++retired_;
-      retired(in_flight_.pop());
+      if (SendSlot* slot = in_flight_.pop()) retired(slot);
     }
     return true;
   }
@@ -79,7 +86,7 @@ class SendQueue {
   void abandon(F&& retired) {
     while (!in_flight_.empty()) {
       ++retired_;
-      retired(in_flight_.pop());
+      if (SendSlot* slot = in_flight_.pop()) retired(slot);
     }
     mark_signalled();
   }

@@ -12,6 +12,9 @@ namespace {
 constexpr int resolve_timeout_ms = 2000;
 constexpr int backlog = 1024;
 
+// Reason of a refusal: invalid service id. [IBTA 12.6.7.2]
+constexpr int nobody_listens = 8;
+
 std::span<const std::byte> private_data(const rdma_cm_event& event) {
   return {static_cast<const std::byte*>(event.param.conn.private_data),
           event.param.conn.private_data == nullptr ? 0u : event.param.conn.private_data_len};
@@ -171,8 +174,11 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event,
       return ConnectionEvent{.kind = Kind::established, .lane = lane};
     case RDMA_CM_EVENT_REJECTED: {
       const std::optional<wire::Reject> reject = wire::decode_reject(private_data(event));
-      if (!reject) return failed(FailReason::connect_refused);
-      return ConnectionEvent{.kind = Kind::rejected, .lane = lane, .reject = *reject};
+      if (!reject && event.status == nobody_listens) return failed(FailReason::connect_refused);
+      // Other refusals of the connection manager (a stale connection, say) pass.
+      return ConnectionEvent{.kind = Kind::rejected,
+                             .lane = lane,
+                             .reject = reject.value_or(wire::Reject::closing)};
     }
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:

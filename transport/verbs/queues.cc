@@ -103,9 +103,12 @@ std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
   return pairs_[index(lane)]->qp_num;
 }
 
-void Queues::destroy_pair(LaneId lane) {
+void Queues::retire_pair(LaneId lane) {
   if (pair(lane) == nullptr) return;
-  pairs_[index(lane)].reset();
+  ibv_qp_attr error{};
+  error.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(pair(lane), &error, IBV_QP_STATE);
+  retired_.push_back(std::move(pairs_[index(lane)]));
   --pair_count_;
   renumber();
 }
@@ -182,8 +185,10 @@ bool Queues::post(std::span<const WorkRequest> chain) {
       request.wr_id = work.id;
       request.next = i + 1 < count ? &requests[i + 1] : nullptr;
       request.sg_list = &pieces[i];
-      request.num_sge = 1;
-      request.opcode = IBV_WR_SEND;
+      const bool probe = work.opcode == Opcode::probe;
+      request.num_sge = probe ? 0 : 1;
+      request.opcode = probe ? IBV_WR_RDMA_WRITE : IBV_WR_SEND;
+      if (probe) request.wr.rdma = {};
       request.send_flags = 0;
       if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
       if (work.inlined) request.send_flags |= IBV_SEND_INLINE;

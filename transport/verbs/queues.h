@@ -35,7 +35,10 @@ class Queues {
 
   // A queue pair for `lane`, in RESET. 0 if the device refuses, with the reason in `why`.
   std::uint32_t create_pair(LaneId lane, std::string& why);
-  void destroy_pair(LaneId lane);
+  // The pair of `lane` ends in two steps: from here on its completions belong to no lane, and it
+  // stops sending and receiving; then, once the caller has polled those, it is destroyed.
+  void retire_pair(LaneId lane);
+  void destroy_retired() { retired_.clear(); }
   bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
 
   // One step of a queue pair's life with the attributes that connection management filled in; ours
@@ -90,6 +93,7 @@ class Queues {
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;           // by LaneId
+  std::vector<Pair> retired_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;
 };

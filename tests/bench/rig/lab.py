@@ -1,0 +1,87 @@
+"""One VM for the whole benchmark: starts the lab, follows what `inside` says, shows progress."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+import time
+
+from rig.peers import TITLES
+
+LIMIT_S = 3 * 3600
+
+
+class Progress:
+    """One line that rewrites itself on a terminal; else a line a round."""
+
+    def __init__(self, groups, rounds, stream=sys.stderr):
+        self.groups, self.rounds, self.stream = {g.key: g for g in groups}, rounds, stream
+        self.live = stream.isatty()
+        self.todo = collections.Counter({(g.key, who): len(range(0, rounds, g.slice))
+                                         for g in groups for who in g.who})
+        self.seconds = {}  # of the last run of each kind
+        self.round = -1
+        self.start_s = time.monotonic()
+
+    def show(self, text, final=False):
+        if self.live:
+            self.stream.write(f"\r\033[K{text}" + ("\n" if final else ""))
+        else:
+            self.stream.write(text + "\n")
+        self.stream.flush()
+
+    def left_s(self):
+        """What is to do, at the last known price; unknown prices are the mean of the known."""
+        if not self.seconds:
+            return None
+        mean = sum(self.seconds.values()) / len(self.seconds)
+        return sum(n * self.seconds.get(kind, mean) for kind, n in self.todo.items())
+
+    def after(self, event):
+        kind = event["group"], event["who"]
+        self.todo[kind] -= 1
+        self.seconds[kind] = event.get("seconds", 0)
+        left_s = self.left_s()
+        text = (f"bench: round {event['round'] + 1}/{self.rounds}, {left_s:.0f} s left"
+                f" ({event['group']} {TITLES[event['who']]})")
+        if event.get("error"):
+            self.show(f"bench: {event['group']}, {TITLES[event['who']]}: {event['error']}", True)
+        if self.live or event["round"] > self.round:
+            self.show(text)
+        self.round = max(self.round, event["round"])
+
+    def end(self):
+        self.show(f"bench: measured for {time.monotonic() - self.start_s:.0f} s", True)
+
+
+def run(root, asked, groups, build, options=()):
+    """(conditions of the guest, [run events], what went wrong or None)"""
+    here = os.path.relpath(os.path.join(root, "tests", "bench", "inside"), root)
+    words = [os.path.join(root, "tools", "lab", "lab"), "-q", "--timeout", str(LIMIT_S),
+             "--build", build, *options, "--", "python3", here, json.dumps(asked)]
+    progress = Progress(groups, asked["rounds"])
+    progress.show("bench: starting the VM")
+    guest, runs, other = {}, [], []
+    # Its own session would keep Ctrl-C from the lab, which ends the VM on it.
+    with subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          text=True) as lab:
+        for line in lab.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                other.append(line.rstrip())
+                continue
+            kind = event.pop("event")
+            if kind == "conditions":
+                guest = event
+            else:
+                progress.after(event)
+            if kind == "run":
+                runs.append(event)
+        code = lab.wait()
+    progress.end()
+    problem = f"the lab ended with {code}" if code else None
+    if other:
+        problem = (problem or "unexpected output") + ": " + other[-1]
+    return guest, runs, problem

@@ -1,0 +1,232 @@
+// The contract on real queue pairs: two engines in one process, on the RDMA port that is there.
+// Where there is none, every test fails: the fabric was promised.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/contract/contract_suite.h"
+#include "transport/engine/engine.h"
+
+namespace weir::contract {
+namespace {
+
+class EngineSide : public Side {
+ public:
+  explicit EngineSide(const Engine::Options& options) {
+    std::string why;
+    engine_ = Engine::open(options, why);
+    if (engine_ == nullptr || !engine_->start(why)) throw std::runtime_error(why);
+  }
+  ~EngineSide() override { close(); }
+
+  void meet(const EngineSide& other) {
+    const PeerName name = other.engine_->options().core.self;
+    if (!engine_->add_peer(name, other.engine_->card(), peer_)) {
+      throw std::runtime_error("a card of our own is refused");
+    }
+    engine_->expect_peers(1);
+  }
+
+  Status send(std::span<const std::byte> payload, std::uint8_t tag, bool waited) override {
+    const auto size = static_cast<std::uint32_t>(payload.size());
+    if (size > max_payload_bytes()) return Status::too_large;
+    const auto fill = [&](std::byte* at) { std::copy(payload.begin(), payload.end(), at); };
+    if (!waited) return engine_->send_filled(peer_, size, tag, fill);
+    SendSlot* slot = engine_->acquire(size);
+    slot->notify = true;
+    fill(slot->payload());
+    const Status status = engine_->send(peer_, slot, size, tag, false);
+    if (status != Status::ok) engine_->discard(slot);
+    return status;
+  }
+
+  void progress() override {
+    if (engine_ != nullptr) engine_->progress(*this);
+  }
+  bool close() override { return engine_ == nullptr || engine_->close(peer_, *this); }
+  void kill() {
+    last_counters_ = engine_->counters();
+    engine_.reset();
+  }
+
+  const Counters& counters() const override {
+    return engine_ == nullptr ? last_counters_ : engine_->counters();
+  }
+  std::uint32_t max_payload_bytes() const override { return engine_->max_payload_bytes(); }
+
+  void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length) {
+    received.push_back({tag, {payload, payload + length}});
+  }
+  void on_retired(SendSlot* slot, bool was_delivered) {
+    ++(was_delivered ? delivered : undelivered);
+    engine_->discard(slot);
+  }
+  void on_failure(const Failure& failure) { failures.push_back(failure.reason); }
+
+ private:
+  std::unique_ptr<Engine> engine_;
+  Counters last_counters_;
+  PeerId peer_ = PeerId::none;
+};
+
+class EnginePair : public Pair {
+ public:
+  explicit EnginePair(const Options& options)
+      : left_(engine_options(options, 0)), right_(engine_options(options, 1)) {
+    left_.meet(right_);
+    right_.meet(left_);
+  }
+
+  Side& left() override { return left_; }
+  Side& right() override { return right_; }
+  void pass(Duration time) override {
+    if (time < milliseconds(1)) return;  // the calls themselves take longer
+    const timespec wait{time.ns / 1000000000, time.ns % 1000000000};
+    nanosleep(&wait, nullptr);
+  }
+  static Time wall() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return {std::int64_t{now.tv_sec} * 1000000000 + now.tv_nsec};
+  }
+  Time now() const override { return wall(); }
+  bool kill_right() override {
+    right_.kill();
+    return true;
+  }
+
+ private:
+  static Engine::Options engine_options(const Options& options, std::uint32_t rank) {
+    Engine::Options engine;
+    engine.core.self = {1, rank};
+    engine.core.buffer_bytes = options.buffer_bytes;
+    engine.core.window = {.initial = options.window_initial, .max = options.window_max};
+    engine.core.pending_frames = options.pending_frames;
+    return engine;
+  }
+
+  EngineSide left_;
+  EngineSide right_;
+};
+
+struct EngineBackend {
+  static std::unique_ptr<Pair> make(const Options& options) {
+    return std::make_unique<EnginePair>(options);
+  }
+};
+
+INSTANTIATE_TYPED_TEST_SUITE_P(Rdma, Contract, EngineBackend);
+
+// What only real engines have: a lane to themselves, and threads.
+
+struct Collector {
+  void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t) {
+    std::uint32_t number;
+    std::memcpy(&number, payload, sizeof number);
+    received.push_back({tag, number});
+  }
+  void on_retired(SendSlot*, bool) {}
+  void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
+
+  struct Numbered {
+    std::uint8_t tag;
+    std::uint32_t number;
+  };
+  std::vector<Numbered> received;
+};
+
+std::unique_ptr<Engine> open_engine(std::uint32_t rank) {
+  Engine::Options options;
+  options.core.self = {1, rank};
+  std::string why;
+  std::unique_ptr<Engine> engine = Engine::open(options, why);
+  if (engine == nullptr || !engine->start(why)) throw std::runtime_error(why);
+  return engine;
+}
+
+template <typename Handler>
+void send_number(Engine& engine, PeerId to, std::uint8_t tag, std::uint32_t number,
+                 Handler& collector) {
+  const auto fill = [&](std::byte* at) { std::memcpy(at, &number, sizeof number); };
+  while (engine.send_filled(to, sizeof number, tag, fill) != Status::ok) {
+    engine.progress(collector);
+  }
+}
+
+TEST(Engine, SendsToItself) {
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Collector collector;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    send_number(*engine, self, 1, i, collector);
+    engine->progress(collector);
+  }
+  const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
+    engine->progress(collector);
+  }
+  ASSERT_EQ(collector.received.size(), 200u);
+  for (std::uint32_t i = 0; i < 200; ++i) EXPECT_EQ(collector.received[i].number, i);
+  EXPECT_TRUE(engine->shutdown(collector));
+}
+
+TEST(Engine, ThreadsSendAndProgressAtOnce) {
+  constexpr std::uint32_t messages = 2000;
+  constexpr std::uint8_t threads = 3;
+  struct Counting : Collector {
+    void on_message(PeerId peer, std::uint8_t tag, const std::byte* payload, std::uint32_t size) {
+      Collector::on_message(peer, tag, payload, size);
+      ++count;
+    }
+    std::atomic<std::uint32_t> count{0};
+  };
+  struct Process {
+    std::unique_ptr<Engine> engine;
+    PeerId other = PeerId::none;
+    Counting collector;  // handed messages by one thread at a time
+  };
+  std::array<Process, 2> processes;
+  processes[0].engine = open_engine(0);
+  processes[1].engine = open_engine(1);
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(processes[rank].engine->add_peer({1, 1 - rank}, processes[1 - rank].engine->card(),
+                                                 processes[rank].other));
+  }
+
+  const Time deadline = EnginePair::wall() + patience * 3;
+  std::vector<std::thread> workers;
+  for (Process& process : processes) {
+    for (std::uint8_t tag = 0; tag < threads; ++tag) {
+      workers.emplace_back([&process, tag, deadline] {
+        Engine& engine = *process.engine;
+        for (std::uint32_t i = 0; i < messages; ++i) {
+          send_number(engine, process.other, tag, i, process.collector);
+          if (i % 5 == 0) engine.progress(process.collector);
+        }
+        while (EnginePair::wall() < deadline && process.collector.count < messages * threads) {
+          engine.progress(process.collector);
+        }
+      });
+    }
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (Process& process : processes) {
+    ASSERT_EQ(process.collector.received.size(), std::size_t{messages} * threads);
+    std::array<std::uint32_t, threads> next{};
+    for (const Collector::Numbered& message : process.collector.received) {
+      ASSERT_EQ(message.number, next[message.tag]++);  // each thread's own order is kept
+    }
+  }
+  for (Process& process : processes) EXPECT_TRUE(process.engine->shutdown(process.collector));
+}
+
+}  // namespace
+}  // namespace weir::contract

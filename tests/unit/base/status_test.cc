@@ -1,0 +1,41 @@
+// Every outcome has words of its own, and every failure a remedy.
+#include "transport/base/status.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+namespace weir {
+namespace {
+
+template <typename Enum>
+void expect_words(int last) {
+  std::set<std::string> seen;
+  for (int i = 0; i <= last; ++i) {
+    const std::string text = to_text(static_cast<Enum>(i));
+    EXPECT_NE(text.substr(0, 7), "unknown") << i;
+    EXPECT_NE(text.back(), '.') << text;
+    EXPECT_TRUE(seen.insert(text).second) << "twice: " << text;
+  }
+  EXPECT_EQ(std::string(to_text(static_cast<Enum>(last + 1))).substr(0, 7), "unknown");
+}
+
+TEST(StatusText, CoversEveryValue) {
+  expect_words<Status>(static_cast<int>(Status::too_large));
+  expect_words<FailReason>(static_cast<int>(FailReason::no_resources));
+  expect_words<CompletionStatus>(static_cast<int>(CompletionStatus::general_err));
+}
+
+TEST(StatusText, TellsAPersonWhatToDo) {
+  for (int reason = 0; reason <= static_cast<int>(FailReason::no_resources); ++reason) {
+    for (int status = 0; status <= static_cast<int>(CompletionStatus::general_err); ++status) {
+      const std::string text =
+          remedy(static_cast<FailReason>(reason), static_cast<CompletionStatus>(status));
+      EXPECT_GT(text.size(), 20u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,422 @@
+// Connections: who asks, who wins when both do, how they end, and what the timer does.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+using rig::lesser;
+using rig::other;
+using rig::Rig;
+using Kind = ConnectAction::Kind;
+
+TEST(Connect, AnswersARequest) {
+  Rig rig;
+  rig.core.on_request(rig.now, RequestId{4}, rig.hello(other), rig.out);
+  rig.settle();
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::accept);
+  EXPECT_EQ(connects[0].request, RequestId{4});
+  EXPECT_EQ(connects[0].hello.from, rig::self);
+  EXPECT_EQ(connects[0].hello.to, other);
+  EXPECT_EQ(rig.core.connecting_count(), 1u);
+  rig.core.on_established(rig.now, connects[0].lane, rig.out);
+  EXPECT_EQ(rig.core.connecting_count(), 0u);
+  EXPECT_EQ(rig.core.counters().connections_accepted, 1u);
+}
+
+TEST(Connect, RefusesWhoDoesNotFit) {
+  const auto reason_of = [](wire::Hello hello) {
+    Rig rig;
+    rig.core.on_request(rig.now, RequestId{1}, hello, rig.out);
+    const auto connects = rig.take_connects();
+    EXPECT_EQ(connects.size(), 1u);
+    EXPECT_EQ(connects[0].kind, Kind::reject);
+    EXPECT_EQ(connects[0].request, RequestId{1});
+    return connects[0].reason;
+  };
+  Rig rig;
+  wire::Hello hello = rig.hello(other);
+  hello.to = {1, 77};
+  EXPECT_EQ(reason_of(hello), wire::Reject::stranger);
+  hello = rig.hello(rig::self);
+  EXPECT_EQ(reason_of(hello), wire::Reject::stranger);
+  EXPECT_EQ(reason_of(wire::Hello{}), wire::Reject::stranger);
+  hello = rig.hello(other);
+  hello.protocol_min = hello.protocol_max = wire::protocol_max + 1;
+  EXPECT_EQ(reason_of(hello), wire::Reject::version);
+  hello = rig.hello(other);
+  hello.buffer_bytes *= 2;
+  EXPECT_EQ(reason_of(hello), wire::Reject::buffer);
+}
+
+TEST(Connect, GivesUpOnAnAnswerThatDoesNotFit) {
+  const auto reason_of = [](auto change) {
+    Rig rig;
+    rig.send(rig.core.add_peer(other));
+    wire::Hello hello = rig.hello(other);
+    change(hello);
+    rig.core.on_answer(rig.now, rig.take_connects().at(0).lane, hello, rig.out);
+    const auto failures = rig.take_failures();
+    EXPECT_EQ(failures.size(), 1u);
+    EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+    EXPECT_EQ(rig.take_retired().size(), 1u);
+    return failures.at(0).reason;
+  };
+  EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.from = lesser; }),
+            FailReason::rejected_stranger);
+  EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.buffer_bytes = 1; }),
+            FailReason::rejected_buffer);
+  EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.protocol_min = hello.protocol_max = 9; }),
+            FailReason::rejected_version);
+}
+
+TEST(Crossing, TheLowerNameRefusesAndWaitsForItsAnswer) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  const LaneId lane = rig.take_connects().at(0).lane;
+  rig.core.on_request(rig.now, RequestId{1}, rig.hello(other), rig.out);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::reject);
+  EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
+  rig.core.on_answer(rig.now, lane, rig.hello(other), rig.out);
+  EXPECT_EQ(rig.take_work().size(), 1u);
+}
+
+TEST(Crossing, TheHigherNameForgetsItsOwnAndAccepts) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(lesser);
+  rig.send(peer);
+  const LaneId mine = rig.take_connects().at(0).lane;
+  rig.core.on_request(rig.now, RequestId{1}, rig.hello(lesser), rig.out);
+  rig.settle();
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 2u);
+  EXPECT_EQ(connects[0].kind, Kind::drop);
+  EXPECT_EQ(connects[0].lane, mine);
+  EXPECT_EQ(connects[1].kind, Kind::accept);
+  rig.core.on_established(rig.now, connects[1].lane, rig.out);
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Crossing, TheRefusedOneWaitsForThePeersRequestAndAsksAgainIfItIsLost) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(lesser);
+  rig.send(peer);
+  rig.core.on_rejected(rig.now, rig.take_connects().at(0).lane, wire::Reject::crossed, rig.out);
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+  EXPECT_EQ(rig.core.counters().credits_out, 0u);
+  EXPECT_EQ(rig.core.state(peer), PeerState::connecting);
+  rig.now = rig.core.next_deadline();
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::connect);
+}
+
+TEST(Connect, AReadyPeerIsNotAcceptedTwice) {
+  Rig rig;
+  rig.accept(other);
+  rig.core.on_request(rig.now, RequestId{9}, rig.hello(other), rig.out);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::reject);
+  EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
+}
+
+TEST(Connect, APeerThatLeftAndComesBackIsAccepted) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.sequence = 0;
+  rig.accept(other);  // before its disconnect was heard
+  EXPECT_EQ(rig.core.state(rig.core.add_peer(other)), PeerState::ready);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Connect, AsksAgainAndGivesUpInTheEnd) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer, 8, false, true);
+  int asked = 0;
+  for (int i = 0; i < 100 && rig.core.state(peer) == PeerState::connecting; ++i) {
+    for (const ConnectAction& action : rig.take_connects()) asked += action.kind == Kind::connect;
+    const Time deadline = rig.core.next_deadline();
+    ASSERT_GT(deadline, rig.now);
+    rig.now = deadline;
+    rig.core.on_timer(rig.now, rig.out);
+  }
+  EXPECT_EQ(asked, 15);  // every 2 s for 30 s
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].reason, FailReason::connect_timeout);
+  const auto retired = rig.take_retired();
+  ASSERT_EQ(retired.size(), 1u);
+  EXPECT_FALSE(retired[0].delivered);
+  EXPECT_EQ(rig.core.next_deadline(), Time::never());
+  EXPECT_EQ(rig.core.counters().credits_out, 0u);
+}
+
+TEST(Connect, ARefusalBelowWeirIsFinal) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  rig.core.on_connect_failed(rig.now, rig.take_connects().at(0).lane, FailReason::connect_refused,
+                             rig.out);
+  EXPECT_EQ(rig.take_failures().at(0).reason, FailReason::connect_refused);
+  EXPECT_EQ(rig.core.connecting_count(), 0u);
+}
+
+TEST(Connect, APeerThatIsClosingIsAskedAgainLater) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  rig.core.on_rejected(rig.now, rig.take_connects().at(0).lane, wire::Reject::closing, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+  rig.now = rig.core.next_deadline();
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::connect);
+}
+
+// The credits of an attempt that came to nothing must not be added to those of the next.
+TEST(Connect, ForgetsWhatAnEarlierAttemptBrought) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.core.on_request(rig.now, RequestId{1}, rig.hello(other, 50), rig.out);
+  rig.settle();
+  rig.send(peer);
+  const LaneId lane = rig.take_connects().at(0).lane;
+  rig.core.on_connect_failed(rig.now, lane, FailReason::connect_timeout, rig.out);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 2u);
+  ASSERT_EQ(connects[1].kind, Kind::connect);
+  rig.core.on_answer(rig.now, connects[1].lane, rig.hello(other, 3), rig.out);
+  EXPECT_EQ(rig.core.standing(peer).credits, 2u);
+}
+
+// ---- the end ----
+
+TEST(Close, SaysGoodbyeAfterEverythingElse) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.send(peer, 600);
+  auto work = rig.take_work();
+  rig.core.close(rig.now, peer, rig.out);
+  const auto goodbye = rig.take_work();
+  ASSERT_EQ(goodbye.size(), 1u);
+  EXPECT_EQ(rig.header_of(goodbye[0]).kind, wire::FrameKind::goodbye);
+  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+  EXPECT_EQ(rig.send(peer), Status::peer_failed);
+  EXPECT_TRUE(rig.take_connects().empty());
+  rig.complete(goodbye[0]);
+  EXPECT_TRUE(rig.core.closed(peer));
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+  for (const Retired& retired : rig.take_retired()) EXPECT_TRUE(retired.delivered);
+  EXPECT_TRUE(rig.take_failures().empty());
+  EXPECT_EQ(rig.core.counters().credits_out, 0u);
+}
+
+TEST(Close, WaitsForWhatIsPending) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 1);
+  rig.take_work();
+  rig.send(peer, 600);
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+  rig.arrive(lane, {.kind = wire::FrameKind::credits, .credits = 1});
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+}
+
+TEST(Close, SaysOneGoodbyeHoweverOftenItIsAsked) {
+  Rig rig;
+  const PeerId peer = rig.core.peer_of(rig.accept(other));
+  for (int i = 0; i < 5; ++i) rig.core.close(rig.now, peer, rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  rig.complete(work[0]);
+  EXPECT_TRUE(rig.core.closed(peer));
+}
+
+TEST(Close, APeersGoodbyeIsNoFailure) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  const PeerId peer = rig.core.peer_of(lane);
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+  EXPECT_TRUE(rig.core.closed(peer));
+  EXPECT_EQ(rig.send(peer), Status::ok);  // and a new connection may be made
+  EXPECT_EQ(rig.core.state(peer), PeerState::connecting);
+}
+
+TEST(Close, BothAtOnce) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  const PeerId peer = rig.core.peer_of(lane);
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  EXPECT_TRUE(rig.core.closed(peer));
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Close, AStrangerOrAnUnusedPeerIsClosedAtOnce) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  EXPECT_TRUE(rig.core.closed(peer));
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_TRUE(rig.core.closed(peer));
+  EXPECT_TRUE(rig.take_connects().empty());
+  rig.accept(other);
+  rig.core.abandon(peer, rig.out);
+  EXPECT_TRUE(rig.core.closed(peer));
+  rig.core.abandon(peer, rig.out);
+}
+
+// A lane's number is used again; what the old one left behind does not touch the new one.
+TEST(Close, LanesAreUsedAgain) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId first = rig.accept(other);
+  for (int i = 0; i < 5; ++i) {
+    rig.arrive(first, {});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.core.close(rig.now, peer, rig.out);
+    rig.complete(rig.take_work().back());
+    ASSERT_TRUE(rig.core.closed(peer));
+    rig.take_connects();
+    rig.sequence = 0;
+    EXPECT_EQ(rig.accept(other), first);
+    rig.core.begin_round();
+    rig.send(peer);
+    EXPECT_EQ(rig.take_work().at(0).id, 0u);
+  }
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+// ---- failure ----
+
+TEST(Failure, IsReportedOnceAndGivesEverythingBack) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 3);
+  for (int i = 0; i < 6; ++i) rig.send(peer, 600);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 3u);
+  rig.complete(work[0], CompletionStatus::retry_exc_err);
+  rig.complete(work[1], CompletionStatus::wr_flush_err);
+  rig.complete(work[2], CompletionStatus::wr_flush_err);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].peer, peer);
+  EXPECT_EQ(failures[0].reason, FailReason::send_failed);
+  EXPECT_EQ(failures[0].completion, CompletionStatus::retry_exc_err);
+  const auto retired = rig.take_retired();
+  EXPECT_EQ(retired.size(), 7u);
+  for (const Retired& each : retired) EXPECT_FALSE(each.delivered);
+  EXPECT_EQ(rig.core.counters().credits_out, 0u);
+  EXPECT_EQ(rig.core.counters().peer_failures, 1u);
+}
+
+TEST(Failure, ADisconnectWithoutGoodbye) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].reason, FailReason::vanished);
+  rig.core.on_request(rig.now, RequestId{5}, rig.hello(other), rig.out);
+  EXPECT_EQ(rig.take_connects().back().reason, wire::Reject::closing);
+}
+
+TEST(Failure, AFailedReceiveOrLane) {
+  Rig rig;
+  LaneId lane = rig.accept(other);
+  rig.arrive_bytes(lane, {}, CompletionStatus::loc_len_err);
+  auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].reason, FailReason::receive_failed);
+  EXPECT_EQ(failures[0].completion, CompletionStatus::loc_len_err);
+  rig.sequence = 0;
+  lane = rig.accept(lesser);
+  rig.core.on_lane_error(rig.now, lane, rig.out);
+  EXPECT_EQ(rig.take_failures().at(0).completion, CompletionStatus::fatal_err);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Stall, IsNoticedAfterThePeerTimeoutAndNotByASpinningTimer) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.take_work();
+  rig.send(peer, 600, false, true);
+  const Time posted = rig.now;
+  int looks = 0;
+  while (rig.core.state(peer) == PeerState::ready && looks < 100) {
+    const Time deadline = rig.core.next_deadline();
+    ASSERT_NE(deadline, Time::never());
+    rig.now = std::max(rig.now, deadline);
+    rig.core.on_timer(rig.now, rig.out);
+    if (rig.core.state(peer) != PeerState::ready) break;
+    ASSERT_GT(rig.core.next_deadline(), rig.now);  // else the event thread spins
+    ++looks;
+  }
+  EXPECT_LE(looks, 10);
+  EXPECT_EQ(rig.take_failures().at(0).reason, FailReason::stalled);
+  EXPECT_GE(rig.now - posted, seconds(30));
+  EXPECT_LE(rig.now - posted, seconds(35));
+}
+
+TEST(Stall, IdlenessIsNone) {
+  Rig rig;
+  const PeerId idle = rig.core.add_peer(other);
+  rig.connect(idle, 100);
+  rig.take_work();
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_EQ(rig.core.next_deadline(), Time::never());
+  rig.now = rig.now + seconds(3600);
+  rig.send(idle, 600, false, true);  // an hour later, the first work with a completion
+  auto work = rig.take_work();
+  EXPECT_NE(rig.core.next_deadline(), Time::never());
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+  rig.now = rig.now + seconds(29);
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+  rig.complete(work.back());
+  EXPECT_EQ(rig.core.next_deadline(), Time::never());
+  rig.now = rig.now + seconds(3600);
+  rig.core.on_timer(rig.now, rig.out);
+  rig.send(idle, 600, false, true);
+  rig.now = rig.now + seconds(1);
+  rig.core.on_timer(rig.now, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+}
+
+TEST(Stall, ProgressIsEnough) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 1000);
+  rig.take_work();
+  rig.send(peer, 600, false, true);
+  for (int i = 0; i < 100; ++i) {
+    const auto before = rig.take_work();
+    rig.send(peer, 600, false, true);
+    rig.now = rig.now + seconds(10);
+    rig.core.on_timer(rig.now, rig.out);
+    rig.complete(before.back());
+  }
+  EXPECT_TRUE(rig.take_failures().empty());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,221 @@
+// Eager send: connection on demand, bundles, credits, the send queue, back-pressure.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+using rig::other;
+using rig::Rig;
+using Kind = ConnectAction::Kind;
+
+TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  EXPECT_EQ(rig.send(peer, 40), Status::ok);
+  EXPECT_TRUE(rig.take_work().empty());
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::connect);
+  EXPECT_EQ(connects[0].peer, peer);
+  EXPECT_EQ(connects[0].hello.from, rig::self);
+  EXPECT_EQ(connects[0].hello.to, other);
+  EXPECT_GE(connects[0].hello.credits, 2);
+  EXPECT_EQ(rig.send(peer, 40), Status::ok);  // asks only once
+  EXPECT_TRUE(rig.take_connects().empty());
+
+  rig.core.on_answer(rig.now, connects[0].lane, rig.hello(other), rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 2u);
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(work[i].id, i);
+    EXPECT_EQ(work[i].lane, connects[0].lane);
+    EXPECT_EQ(work[i].opcode, Opcode::send);
+    EXPECT_EQ(work[i].length_bytes, 16u + 40u);
+    EXPECT_TRUE(work[i].inlined);
+    EXPECT_EQ(rig.header_of(work[i]).sequence, i);
+  }
+}
+
+TEST(Send, RefusesWhatDoesNotFit) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  EXPECT_EQ(rig.core.max_payload_bytes(), 1024u - 16u);
+  EXPECT_EQ(rig.send(peer, 1009), Status::too_large);
+  SendSlot* small = rig.slot();
+  small->capacity_bytes = 100;
+  EXPECT_EQ(rig.core.send(rig.now, peer, small, 85, 0, true, rig.out), Status::too_large);
+  EXPECT_EQ(rig.core.send(rig.now, peer, small, 84, 0, true, rig.out), Status::ok);
+  EXPECT_EQ(rig.send(peer, 1008), Status::ok);
+}
+
+TEST(Send, ABurstGoesAtOnceAndTheRestWaitsInABundle) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.pump();
+  rig.take_work();
+  EXPECT_FALSE(rig.core.would_hold(peer));
+  rig.send(peer);
+  rig.send(peer);
+  EXPECT_EQ(rig.take_work().size(), 2u);
+  EXPECT_TRUE(rig.core.would_hold(peer));
+  EXPECT_EQ(rig.core.append(peer, 8, 1), nullptr);  // nothing waits yet
+  rig.send(peer);
+  EXPECT_TRUE(rig.take_work().empty());
+  EXPECT_EQ(rig.core.pending_frames(), 1u);
+
+  std::byte* at = rig.core.append(peer, 5, 2);
+  ASSERT_NE(at, nullptr);
+  std::memcpy(at, "hello", 5);
+  at = rig.core.append(peer, 3, 3);
+  ASSERT_NE(at, nullptr);
+  std::memcpy(at, "you", 3);
+  EXPECT_EQ(rig.core.append(peer, 129, 4), nullptr);  // too large to be bundled
+
+  rig.pump();
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(work[0].length_bytes, 8u + 16u + 16u + 8u + 3u);
+  EXPECT_EQ(rig.core.pending_frames(), 0u);
+  const auto* frame = reinterpret_cast<const std::byte*>(work[0].address);
+  ASSERT_TRUE(wire::check_frame(frame, work[0].length_bytes));
+  std::vector<std::string> seen;
+  wire::for_each_message(frame, work[0].length_bytes,
+                         [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
+                           seen.emplace_back(reinterpret_cast<const char*>(payload), length);
+                         });
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_EQ(seen[1], "hello");
+  EXPECT_EQ(seen[2], "you");
+  EXPECT_EQ(rig.core.counters().messages_bundled, 2u);
+}
+
+TEST(Send, ABundleFillsUpAndTheNextOneFollows) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.pump();
+  rig.take_work();
+  for (int i = 0; i < 3; ++i) rig.send(peer);
+  rig.take_work();
+  int appended = 0;
+  while (rig.core.append(peer, 100, 0) != nullptr) ++appended;
+  EXPECT_EQ(appended, 4);  // 24 + 4 * 112 <= 512 < 24 + 5 * 112
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.send(peer, 100);  // opens a second bundle; the full one leaves
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_NE(rig.core.append(peer, 100, 0), nullptr);
+}
+
+TEST(Send, ALargeMessageIsNotHeld) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.pump();
+  rig.take_work();
+  for (int i = 0; i < 4; ++i) rig.send(peer, 600);
+  EXPECT_EQ(rig.take_work().size(), 4u);
+}
+
+TEST(Send, ASlotThatSomebodyWaitsForTakesNoOthers) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  EXPECT_EQ(rig.send(peer, 8, false, true), Status::ok);
+  EXPECT_EQ(rig.core.append(peer, 8, 0), nullptr);
+}
+
+TEST(Send, BackPressureAtTheCapUnlessItMustBeTaken) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(rig.send(peer), Status::ok);
+  EXPECT_EQ(rig.send(peer), Status::back_pressure);
+  EXPECT_EQ(rig.core.counters().back_pressure, 1u);
+  EXPECT_EQ(rig.send(peer, 8, true), Status::ok);
+  EXPECT_NE(rig.core.append(peer, 8, 0), nullptr);  // costs no frame
+}
+
+TEST(Send, CreditsBoundTheFramesAndComeBack) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 3);
+  for (int i = 0; i < 5; ++i) rig.send(peer, 600);
+  auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 3u);
+  EXPECT_EQ(rig.core.standing(peer).pending_frames, 3u);
+  EXPECT_GT(rig.core.counters().credit_stalls, 0u);
+  rig.arrive(lane, {.kind = wire::FrameKind::credits, .credits = 2});
+  work = rig.take_work();
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_FALSE(rig.header_of(work[0]).starved);
+  EXPECT_TRUE(rig.header_of(work[1]).starved);  // the last credit, and one frame still waits
+  EXPECT_EQ(rig.header_of(work[0]).control_credits, 1);  // its control frame was taken
+  EXPECT_EQ(rig.header_of(work[1]).control_credits, 0);
+}
+
+TEST(Send, NeverPostsBeyondTheSendQueue) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 100);
+  for (int i = 0; i < 20; ++i) rig.send(peer, 600, true);
+  auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 12u);  // depth 16, 4 kept for control frames
+  EXPECT_TRUE(work.back().signalled);
+  EXPECT_GT(rig.core.counters().queue_stalls, 0u);
+  // The completion of the 4th (signalled: interval 4) frees four.
+  EXPECT_TRUE(work[3].signalled);
+  EXPECT_FALSE(work[2].signalled);
+  rig.complete(work[3]);
+  EXPECT_EQ(rig.take_work().size(), 4u);
+  EXPECT_EQ(rig.take_retired().size(), 4u);
+  rig.complete(work[11]);
+  EXPECT_EQ(rig.take_work().size(), 5u);
+  EXPECT_EQ(rig.core.standing(peer).pending_frames, 0u);
+}
+
+TEST(Send, WhoWaitsForASlotHearsOfItWithoutMoreTraffic) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.take_work();
+  rig.send(peer, 600, false, true);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_TRUE(work[0].signalled);
+  rig.complete(work[0]);
+  const auto retired = rig.take_retired();
+  ASSERT_EQ(retired.size(), 2u);  // the first message of the connection came before it
+  EXPECT_TRUE(retired[1].delivered);
+  EXPECT_TRUE(retired[1].slot->notify);
+}
+
+TEST(Send, ToAFailedPeerIsRefused) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer);
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  EXPECT_EQ(rig.send(peer), Status::peer_failed);
+  EXPECT_EQ(rig.core.append(peer, 8, 0), nullptr);
+}
+
+TEST(Send, ToOneselfLoops) {
+  Rig rig;
+  const PeerId me = rig.core.add_peer(rig::self);
+  EXPECT_EQ(rig.send(me), Status::ok);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::loop);
+  rig.core.on_established(rig.now, connects[0].lane, rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  const auto* frame = reinterpret_cast<const std::byte*>(work[0].address);
+  rig.arrive_bytes(connects[0].lane, {frame, frame + work[0].length_bytes});
+  const auto deliveries = rig.take_deliveries();
+  ASSERT_EQ(deliveries.size(), 1u);
+  EXPECT_EQ(deliveries[0].peer, me);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,208 @@
+// Credits: never more than the window covers, and never so few that a peer waits for ever.
+#include "flowctl/eager_window.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tools/sim/random.h"
+
+namespace weir {
+namespace {
+
+using Share = EagerWindow::Share;
+
+TEST(EagerWindow, SharesTheWindowEqually) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(80);  // slack 10
+  Share a, b;
+  eager.join(a);
+  EXPECT_EQ(eager.target(), 68u);
+  eager.join(b);
+  EXPECT_EQ(eager.target(), 33u);
+  EXPECT_EQ(eager.top_up(a, UINT16_MAX), 33u);
+  EXPECT_EQ(eager.top_up(a, UINT16_MAX), 0u);
+  EXPECT_EQ(eager.top_up(b, 10), 10u);
+  EXPECT_EQ(eager.top_up(b, UINT16_MAX), 23u);
+  EXPECT_EQ(eager.headroom(), 0u);
+}
+
+TEST(EagerWindow, APeerWithoutCreditsCannotSpend) {
+  EagerWindow eager({});
+  eager.set_window(64);
+  Share a;
+  EXPECT_FALSE(eager.spend(a));
+  eager.join(a);
+  EXPECT_FALSE(eager.spend(a));
+  ASSERT_EQ(eager.top_up(a, 1), 1u);
+  EXPECT_TRUE(eager.spend(a));
+  EXPECT_FALSE(eager.spend(a));
+}
+
+TEST(EagerWindow, IsLowWhenHalfIsSpent) {
+  EagerWindow eager({.control_reserve = 1, .min_credits = 1, .max_credits = 8});
+  eager.set_window(64);
+  Share a;
+  EXPECT_FALSE(eager.low(a));
+  eager.join(a);
+  EXPECT_TRUE(eager.low(a));
+  eager.top_up(a, UINT16_MAX);
+  ASSERT_EQ(a.out, 8u);
+  for (int i = 0; i < 3; ++i) eager.spend(a);
+  EXPECT_FALSE(eager.low(a));
+  eager.spend(a);
+  EXPECT_TRUE(eager.low(a));
+}
+
+// One took everything before the second came, and falls silent: the second still gets its least,
+// again and again.
+TEST(EagerWindow, ASilentHoarderStopsNobody) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(16);
+  Share hoarder, late;
+  eager.join(hoarder);
+  eager.top_up(hoarder, UINT16_MAX);
+  const std::uint32_t floor = eager.floor(late);
+  EXPECT_GT(floor, 16u);
+  eager.set_window(floor);
+  eager.join(late);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_GE(eager.top_up(late, UINT16_MAX), 1u) << i;
+    eager.top_up(hoarder, UINT16_MAX);
+    while (eager.spend(late)) {
+    }
+    eager.top_up(hoarder, UINT16_MAX);
+  }
+  EXPECT_FALSE(eager.overdrawn());
+}
+
+TEST(EagerWindow, TheFloorCoversEveryPeer) {
+  for (const std::uint32_t reserve : {1u, 2u, 3u}) {
+    for (const std::uint32_t least : {1u, 2u, 5u}) {
+      EagerWindow eager({.control_reserve = reserve, .min_credits = least, .max_credits = 64});
+      eager.set_window(1);
+      std::vector<Share> shares(600);
+      std::uint32_t window = 1;
+      for (Share& share : shares) {
+        window = std::max(window, eager.floor(share));
+        eager.set_window(window);
+        eager.join(share);
+        eager.top_up(share, UINT16_MAX);
+        ASSERT_GE(share.out, least);
+        ASSERT_FALSE(eager.overdrawn());
+      }
+    }
+  }
+}
+
+TEST(EagerWindow, OverdrawnPeersStillGetTheirLeast) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 64});
+  eager.set_window(8);
+  std::vector<Share> shares(10);
+  for (Share& share : shares) eager.join(share);
+  EXPECT_TRUE(eager.overdrawn());
+  EXPECT_EQ(eager.top_up(shares[0], UINT16_MAX), 0u);
+  EXPECT_EQ(eager.overcommit(shares[0]), 2u);
+  EXPECT_EQ(eager.overcommit(shares[0]), 0u);
+}
+
+// The invariant of the header, under everything that can happen to it.
+TEST(EagerWindow, NeverGivesMoreThanTheWindowCovers) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    sim::Random random(seed);
+    const EagerWindow::Config config{.control_reserve = random.between(0, 3),
+                                     .min_credits = random.between(1, 4),
+                                     .max_credits = random.between(0, 64)};
+    EagerWindow eager(config);
+    std::uint32_t window = random.between(1, 300);
+    eager.set_window(window);
+    std::vector<Share> shares(random.between(1, 12));
+    std::uint32_t held = 0;
+    std::uint32_t joined = 0;
+    for (int step = 0; step < 3000; ++step) {
+      Share& share = shares[random.below(shares.size())];
+      const std::uint32_t before = eager.out();
+      std::uint32_t given = 0;
+      switch (random.below(9)) {
+        case 0:
+          joined += share.joined ? 0 : 1;
+          eager.join(share);
+          break;
+        case 1:
+          if (random.chance(200)) {
+            joined -= share.joined ? 1 : 0;
+            eager.leave(share);
+          }
+          break;
+        case 2:
+          if (random.chance(100)) {
+            window += random.between(0, 40);
+            eager.set_window(window);
+          }
+          break;
+        case 3:
+          held -= std::min(held, random.between(0, 5));
+          eager.set_held(held);
+          break;
+        case 4:
+          if (random.chance(100)) eager.take_back(share);
+          break;
+        case 5:
+        case 6:
+          if (eager.spend(share)) eager.set_held(++held);
+          break;
+        default: {
+          const std::uint32_t could = eager.available(share);
+          given = eager.top_up(share, random.chance(500) ? UINT16_MAX : random.between(0, 9));
+          ASSERT_LE(given, could);
+          ASSERT_EQ(eager.out(), before + given);
+          if (given > 0) {
+            ASSERT_LE(share.out, eager.target());
+            ASSERT_LE(
+                eager.out() + held + EagerWindow::slack(window) + joined * config.control_reserve,
+                window)
+                << "seed " << seed << " step " << step;
+          }
+        }
+      }
+      std::uint32_t sum = 0;
+      for (const Share& each : shares) sum += each.out;
+      ASSERT_EQ(sum, eager.out());
+      ASSERT_EQ(joined, eager.peers());
+    }
+  }
+}
+
+// Whoever has spent everything gets something back once nothing is held, unless overdrawn.
+TEST(EagerWindow, NobodyStarvesWhileTheOthersAreSilent) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    sim::Random random(seed);
+    EagerWindow eager({.control_reserve = random.between(0, 3),
+                       .min_credits = random.between(1, 4),
+                       .max_credits = random.between(0, 64)});
+    std::uint32_t window = random.between(1, 64);
+    eager.set_window(window);
+    std::vector<Share> shares(random.between(1, 8));
+    for (Share& share : shares) {
+      window = std::max(window, eager.floor(share));
+      eager.set_window(window);
+      eager.join(share);
+      eager.top_up(share, UINT16_MAX);
+    }
+    for (int step = 0; step < 500; ++step) {
+      Share& share = shares[random.below(shares.size())];
+      if (random.chance(500)) eager.spend(share);
+      if (random.chance(500)) eager.top_up(share, UINT16_MAX);
+      ASSERT_FALSE(eager.overdrawn()) << seed;
+      for (const Share& each : shares) {
+        if (each.out == 0) {
+          ASSERT_GE(eager.available(each), 1u) << seed;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,60 @@
+// W_current = min(2^nlimit * W_initial, W_max), limit = W_current / 2. [ARWS §3]
+#include "srq/window_controller.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace weir {
+namespace {
+
+TEST(WindowController, FollowsTheFormula) {
+  for (const std::uint32_t initial : {1u, 2u, 7u, 8u, 32u}) {
+    for (const std::uint32_t max : {8u, 100u, 512u, 4096u}) {
+      if (initial > max) continue;
+      WindowController window({initial, max});
+      std::uint64_t formula = initial;
+      for (int events = 0; events < 20; ++events) {
+        EXPECT_EQ(window.window(), formula);
+        EXPECT_EQ(window.limit(), window.window() / 2);
+        const bool grew = window.grow();
+        const std::uint64_t next = std::min<std::uint64_t>(formula * 2, max);
+        EXPECT_EQ(grew, next > formula);
+        formula = next;
+      }
+    }
+  }
+}
+
+TEST(WindowController, TakesAnyConfiguration) {
+  WindowController nothing({0, 0});
+  EXPECT_EQ(nothing.window(), 1u);
+  EXPECT_EQ(nothing.max(), 1u);
+  EXPECT_FALSE(nothing.grow());
+  WindowController inverted({100, 10});
+  EXPECT_EQ(inverted.window(), 10u);
+}
+
+TEST(WindowController, RaisesToAFloorWithinTheMaximum) {
+  WindowController window({8, 64});
+  EXPECT_TRUE(window.raise_to(20));
+  EXPECT_EQ(window.window(), 20u);
+  EXPECT_FALSE(window.raise_to(10));
+  EXPECT_TRUE(window.raise_to(1000));
+  EXPECT_EQ(window.window(), 64u);
+}
+
+TEST(WindowController, StaysCappedForGood) {
+  WindowController window({8, 64});
+  window.raise_to(40);
+  window.cap(30);
+  EXPECT_EQ(window.window(), 30u);
+  EXPECT_FALSE(window.grow());
+  window.cap(50);  // more memory later does not help: the cap only falls
+  EXPECT_EQ(window.max(), 30u);
+  window.cap(0);
+  EXPECT_EQ(window.window(), 1u);
+}
+
+}  // namespace
+}  // namespace weir

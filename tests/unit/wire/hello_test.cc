@@ -1,0 +1,115 @@
+// Card, hello and refusal: round trips, and bytes that are none of them.
+#include "transport/wire/hello.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tools/sim/random.h"
+
+namespace weir::wire {
+namespace {
+
+// A copy that is exactly as long as told.
+template <typename Array>
+std::vector<std::byte> first(const Array& bytes, std::size_t size) {
+  std::vector<std::byte> out(bytes.begin(), bytes.end());
+  out.resize(size);
+  out.shrink_to_fit();
+  return out;
+}
+
+TEST(Card, SurvivesTheRoundTrip) {
+  Card card{.protocol_min = 1, .protocol_max = 3, .port = 0xabcd};
+  for (std::size_t i = 0; i < 16; ++i) card.address[i] = static_cast<std::uint8_t>(i * 7);
+  const auto back = decode_card(encode(card));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->protocol_min, card.protocol_min);
+  EXPECT_EQ(back->protocol_max, card.protocol_max);
+  EXPECT_EQ(back->port, card.port);
+  EXPECT_EQ(back->address, card.address);
+}
+
+TEST(Card, RefusesShortForeignAndImpossible) {
+  const auto bytes = encode(Card{.port = 1});
+  for (std::size_t size = 0; size < card_bytes; ++size) {
+    EXPECT_FALSE(decode_card(first(bytes, size))) << size;
+  }
+  EXPECT_TRUE(decode_card(first(bytes, card_bytes + 20)));
+  EXPECT_FALSE(decode_card(encode(Card{.port = 0})));
+  EXPECT_FALSE(decode_card(encode(Card{.protocol_min = 3, .protocol_max = 2, .port = 1})));
+  auto foreign = bytes;
+  foreign[0] ^= std::byte{1};
+  EXPECT_FALSE(decode_card(foreign));
+}
+
+TEST(Hello, SurvivesTheRoundTrip) {
+  const Hello hello{.protocol_min = 1,
+                    .protocol_max = 2,
+                    .from = {0xdeadbeef, 0x01020304},
+                    .to = {5, 6},
+                    .buffer_bytes = 65536,
+                    .credits = 0xfffe,
+                    .control_credits = 250};
+  const auto back = decode_hello(encode(hello));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->protocol_min, hello.protocol_min);
+  EXPECT_EQ(back->protocol_max, hello.protocol_max);
+  EXPECT_EQ(back->from, hello.from);
+  EXPECT_EQ(back->to, hello.to);
+  EXPECT_EQ(back->buffer_bytes, hello.buffer_bytes);
+  EXPECT_EQ(back->credits, hello.credits);
+  EXPECT_EQ(back->control_credits, hello.control_credits);
+}
+
+TEST(Hello, FitsIntoTheSmallestPrivateData) { EXPECT_LE(hello_bytes, 56u); }
+
+TEST(Hello, RefusesShortForeignAndImpossible) {
+  const auto bytes = encode(Hello{});
+  for (std::size_t size = 0; size < hello_bytes; ++size) {
+    EXPECT_FALSE(decode_hello(first(bytes, size))) << size;
+  }
+  EXPECT_TRUE(decode_hello(first(bytes, 196)));  // the connection manager pads
+  Hello inverted;
+  inverted.protocol_min = 9;
+  inverted.protocol_max = 8;
+  EXPECT_FALSE(decode_hello(encode(inverted)));
+  EXPECT_FALSE(decode_hello(first(encode(Card{.port = 1}), 64)));
+}
+
+TEST(Reject, SurvivesTheRoundTripAndRefusesOthers) {
+  for (int value = 0; value < 256; ++value) {
+    const auto reason = static_cast<Reject>(value);
+    const auto back = decode_reject(encode(reason));
+    if (value >= 1 && value <= 5) {
+      ASSERT_TRUE(back);
+      EXPECT_EQ(*back, reason);
+    } else {
+      EXPECT_FALSE(back) << value;
+    }
+  }
+  for (std::size_t size = 0; size < reject_bytes; ++size) {
+    EXPECT_FALSE(decode_reject(first(encode(Reject::crossed), size)));
+  }
+}
+
+TEST(Decoders, TakeAnyBytes) {
+  sim::Random random(9);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<std::byte> junk(random.below(64));
+    for (std::byte& byte : junk) byte = static_cast<std::byte>(random.next());
+    EXPECT_FALSE(decode_card(junk));
+    EXPECT_FALSE(decode_hello(junk));
+    EXPECT_FALSE(decode_reject(junk));
+  }
+}
+
+TEST(CommonVersion, IsTheHighestOfBothOrNone) {
+  EXPECT_EQ(common_version(protocol_min, protocol_max), protocol_max);
+  EXPECT_EQ(common_version(1, 200), protocol_max);
+  EXPECT_EQ(common_version(static_cast<std::uint8_t>(protocol_max + 1), 200), 0);
+  EXPECT_EQ(common_version(0, 0), 0);
+}
+
+}  // namespace
+}  // namespace weir::wire

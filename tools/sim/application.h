@@ -1,0 +1,113 @@
+// A program above the engine, written as data: it sends planned messages to the others, in bursts,
+// computes now and then (no progress), keeps buffers for a while, and checks everything that
+// arrives. The n-th message from one process to another has a size and a content that both ends
+// can compute, so "exactly once and in order" is one comparison.
+//
+// Single-threaded; runs in events of the fabric.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/sim/engine.h"
+#include "tools/sim/fabric.h"
+
+namespace weir::sim {
+
+// How one process behaves.
+struct Script {
+  std::vector<std::uint32_t> messages;  // planned for each destination node, in one round
+  std::uint32_t burst = 4;              // messages in one turn, at most
+  std::uint32_t small_permille = 800;   // of the messages: up to 64 bytes; the rest: any size
+  std::uint32_t notify_permille = 100;  // sent from a slot that is to come back
+  std::uint32_t compute_permille = 0;   // turns after which it computes
+  Duration compute = milliseconds(1);   // at most
+  std::uint32_t keep_permille = 0;      // arrived buffers that are kept for some turns
+  std::uint32_t keep_turns = 10;        // at most
+  Duration turn = microseconds(1);
+};
+
+class Application : public Upcalls {
+ public:
+  Application(Fabric& fabric, Engine& engine, const Script& script, std::uint64_t content_seed);
+
+  // A peer by node; messages to and from it are numbered on over all rounds.
+  void add_peer(Node node, PeerId id);
+
+  // What a run goes through. The world moves all processes from one phase to the next together.
+  enum class Phase : std::uint8_t { traffic, closing, over };
+  void begin(Phase phase, const std::vector<std::uint32_t>& expected);
+  bool finished() const;
+
+  // From here on, this peer may fail (it dies, or the way to it does).
+  void expect_trouble(Node node) { peers_[node].may_fail = true; }
+  // The runtime tells that the peer is gone: nobody waits for it any more.
+  void forget(Node node) { peers_[node].forgotten = true; }
+  void stop() { stopped_ = true; }
+
+  bool heard_failure(Node node) const { return peers_[node].failed; }
+  std::uint64_t received() const { return received_; }
+  // For the report of a run that got stuck.
+  std::string describe() const;
+
+  static std::uint32_t size_of(std::uint64_t content_seed, const Script& sender, Node from, Node to,
+                               std::uint64_t number, std::uint32_t most);
+  static void fill(std::byte* at, std::uint32_t size, std::uint64_t key);
+  static bool matches(const std::byte* at, std::uint32_t size, std::uint64_t key);
+
+  // Upcalls
+  void on_message(const Delivery& delivery) override;
+  void on_retired(SendSlot* slot, bool delivered) override;
+  void on_failure(const Failure& failure) override;
+
+  // By node: how the others send, to know what to expect.
+  std::vector<const Script*> scripts;
+
+ private:
+  struct Peer {
+    PeerId id = PeerId::none;
+    std::uint32_t to_send = 0;     // still to be sent in this phase
+    std::uint32_t to_receive = 0;  // still expected
+    std::uint64_t sent = 0;        // over all phases
+    std::uint64_t arrived = 0;
+    std::uint32_t notifications = 0;  // slots out that are to come back
+    bool may_fail = false;
+    bool forgotten = false;
+    bool failed = false;
+  };
+
+  struct Kept {
+    BufferId buffer;
+    std::uint64_t until_turn;
+  };
+
+  std::uint64_t key(Node from, Node to, std::uint64_t number) const;
+  void schedule(Duration delay);
+  void turn();
+  void send_some();
+  bool send_one(Node to, Peer& peer);
+  bool is_done(const Peer& peer) const;
+
+  Fabric& fabric_;
+  Engine& engine_;
+  Script script_;
+  std::uint64_t content_seed_;
+  Random random_;
+  std::vector<Peer> peers_;    // by node
+  std::vector<Node> node_of_;  // by PeerId
+  Phase phase_ = Phase::over;
+  bool stopped_ = false;
+  bool closed_ = false;
+  bool computing_ = false;
+  std::uint64_t scheduled_ = 0;  // only the youngest scheduled turn runs
+  std::uint64_t turns_ = 0;
+  std::uint32_t quiet_turns_ = 0;
+  std::uint64_t received_ = 0;
+  Time closing_since_{};
+  std::deque<Kept> kept_;
+};
+
+}  // namespace weir::sim

@@ -1,0 +1,208 @@
+#include "tools/sim/connections.h"
+
+#include <algorithm>
+
+namespace weir::sim {
+
+Connections::End* Connections::find(EndId id) {
+  const auto found = ends_.find(id);
+  return found == ends_.end() ? nullptr : &found->second;
+}
+
+EndId Connections::add(const End& end) {
+  const EndId id{next_++};
+  ends_[id] = end;
+  return id;
+}
+
+ConnectionListener* Connections::listener(Node node) const {
+  return node < listeners_.size() ? listeners_[node] : nullptr;
+}
+
+void Connections::listen(Node node, ConnectionListener* listener) {
+  if (listeners_.size() <= node) listeners_.resize(node + 1);
+  listeners_[node] = listener;
+}
+
+void Connections::kill(Node node, bool told) {
+  listen(node, nullptr);
+  std::vector<EndId> mine;
+  for (const auto& [id, end] : ends_) {
+    if (end.node == node) mine.push_back(id);
+  }
+  for (const EndId id : mine) {
+    if (told) {
+      drop(id);
+    } else {
+      ends_.erase(id);
+    }
+  }
+}
+
+void Connections::message(Node from, Node to, EventQueue::Action arrive, EventQueue::Action lost,
+                          std::uint32_t tries, EndId for_end) {
+  const Duration delay = {fabric_.timing.connection_message.ns +
+                          fabric_.random.up_to(fabric_.timing.connection_jitter).ns};
+  if (!fabric_.is_cut(from, to) &&
+      !fabric_.random.chance(fabric_.hazards.lost_connection_permille)) {
+    Time& last = last_arrival_[{from, to}];
+    last = std::max(last, fabric_.events.now() + delay);
+    fabric_.events.at(last, std::move(arrive));
+    return;
+  }
+  fabric_.events.after(
+      fabric_.timing.connection_repeat,
+      [this, from, to, arrive = std::move(arrive), lost = std::move(lost), tries, for_end] {
+        if (for_end != EndId::none && find(for_end) == nullptr) return;
+        if (tries <= 1) {
+          if (lost) lost();
+        } else {
+          message(from, to, arrive, lost, tries - 1, for_end);
+        }
+      });
+}
+
+EndId Connections::connect(Node from, Node to, QpNumber qp, const wire::Hello& hello) {
+  const End end{.node = from, .remote_node = to, .qp = qp, .phase = Phase::asking};
+  const EndId id = add(end);
+  message(
+      from, to, [this, id, end, hello] { request(id, end, hello); },
+      [this, id] { fail(id, FailReason::connect_timeout); }, fabric_.timing.connection_tries, id);
+  return id;
+}
+
+// A request arrives. The asker may have dropped its end meanwhile; sometimes the news of that has
+// overtaken the request, sometimes not.
+void Connections::request(EndId asker, const End& from, const wire::Hello& hello) {
+  if (find(asker) == nullptr && fabric_.random.chance(500)) return;
+  ConnectionListener* there = listener(from.remote_node);
+  if (there == nullptr) {
+    message(
+        from.remote_node, from.node, [this, asker] { fail(asker, FailReason::connect_refused); },
+        [this, asker] { fail(asker, FailReason::connect_timeout); },
+        fabric_.timing.connection_tries);
+    return;
+  }
+  const EndId id = add({.node = from.remote_node,
+                        .remote_node = from.node,
+                        .remote = asker,
+                        .remote_qp = from.qp,
+                        .phase = Phase::requested});
+  if (find(asker) != nullptr) acceptor_of_[asker] = id;
+  there->on_requested(id, hello);
+}
+
+bool Connections::accept(EndId id, QpNumber qp, const wire::Hello& hello) {
+  End* end = find(id);
+  if (end == nullptr || end->phase != Phase::requested) return false;
+  end->qp = qp;
+  end->phase = Phase::accepting;
+  if (Nic* nic = fabric_.nics[end->node]) nic->connect_qp(qp, end->remote_node, end->remote_qp);
+  const EndId asker = end->remote;
+  message(
+      end->node, end->remote_node, [this, asker, id, qp, hello] { answer(asker, id, qp, hello); },
+      [this, id] { fail(id, FailReason::connect_timeout); }, fabric_.timing.connection_tries, id);
+  return true;
+}
+
+// An answer arrives at the asker.
+void Connections::answer(EndId asker, EndId acceptor, QpNumber qp, const wire::Hello& hello) {
+  End* end = find(asker);
+  if (end == nullptr || end->phase != Phase::asking) {  // dropped meanwhile: says so
+    if (const End* other = find(acceptor)) {
+      message(
+          other->remote_node, other->node,
+          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
+          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
+          fabric_.timing.connection_tries);
+    }
+    return;
+  }
+  end->phase = Phase::answered;
+  end->remote = acceptor;
+  end->remote_qp = qp;
+  acceptor_of_.erase(asker);
+  if (ConnectionListener* here = listener(end->node)) here->on_answered(asker, hello);
+}
+
+bool Connections::establish(EndId asker) {
+  End* end = find(asker);
+  if (end == nullptr || end->phase != Phase::answered) return false;
+  end->phase = Phase::established;
+  const EndId acceptor = end->remote;
+  if (Nic* nic = fabric_.nics[end->node])
+    nic->connect_qp(end->qp, end->remote_node, end->remote_qp);
+  message(
+      end->node, end->remote_node,
+      [this, acceptor] {
+        End* other = find(acceptor);
+        if (other == nullptr || other->phase != Phase::accepting) return;
+        other->phase = Phase::established;
+        if (ConnectionListener* there = listener(other->node)) there->on_established(acceptor);
+      },
+      [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
+      fabric_.timing.connection_tries);
+  return true;
+}
+
+void Connections::reject(EndId id, wire::Reject reason) {
+  const End* end = find(id);
+  if (end == nullptr) return;
+  const EndId asker = end->remote;
+  const Node from = end->node;
+  const Node to = end->remote_node;
+  ends_.erase(id);
+  message(
+      from, to,
+      [this, asker, reason] {
+        const End* other = find(asker);
+        if (other == nullptr || other->phase != Phase::asking) return;
+        const Node node = other->node;
+        ends_.erase(asker);
+        acceptor_of_.erase(asker);
+        if (ConnectionListener* there = listener(node)) there->on_rejected(asker, reason);
+      },
+      [this, asker] { fail(asker, FailReason::connect_timeout); }, fabric_.timing.connection_tries);
+}
+
+// An attempt came to nothing; the process drops its end when it hears of it.
+void Connections::fail(EndId id, FailReason reason) {
+  End* end = find(id);
+  if (end == nullptr || end->phase == Phase::established || end->phase == Phase::failed) return;
+  end->phase = Phase::failed;
+  if (ConnectionListener* here = listener(end->node)) here->on_failed(id, reason);
+}
+
+void Connections::drop(EndId id) {
+  const End* found = find(id);
+  if (found == nullptr) return;
+  const End end = *found;
+  EndId remote = end.remote;
+  if (const auto it = acceptor_of_.find(id); it != acceptor_of_.end()) {
+    if (remote == EndId::none) remote = it->second;
+    acceptor_of_.erase(it);
+  }
+  ends_.erase(id);
+  hang_up(end, remote);
+}
+
+// Tells the other end: a connection that was established goes down, an attempt fails.
+void Connections::hang_up(const End& end, EndId remote) {
+  if (remote == EndId::none) return;
+  const bool was_established = end.phase == Phase::established;
+  message(
+      end.node, end.remote_node,
+      [this, remote, was_established] {
+        const End* other = find(remote);
+        if (other == nullptr) return;
+        if (!was_established && other->phase != Phase::established) {
+          return fail(remote, FailReason::connect_timeout);
+        }
+        const Node node = other->node;
+        ends_.erase(remote);
+        if (ConnectionListener* there = listener(node)) there->on_disconnected(remote);
+      },
+      nullptr, fabric_.timing.connection_tries);
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,90 @@
+// The connection manager between the processes of a world: request, answer (or refusal),
+// established, and later disconnected. Every message takes a while, may be lost and is repeated a
+// few times; requests of two sides cross freely.
+//
+//   asker:     connect ──▶ answered ─establish | rejected | failed  … later: disconnected
+//   acceptor:  requested ─accept──▶ established | failed       … later: disconnected
+//
+// Whoever drops its end is told nothing any more; the other end learns of it, if the message
+// arrives. An end lives until it is dropped, rejected, or disconnected.
+//
+// Single-threaded; everything happens in events of the fabric.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "tools/sim/fabric.h"
+#include "tools/sim/nic.h"
+#include "transport/wire/hello.h"
+
+namespace weir::sim {
+
+// One end of one connection attempt.
+enum class EndId : std::uint64_t { none = 0 };
+
+// What a process hears.
+class ConnectionListener {
+ public:
+  virtual ~ConnectionListener() = default;
+  virtual void on_requested(EndId end, const wire::Hello& hello) = 0;
+  virtual void on_answered(EndId end, const wire::Hello& hello) = 0;
+  virtual void on_established(EndId end) = 0;
+  virtual void on_rejected(EndId end, wire::Reject reason) = 0;
+  virtual void on_failed(EndId end, FailReason reason) = 0;
+  virtual void on_disconnected(EndId end) = 0;
+};
+
+class Connections {
+ public:
+  explicit Connections(Fabric& fabric) : fabric_(fabric) {}
+
+  void listen(Node node, ConnectionListener* listener);
+  // The process is gone. With `told`, its kernel says goodbye for it.
+  void kill(Node node, bool told);
+
+  EndId connect(Node from, Node to, QpNumber qp, const wire::Hello& hello);
+  // False if the request was withdrawn meanwhile.
+  bool accept(EndId end, QpNumber qp, const wire::Hello& hello);
+  // The asker takes the answer: its queue pair is connected, the acceptor will hear of it.
+  bool establish(EndId end);
+  void reject(EndId end, wire::Reject reason);
+  void drop(EndId end);
+
+  std::size_t live_ends() const { return ends_.size(); }
+
+ private:
+  enum class Phase : std::uint8_t { asking, requested, accepting, answered, established, failed };
+
+  struct End {
+    Node node;
+    Node remote_node;
+    EndId remote = EndId::none;  // of the asker: known with the answer
+    QpNumber qp = QpNumber::none;
+    QpNumber remote_qp = QpNumber::none;
+    Phase phase;
+  };
+
+  End* find(EndId id);
+  EndId add(const End& end);
+  ConnectionListener* listener(Node node) const;
+  // Runs `arrive` after a while, on the other side; `lost` if no try gets through. Nothing is
+  // repeated for an end that is gone (`for_end`, if any).
+  void message(Node from, Node to, EventQueue::Action arrive, EventQueue::Action lost,
+               std::uint32_t tries, EndId for_end = EndId::none);
+  void request(EndId asker, const End& from, const wire::Hello& hello);
+  void answer(EndId asker, EndId acceptor, QpNumber qp, const wire::Hello& hello);
+  void fail(EndId id, FailReason reason);
+  void hang_up(const End& end, EndId remote);
+
+  Fabric& fabric_;
+  std::vector<ConnectionListener*> listeners_;
+  std::map<EndId, End> ends_;
+  std::map<EndId, EndId> acceptor_of_;  // asker → acceptor, once the request arrived
+  std::map<std::pair<Node, Node>, Time> last_arrival_;  // messages of one path do not overtake
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace weir::sim

@@ -1,0 +1,424 @@
+#include "tools/sim/engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace weir::sim {
+namespace {
+
+using Kind = ConnectAction::Kind;
+
+constexpr std::uint32_t small_slot_bytes = 512;
+
+}  // namespace
+
+Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config& config)
+    : fabric_(fabric),
+      connections_(connections),
+      config_(config),
+      nic_(fabric, node, config.nic),
+      core_(config.core) {
+  nic_.on_limit = [this] {
+    soon([this] {
+      core_.on_srq_limit(out_);
+      flush();
+    });
+  };
+  connections_.listen(node, this);
+  core_.start(out_);
+  flush();
+}
+
+PeerId Engine::add_peer(PeerName name, Node node) {
+  const PeerId id = core_.add_peer(name);
+  nodes_[index(id)] = node;
+  return id;
+}
+
+void Engine::soon(EventQueue::Action step) {
+  thread_free_ = std::max(thread_free_, now() + fabric_.random.up_to(fabric_.timing.event_thread));
+  fabric_.events.at(thread_free_, [this, step = std::move(step)] {
+    if (!dead_) step();
+  });
+}
+
+// ---- sending ----
+
+SendSlot* Engine::acquire(std::uint32_t payload_bytes) {
+  const bool small = payload_bytes + wire::first_payload_offset <= small_slot_bytes;
+  std::vector<SendSlot*>& free = free_slots_[small ? 0 : 1];
+  ++slots_lent_;
+  if (!free.empty()) {
+    SendSlot* slot = free.back();
+    free.pop_back();
+    return slot;
+  }
+  const std::uint32_t bytes = small ? small_slot_bytes : config_.core.buffer_bytes;
+  slots_.push_back({{}, std::make_unique<std::byte[]>(bytes)});
+  SendSlot& slot = slots_.back().slot;
+  slot.frame = slots_.back().memory.get();
+  slot.capacity_bytes = bytes;
+  slot.pool = small ? 0 : 1;
+  return &slot;
+}
+
+// What is read from a slot after this is wrong, and looks it.
+void Engine::discard(SendSlot* slot) {
+  std::memset(slot->frame, 0xdb, slot->capacity_bytes);
+  slot->notify = false;
+  slot->user = nullptr;
+  free_slots_[slot->pool].push_back(slot);
+  --slots_lent_;
+}
+
+Status Engine::send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+                    bool must_take) {
+  const Status status = core_.send(now(), peer, slot, length_bytes, tag, must_take, out_);
+  finish_send();
+  return status;
+}
+
+void Engine::finish_send() {
+  if (!out_.work.empty() || !out_.connects.empty()) flush();
+  watch_pending(config_.tick);
+  watch_deadline();
+}
+
+// ---- what the core wants ----
+
+void Engine::flush() {
+  if (dead_) return;
+  while (!out_.empty()) {
+    if (out_.slab_buffers > 0) provide_slab();
+    if (!out_.receives.empty()) {
+      nic_.post_receives(out_.receives);
+      out_.receives.clear();
+    }
+    if (out_.arm) {
+      out_.arm = false;
+      nic_.arm(out_.srq_arm);
+    }
+    if (!out_.work.empty()) post_work();
+    for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+      const ConnectAction action = out_.connects[i];
+      carry_out(action);
+    }
+    out_.connects.clear();
+    for (const Delivery& delivery : out_.deliveries) {
+      arrived_.push_back({.kind = Upcall::Kind::message, .delivery = delivery});
+    }
+    out_.deliveries.clear();
+    for (const Retired& retired : out_.retired) {
+      if (retired.slot->notify) {
+        arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
+      } else {
+        discard(retired.slot);
+      }
+    }
+    out_.retired.clear();
+    for (const Failure& failure : out_.failures) {
+      fabric_.trace(node(), "gives up peer ", index(failure.peer), ": ", to_text(failure.reason),
+                    ", ", to_text(failure.completion));
+      arrived_.push_back({.kind = Upcall::Kind::failure, .failure = failure});
+    }
+    out_.failures.clear();
+  }
+  watch_pending(config_.tick);
+  watch_deadline();
+}
+
+void Engine::post_work() {
+  for (const WorkRequest& work : out_.work) {
+    const auto found = lanes_.find(index(work.lane));
+    if (found == lanes_.end()) {
+      fabric_.violation("work for a lane that does not exist");
+      continue;
+    }
+    ++core_.counters().doorbells;
+    nic_.post_send(found->second.qp, work);
+  }
+  out_.work.clear();
+}
+
+void Engine::provide_slab() {
+  const std::uint32_t count = out_.slab_buffers;
+  out_.slab_buffers = 0;
+  const std::uint64_t bytes = std::uint64_t{count} * config_.core.buffer_bytes;
+  const std::uint64_t had = core_.counters().receive_bytes / config_.core.buffer_bytes;
+  if (had + count > config_.slab_limit) return core_.on_slab_failed(out_);
+  slabs_.push_back(std::make_unique<std::byte[]>(bytes));
+  core_.on_slab(reinterpret_cast<std::uint64_t>(slabs_.back().get()), 1, count, out_);
+}
+
+void Engine::carry_out(const ConnectAction& action) {
+  constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop"};
+  fabric_.trace(node(), kinds[static_cast<int>(action.kind)], " peer ", index(action.peer),
+                " lane ", index(action.lane));
+  if (action.kind == Kind::reject) {
+    const auto found = requests_.find(static_cast<std::uint64_t>(action.request));
+    if (found == requests_.end()) return fabric_.violation("an unknown request was refused");
+    connections_.reject(found->second, action.reason);
+    requests_.erase(found);
+    return;
+  }
+  if (action.kind == Kind::drop) return forget(action.lane);
+
+  while (core_.lacks_control_slots()) {
+    core_.lend_control_slot(acquire(0));
+    --slots_lent_;  // for good
+  }
+  if (lanes_.count(index(action.lane)) != 0) {
+    fabric_.violation("a lane was made that exists already");
+  }
+  LanePair& lane = lanes_[index(action.lane)];
+  lane.qp = nic_.create_qp(config_.core.queue.depth);
+  lane_of_qp_[static_cast<std::uint32_t>(lane.qp)] = action.lane;
+  switch (action.kind) {
+    case Kind::connect: {
+      const auto to = nodes_.find(index(action.peer));
+      if (to == nodes_.end()) {
+        core_.on_connect_failed(now(), action.lane, FailReason::connect_unreachable, out_);
+        break;
+      }
+      lane.end = connections_.connect(node(), to->second, lane.qp, action.hello);
+      lane_of_end_[lane.end] = action.lane;
+      break;
+    }
+    case Kind::accept: {
+      const auto found = requests_.find(static_cast<std::uint64_t>(action.request));
+      if (found == requests_.end()) return fabric_.violation("an unknown request was accepted");
+      lane.end = found->second;
+      requests_.erase(found);
+      lane_of_end_[lane.end] = action.lane;
+      if (!connections_.accept(lane.end, lane.qp, action.hello)) {
+        core_.on_connect_failed(now(), action.lane, FailReason::no_resources, out_);
+      }
+      break;
+    }
+    case Kind::loop:
+      lane.looped = true;
+      nic_.connect_qp(lane.qp, node(), lane.qp);
+      core_.on_established(now(), action.lane, out_);
+      break;
+    case Kind::reject:
+    case Kind::drop:
+      break;
+  }
+}
+
+void Engine::forget(LaneId lane) {
+  const auto found = lanes_.find(index(lane));
+  if (found == lanes_.end()) return fabric_.violation("a lane was dropped that does not exist");
+  if (found->second.end != EndId::none) {
+    lane_of_end_.erase(found->second.end);
+    connections_.drop(found->second.end);
+  }
+  lane_of_qp_.erase(static_cast<std::uint32_t>(found->second.qp));
+  nic_.destroy_qp(found->second.qp);
+  lanes_.erase(found);
+}
+
+// ---- progress ----
+
+int Engine::poll_completions() {
+  int count = 0;
+  QpCompletion arrived;
+  while (count < static_cast<int>(config_.poll_batch) && nic_.poll(arrived)) {
+    ++count;
+    const auto lane = lane_of_qp_.find(static_cast<std::uint32_t>(arrived.qp));
+    arrived.completion.lane = lane == lane_of_qp_.end() ? LaneId::none : lane->second;
+    core_.on_completion(now(), arrived.completion, out_);
+  }
+  if (count < static_cast<int>(config_.poll_batch) && count > 0) core_.on_drained(out_);
+  return count;
+}
+
+void Engine::drain_completions() {
+  while (poll_completions() > 0) {
+  }
+}
+
+void Engine::release_handled() {
+  for (const BufferId buffer : released_) core_.release(buffer);
+  released_.clear();
+}
+
+int Engine::progress(Upcalls& upcalls) {
+  if (dead_) return 0;
+  core_.begin_round();
+  release_handled();
+  if (core_.wants_pump()) core_.pump(now(), out_);
+  core_.give_back_credits(out_);
+  poll_completions();
+  if (!out_.empty()) flush();
+
+  int count = 0;
+  for (std::size_t left = arrived_.size(); left > 0 && !dead_; --left) {
+    const Upcall upcall = arrived_.front();
+    arrived_.pop_front();
+    ++count;
+    switch (upcall.kind) {
+      case Upcall::Kind::message:
+        upcalls.on_message(upcall.delivery);
+        break;
+      case Upcall::Kind::retired:
+        upcalls.on_retired(upcall.retired.slot, upcall.retired.delivered);
+        break;
+      case Upcall::Kind::failure:
+        upcalls.on_failure(upcall.failure);
+        break;
+    }
+  }
+  if (count > 0 && !dead_) settle();
+  if (core_.round() % 16 == 0) check();
+  return count;
+}
+
+void Engine::settle() {
+  release_handled();
+  if (!core_.wants_pump()) return;
+  core_.pump(now(), out_);
+  flush();
+}
+
+bool Engine::try_close(PeerId peer) {
+  core_.close(now(), peer, out_);
+  flush();
+  return core_.closed(peer);
+}
+
+bool Engine::try_close_all() {
+  bool all = true;
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) all = try_close(PeerId{i}) && all;
+  return all;
+}
+
+void Engine::abandon_all() {
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+  flush();
+}
+
+void Engine::kill(bool told) {
+  if (dead_) return;
+  dead_ = true;
+  connections_.kill(node(), told);
+  nic_.power_off();
+}
+
+// ---- the event thread ----
+
+// Ticks while frames wait, more and more seldom as that does not help.
+void Engine::watch_pending(Duration tick) {
+  if (pending_watched_ || dead_ || core_.pending_frames() == 0) return;
+  pending_watched_ = true;
+  const std::uint64_t round = core_.round();
+  fabric_.events.after(tick, [this, round, tick] {
+    pending_watched_ = false;
+    if (dead_) return;
+    const std::uint64_t before = core_.pending_frames();
+    if (before > 0 && core_.round() == round) stand_in();
+    const bool helped = core_.pending_frames() < before;
+    watch_pending(helped ? config_.tick : std::min(tick * 2, config_.tick * 16));
+  });
+}
+
+// A whole tick without progress by the application: it computes, and the thread stands in.
+void Engine::stand_in() {
+  const std::uint64_t before = core_.pending_frames();
+  drain_completions();
+  core_.pump(now(), out_);
+  if (core_.pending_frames() < before) ++core_.counters().late_flushes;
+  flush();
+}
+
+void Engine::watch_deadline() {
+  const Time deadline = core_.next_deadline();
+  if (dead_ || deadline >= deadline_watched_) return;
+  deadline_watched_ = std::max(deadline, now());
+  fabric_.events.at(deadline_watched_, [this, due = deadline_watched_] {
+    if (dead_ || due != deadline_watched_) return;
+    deadline_watched_ = Time::never();
+    if (now() >= core_.next_deadline()) {
+      core_.on_timer(now(), out_);
+      flush();
+      if (core_.next_deadline() <= now()) {
+        fabric_.violation("the core wants its timer again at once: the event thread would spin");
+        return;
+      }
+    }
+    watch_deadline();
+  });
+}
+
+LaneId Engine::lane_of(EndId end) const {
+  const auto found = lane_of_end_.find(end);
+  return found == lane_of_end_.end() ? LaneId::none : found->second;
+}
+
+void Engine::on_requested(EndId end, const wire::Hello& hello) {
+  soon([this, end, hello] {
+    const RequestId request{next_request_++};
+    fabric_.trace(node(), "request from rank ", hello.from.rank);
+    requests_[static_cast<std::uint64_t>(request)] = end;
+    core_.on_request(now(), request, hello, out_);
+    flush();
+  });
+}
+
+void Engine::on_answered(EndId end, const wire::Hello& hello) {
+  soon([this, end, hello] {
+    if (lane_of(end) == LaneId::none) return;
+    fabric_.trace(node(), "answer, lane ", index(lane_of(end)));
+    if (!connections_.establish(end)) return;  // withdrawn; the news of it is under way
+    core_.on_answer(now(), lane_of(end), hello, out_);
+    flush();
+  });
+}
+
+void Engine::on_established(EndId end) {
+  soon([this, end] {
+    if (lane_of(end) == LaneId::none) return;
+    fabric_.trace(node(), "established, lane ", index(lane_of(end)));
+    core_.on_established(now(), lane_of(end), out_);
+    flush();
+  });
+}
+
+void Engine::on_rejected(EndId end, wire::Reject reason) {
+  soon([this, end, reason] {
+    if (lane_of(end) == LaneId::none) return;
+    fabric_.trace(node(), "rejected, lane ", index(lane_of(end)));
+    core_.on_rejected(now(), lane_of(end), reason, out_);
+    flush();
+  });
+}
+
+void Engine::on_failed(EndId end, FailReason reason) {
+  soon([this, end, reason] {
+    drain_completions();  // data may have overtaken the confirmation
+    if (lane_of(end) != LaneId::none) {
+      fabric_.trace(node(), "attempt failed, lane ", index(lane_of(end)));
+      core_.on_connect_failed(now(), lane_of(end), reason, out_);
+    }
+    flush();
+  });
+}
+
+void Engine::on_disconnected(EndId end) {
+  soon([this, end] {
+    drain_completions();  // a goodbye that arrived before has to be seen before
+    if (lane_of(end) != LaneId::none) {
+      fabric_.trace(node(), "disconnected, lane ", index(lane_of(end)));
+      core_.on_disconnected(now(), lane_of(end), out_);
+    }
+    flush();
+  });
+}
+
+void Engine::check() {
+  if (!core_.conserved()) fabric_.violation("buffers or credits do not add up");
+}
+
+}  // namespace weir::sim

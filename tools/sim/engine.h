@@ -1,0 +1,171 @@
+// The simulator's counterpart of transport/engine: one Core, driven over the model of an adapter
+// and of the connection manager. Same steps in the same order as the verbs engine; the lock and
+// the event thread are events of the virtual clock.
+//
+// What it checks on the way: a buffer is posted before its credit leaves, the core asks for no
+// timer in the past, frames do not stay held, completions in hand are seen before a disconnect.
+//
+// Single-threaded.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/sim/connections.h"
+#include "tools/sim/fabric.h"
+#include "tools/sim/nic.h"
+#include "transport/core/core.h"
+
+namespace weir::sim {
+
+// What `Engine::progress` hands up.
+class Upcalls {
+ public:
+  virtual ~Upcalls() = default;
+  // The buffer is the receiver's until it says `Engine::release`, once for each with `last`.
+  virtual void on_message(const Delivery& delivery) = 0;
+  virtual void on_retired(SendSlot* slot, bool delivered) = 0;  // of slots sent with `notify`
+  virtual void on_failure(const Failure& failure) = 0;
+};
+
+class Engine : public ConnectionListener {
+ public:
+  struct Config {
+    Core::Config core;
+    Nic::Config nic;
+    std::uint32_t poll_batch = 32;
+    std::uint32_t slab_limit = UINT32_MAX;  // receive buffers that memory can be had for
+    Duration tick = milliseconds(1);   // longest that a held frame waits for progress
+  };
+
+  Engine(Fabric& fabric, Connections& connections, Node node, const Config& config);
+
+  // Where a peer is. Every process knows every other from the start.
+  PeerId add_peer(PeerName name, Node node);
+  void expect_peers(std::uint32_t count) { core_.expect_peers(count); }
+
+  // ---- sending ----
+  SendSlot* acquire(std::uint32_t payload_bytes);
+  void discard(SendSlot* slot);
+  Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+              bool must_take);
+  // `fill(std::byte*)` writes the message.
+  template <typename Fill>
+  Status send_filled(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag, Fill&& fill) {
+    if (std::byte* at = core_.append(peer, length_bytes, tag)) {
+      fill(at);
+      return Status::ok;
+    }
+    const bool bundle = core_.would_hold(peer) && length_bytes <= config_.core.bundle_message_bytes;
+    SendSlot* slot = acquire(bundle ? core_.max_payload_bytes() : length_bytes);
+    fill(slot->payload());
+    const Status status = send(peer, slot, length_bytes, tag, false);
+    if (status != Status::ok) discard(slot);
+    return status;
+  }
+
+  // ---- progress ----
+  // Polls once and hands up what there is. Returns how many things that was.
+  int progress(Upcalls& upcalls);
+  // The application is done with a buffer; it goes back at the next progress.
+  void release(BufferId buffer) { released_.push_back(buffer); }
+
+  // ---- leaving ----
+  bool try_close(PeerId peer);
+  bool try_close_all();
+  void abandon_all();
+
+  // ---- trouble ----
+  // The process dies. With `told`, its kernel closes its connections.
+  void kill(bool told);
+  bool dead() const { return dead_; }
+
+  // ---- looking in ----
+  const Core& core() const { return core_; }
+  const Nic& nic() const { return nic_; }
+  Nic& nic() { return nic_; }
+  Node node() const { return nic_.node(); }
+  bool idle() const { return core_.pending_frames() == 0 && arrived_.empty(); }
+  // Slots that were acquired and have not come back.
+  std::size_t slots_lent() const { return slots_lent_; }
+
+  // ConnectionListener
+  void on_requested(EndId end, const wire::Hello& hello) override;
+  void on_answered(EndId end, const wire::Hello& hello) override;
+  void on_established(EndId end) override;
+  void on_rejected(EndId end, wire::Reject reason) override;
+  void on_failed(EndId end, FailReason reason) override;
+  void on_disconnected(EndId end) override;
+
+ private:
+  struct Upcall {
+    enum class Kind : std::uint8_t { message, retired, failure } kind;
+    Delivery delivery{};
+    Retired retired{};
+    Failure failure{};
+  };
+
+  struct LanePair {
+    QpNumber qp = QpNumber::none;
+    EndId end = EndId::none;
+    bool looped = false;
+  };
+
+  struct SlotMemory {
+    SendSlot slot;
+    std::unique_ptr<std::byte[]> memory;
+  };
+
+  Time now() const { return fabric_.events.now(); }
+  // Runs `step` a little later, in order, as the event thread would, if the process still lives.
+  void soon(EventQueue::Action step);
+  void flush();
+  void post_work();
+  void carry_out(const ConnectAction& action);
+  void provide_slab();
+  int poll_completions();
+  void drain_completions();
+  void release_handled();
+  void settle();
+  void finish_send();
+  void watch_pending(Duration tick);
+  void stand_in();
+  void watch_deadline();
+  void check();
+  LaneId lane_of(EndId end) const;
+  void forget(LaneId lane);
+
+  Fabric& fabric_;
+  Connections& connections_;
+  Config config_;
+  Nic nic_;
+  Core core_;
+  Outbox out_;
+  bool dead_ = false;
+  bool flushing_ = false;
+
+  std::map<std::uint32_t, Node> nodes_;      // by PeerId
+  std::map<std::uint32_t, LanePair> lanes_;  // by LaneId
+  std::unordered_map<std::uint32_t, LaneId> lane_of_qp_;
+  std::map<EndId, LaneId> lane_of_end_;
+  std::map<std::uint64_t, EndId> requests_;  // by RequestId
+  std::uint64_t next_request_ = 1;
+
+  std::deque<Upcall> arrived_;
+  std::vector<BufferId> released_;
+  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::deque<SlotMemory> slots_;
+  std::array<std::vector<SendSlot*>, 2> free_slots_;
+  std::size_t slots_lent_ = 0;
+
+  Time thread_free_{};
+  bool pending_watched_ = false;
+  Time deadline_watched_ = Time::never();
+};
+
+}  // namespace weir::sim

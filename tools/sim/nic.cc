@@ -1,0 +1,278 @@
+#include "tools/sim/nic.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace weir::sim {
+namespace {
+
+std::uint32_t raw(QpNumber qp) { return static_cast<std::uint32_t>(qp); }
+
+}  // namespace
+
+Nic::Nic(Fabric& fabric, Node node, const Config& config)
+    : fabric_(fabric), node_(node), config_(config) {
+  if (fabric_.nics.size() <= node) fabric_.nics.resize(node + 1);
+  fabric_.nics[node] = this;
+}
+
+Nic::QueuePair* Nic::find(QpNumber qp) {
+  const auto found = qps_.find(raw(qp));
+  return found == qps_.end() ? nullptr : &found->second;
+}
+
+// ---- queue pairs ----
+
+QpNumber Nic::create_qp(std::uint32_t send_depth) {
+  const QpNumber number{next_qp_++};
+  qps_[raw(number)].depth = send_depth;
+  return number;
+}
+
+void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp) {
+  QueuePair* qp = find(number);
+  if (qp == nullptr) return;
+  qp->connected = true;
+  qp->remote_node = remote_node;
+  qp->remote_qp = remote_qp;
+}
+
+void Nic::destroy_qp(QpNumber number) { qps_.erase(raw(number)); }
+
+void Nic::power_off() {
+  qps_.clear();
+  srq_.clear();
+  cq_.clear();
+  fabric_.nics[node_] = nullptr;
+}
+
+void Nic::break_qp(QpNumber number, CompletionStatus status) {
+  QueuePair* qp = find(number);
+  if (qp == nullptr || qp->broken) return;
+  if (qp->sends.empty()) {
+    qp->fail_next = status;
+  } else {
+    fail_sends(number, *qp, status);
+  }
+}
+
+void Nic::break_some_qp(CompletionStatus status) {
+  for (auto& [number, qp] : qps_) {
+    if (qp.connected && !qp.broken) return break_qp(QpNumber{number}, status);
+  }
+}
+
+// ---- sending ----
+
+void Nic::post_send(QpNumber number, const WorkRequest& request) {
+  QueuePair* qp = find(number);
+  if (qp == nullptr || !qp->connected) {
+    return fabric_.violation("a send was posted to a queue pair that is not connected");
+  }
+  if (qp->posted - qp->reaped >= qp->depth) {
+    return fabric_.violation("a send queue was posted beyond its depth");
+  }
+  ++qp->posted;
+  if (qp->sends.empty()) qp->last_answer = fabric_.events.now();
+  qp->sends.push_back({request, {}});
+  if (request.inlined) {
+    const auto* from = reinterpret_cast<const std::byte*>(request.address);
+    qp->sends.back().inlined.assign(from, from + request.length_bytes);
+  }
+  if (qp->broken) return fail_sends(number, *qp, CompletionStatus::wr_flush_err);
+  if (qp->fail_next != CompletionStatus::success) return fail_sends(number, *qp, qp->fail_next);
+  transmit(number);
+}
+
+// Sends leave one after the other at the speed of the line.
+void Nic::transmit(QpNumber number) {
+  QueuePair& qp = *find(number);
+  while (!qp.stalled && qp.sent < qp.acked + qp.sends.size()) {
+    const std::uint64_t sequence = qp.sent++;
+    const Send& send = qp.sends[sequence - qp.acked];
+    const std::int64_t wire_ns =
+        fabric_.timing.per_frame.ns +
+        std::int64_t{send.request.length_bytes} * 1000 / fabric_.timing.bytes_per_us;
+    qp.line_free = std::max(qp.line_free, fabric_.events.now()) + Duration{wire_ns};
+    const std::uint64_t round = qp.round;
+    fabric_.events.at(qp.line_free, [this, number, sequence, round] {
+      QueuePair* from = find(number);
+      if (from == nullptr || from->broken || from->round != round || sequence < from->acked) return;
+      const Send& leaving = from->sends[sequence - from->acked];
+      const auto* memory = reinterpret_cast<const std::byte*>(leaving.request.address);
+      Packet packet{node_, number, from->remote_qp, sequence, round, {},
+                    leaving.request.opcode == Opcode::probe};
+      if (leaving.request.inlined) {
+        packet.bytes = leaving.inlined;
+      } else {
+        packet.bytes.assign(memory, memory + leaving.request.length_bytes);
+      }
+      from->last_arrival = std::max(from->last_arrival, fabric_.events.now() + fabric_.latency());
+      fabric_.events.at(from->last_arrival,
+                        [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
+                          if (fabric.is_cut(packet.from_node, to)) return;
+                          if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
+                        });
+    });
+  }
+  watch(number);
+}
+
+void Nic::watch(QpNumber number) {
+  QueuePair* qp = find(number);
+  if (qp == nullptr || qp->watched || qp->sends.empty()) return;
+  qp->watched = true;
+  fabric_.events.at(qp->last_answer + fabric_.timing.retries, [this, number] {
+    QueuePair* late = find(number);
+    if (late == nullptr) return;
+    late->watched = false;
+    if (late->sends.empty()) return;
+    if (fabric_.events.now() - late->last_answer >= fabric_.timing.retries) {
+      fail_sends(number, *late, CompletionStatus::retry_exc_err);
+    } else {
+      watch(number);
+    }
+  });
+}
+
+void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer) {
+  QueuePair* qp = find(number);
+  if (qp == nullptr || qp->broken) return;
+  qp->last_answer = fabric_.events.now();
+  if (answer == Answer::rnr) {
+    if (round != qp->round || sequence != qp->acked) return;
+    ++qp->round;
+    qp->sent = qp->acked;
+    qp->stalled = true;
+    fabric_.events.after(fabric_.timing.rnr, [this, number] {
+      QueuePair* again = find(number);
+      if (again == nullptr || again->broken) return;
+      again->stalled = false;
+      transmit(number);
+    });
+    return;
+  }
+  while (qp->acked < sequence + (answer == Answer::ack ? 1 : 0) && !qp->sends.empty()) {
+    const WorkRequest request = qp->sends.front().request;
+    qp->sends.pop_front();
+    ++qp->acked;
+    if (request.signalled) {
+      complete(number, {Opcode::send, CompletionStatus::success, 0, LaneId::none, request.id});
+    }
+  }
+  qp->sent = std::max(qp->sent, qp->acked);
+  if (answer == Answer::too_long && !qp->sends.empty()) {
+    fail_sends(number, *qp, CompletionStatus::rem_op_err);
+  }
+}
+
+void Nic::fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status) {
+  qp.broken = true;
+  while (!qp.sends.empty()) {
+    const WorkId id = qp.sends.front().request.id;
+    qp.sends.pop_front();
+    complete(number, {Opcode::send, status, 0, LaneId::none, id});
+    status = CompletionStatus::wr_flush_err;
+  }
+}
+
+// ---- receiving ----
+
+void Nic::on_packet(const Packet& packet) {
+  QueuePair* qp = find(packet.to_qp);
+  if (qp == nullptr || !qp->connected || qp->broken || qp->remote_qp != packet.from_qp ||
+      qp->remote_node != packet.from_node) {
+    return;  // silence: the sender's retries will run out
+  }
+  if (packet.sequence > qp->expected) return;  // behind one that was turned back
+  if (packet.sequence < qp->expected) return answer(packet, *qp, Answer::ack);
+  if (packet.probe) {  // needs no receive
+    ++qp->expected;
+    return answer(packet, *qp, Answer::ack);
+  }
+  if (srq_.empty()) {
+    ++rnr_naks_;
+    return answer(packet, *qp, Answer::rnr);
+  }
+  const ReceivePost post = srq_.front();
+  srq_.pop_front();
+  const auto size = static_cast<std::uint32_t>(packet.bytes.size());
+  const bool fits = size <= post.length_bytes;
+  if (fits) {
+    std::memcpy(reinterpret_cast<void*>(post.address), packet.bytes.data(), size);
+    ++qp->expected;
+    answer(packet, *qp, Answer::ack);
+  } else {
+    answer(packet, *qp, Answer::too_long);
+  }
+  complete(packet.to_qp,
+           {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
+            LaneId::none, index(post.buffer)});
+  if (!fits) fail_sends(packet.to_qp, *qp, CompletionStatus::wr_flush_err);
+  consumed();
+}
+
+void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
+  qp.last_ack = std::max(qp.last_ack, fabric_.events.now() + fabric_.latency());
+  fabric_.events.at(
+      qp.last_ack, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
+                    sequence = packet.sequence, round = packet.round, answer] {
+        if (fabric.is_cut(here, to)) return;
+        if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer);
+      });
+}
+
+void Nic::post_receives(std::span<const ReceivePost> posts) {
+  if (srq_.size() + posts.size() > config_.srq_depth) {
+    return fabric_.violation("the shared receive queue was posted beyond its depth");
+  }
+  srq_.insert(srq_.end(), posts.begin(), posts.end());
+}
+
+void Nic::arm(SrqArm arm) {
+  if (arm.limit > config_.srq_depth) {
+    return fabric_.violation("an SRQ limit above the depth of the queue (EINVAL)");
+  }
+  limit_ = arm.limit;
+  armed_ = limit_ > 0;
+  if (armed_ && config_.limit_style == SrqLimitStyle::hardware && srq_.size() < limit_) {
+    fire_limit();
+  }
+}
+
+void Nic::consumed() {
+  if (armed_ && srq_.size() < limit_) fire_limit();
+}
+
+void Nic::fire_limit() {
+  armed_ = false;
+  if (fabric_.random.chance(fabric_.hazards.lost_limit_permille)) return;
+  const int times = fabric_.random.chance(fabric_.hazards.doubled_limit_permille) ? 2 : 1;
+  for (int i = 0; i < times; ++i) {
+    fabric_.events.after({0}, [this] {
+      if (on_limit) on_limit();
+    });
+  }
+}
+
+// ---- completions ----
+
+void Nic::complete(QpNumber number, const Completion& completion) {
+  if (cq_.size() >= config_.cq_depth) return fabric_.violation("the completion queue overflowed");
+  cq_.push_back({number, completion});
+  ++completions_made_;
+  if (on_completion) on_completion();
+}
+
+bool Nic::poll(QpCompletion& completion) {
+  if (cq_.empty()) return false;
+  completion = cq_.front();
+  cq_.pop_front();
+  if (completion.completion.opcode == Opcode::send) {
+    if (QueuePair* qp = find(completion.qp)) qp->reaped = completion.completion.id + 1;
+  }
+  return true;
+}
+
+}  // namespace weir::sim

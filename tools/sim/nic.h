@@ -1,0 +1,150 @@
+// One adapter: RC queue pairs, a shared receive queue, a completion queue. What verbs promises and
+// where adapters differ, no packet format. [IBTA 9.7, 10.7, 11.4]
+//
+//   * A queue pair delivers in order, exactly once. Each send consumes one receive of the SRQ.
+//   * No receive there: RNR NAK; the sender waits, then repeats from that send on. Order is kept
+//     behind a stalled send. Patience is unlimited (rnr_retry 7).
+//   * No answer for `Timing::retries`: retry_exc_err. After an error every later send is flushed.
+//   * A successful send without `signalled` makes no completion; an error always does.
+//   * The memory of a send that is not inlined is read when it leaves, and again when it is
+//     repeated: a slot that is used again too early shows as wrong content at the receiver.
+//   * Posting beyond the depth of a queue is a violation: the core has to count.
+//
+// RDMA reads are not modelled yet. Their place is `transmit` (a read occupies one of max_rd_atomic
+// until its answer came; the queue stalls behind the one too many) and `on_packet` (answers without
+// a receive).
+//
+// Single-threaded; everything happens in events of the fabric.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "tools/sim/fabric.h"
+#include "transport/base/work.h"
+
+namespace weir::sim {
+
+enum class QpNumber : std::uint32_t { none = 0 };
+
+// A completion as the adapter knows it: the lane of a queue pair is the engine's business.
+struct QpCompletion {
+  QpNumber qp;
+  Completion completion;  // lane not filled in
+};
+
+class Nic {
+ public:
+  struct Config {
+    std::uint32_t srq_depth = 4096;
+    std::uint32_t cq_depth = 1u << 20;
+    SrqLimitStyle limit_style = SrqLimitStyle::hardware;
+  };
+
+  Nic(Fabric& fabric, Node node, const Config& config);
+  Nic(const Nic&) = delete;
+  Nic& operator=(const Nic&) = delete;
+
+  Node node() const { return node_; }
+
+  // ---- queue pairs ----
+  QpNumber create_qp(std::uint32_t send_depth);
+  // From here on it receives, and what is posted is sent.
+  void connect_qp(QpNumber qp, Node remote_node, QpNumber remote_qp);
+  // Its completions that were not polled stay, with the number of a queue pair that is gone.
+  void destroy_qp(QpNumber qp);
+  // Breaks it as a device error would: the oldest send in flight fails, the rest is flushed.
+  void break_qp(QpNumber qp, CompletionStatus status);
+  // The same for whichever queue pair has the lowest number; an idle one breaks at its next send.
+  void break_some_qp(CompletionStatus status);
+  // The process is gone: no queue pair answers any more.
+  void power_off();
+
+  void post_send(QpNumber qp, const WorkRequest& request);
+
+  // ---- shared receive queue, completions ----
+  void post_receives(std::span<const ReceivePost> posts);
+  void arm(SrqArm arm);
+  bool poll(QpCompletion& completion);
+
+  std::uint32_t posted() const { return static_cast<std::uint32_t>(srq_.size()); }
+  std::uint64_t rnr_naks() const { return rnr_naks_; }
+  std::uint64_t completions_made() const { return completions_made_; }
+
+  // Called (as an event, not from within a call) when the limit event fires.
+  std::function<void()> on_limit;
+  // A completion was made. For an engine that sleeps.
+  std::function<void()> on_completion;
+
+ private:
+  struct Send {
+    WorkRequest request;
+    std::vector<std::byte> inlined;
+  };
+
+  struct QueuePair {
+    std::uint32_t depth = 0;
+    bool connected = false;
+    bool broken = false;
+    Node remote_node = 0;
+    QpNumber remote_qp = QpNumber::none;
+    // Sending: sends_[0] has sequence `acked`.
+    std::deque<Send> sends;
+    std::uint64_t acked = 0;  // sends answered
+    std::uint64_t sent = 0;   // sends transmitted, in this round
+    std::uint64_t round = 0;  // one more with each repetition
+    bool stalled = false;     // waits for the RNR timer
+    Time line_free{};
+    Time last_arrival{};  // packets of one queue pair do not overtake
+    Time last_answer{};
+    bool watched = false;  // the retry timer runs
+    // An entry of the queue is free again only when a completion at or after it was polled.
+    std::uint64_t posted = 0;
+    std::uint64_t reaped = 0;
+    CompletionStatus fail_next = CompletionStatus::success;
+    // Receiving
+    std::uint64_t expected = 0;
+    Time last_ack{};
+  };
+
+  struct Packet {
+    Node from_node;
+    QpNumber from_qp;
+    QpNumber to_qp;
+    std::uint64_t sequence;
+    std::uint64_t round;
+    std::vector<std::byte> bytes;
+    bool probe = false;
+  };
+
+  enum class Answer : std::uint8_t { ack, rnr, too_long };
+
+  QueuePair* find(QpNumber qp);
+  void transmit(QpNumber number);
+  void on_packet(const Packet& packet);
+  void answer(const Packet& packet, QueuePair& qp, Answer answer);
+  void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer);
+  void watch(QpNumber number);
+  void fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status);
+  void complete(QpNumber number, const Completion& completion);
+  void consumed();
+  void fire_limit();
+
+  Fabric& fabric_;
+  Node node_;
+  Config config_;
+  std::uint32_t next_qp_ = 1;
+  std::map<std::uint32_t, QueuePair> qps_;
+  std::deque<ReceivePost> srq_;
+  std::deque<QpCompletion> cq_;
+  bool armed_ = false;
+  std::uint32_t limit_ = 0;
+  std::uint64_t rnr_naks_ = 0;
+  std::uint64_t completions_made_ = 0;
+};
+
+}  // namespace weir::sim

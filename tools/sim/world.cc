@@ -1,0 +1,267 @@
+#include "tools/sim/world.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace weir::sim {
+namespace {
+
+// The processes of a run and the steps they take together.
+class World {
+ public:
+  World(const Plan& plan, std::function<void(const std::string&)> trace)
+      : plan_(plan), fabric_(plan.timing, plan.hazards, mix(plan.seed)), connections_(fabric_) {
+    fabric_.trace_sink = std::move(trace);
+    const auto count = static_cast<Node>(plan.scripts.size());
+    for (Node node = 0; node < count; ++node) {
+      Engine::Config config = plan.engine;
+      config.core.self = name_of(node);
+      config.nic.limit_style = plan.limit_styles[node];
+      config.nic.srq_depth = config.core.window.max;
+      engines_.push_back(std::make_unique<Engine>(fabric_, connections_, node, config));
+      applications_.push_back(std::make_unique<Application>(
+          fabric_, *engines_.back(), plan.scripts[node], mix(plan.seed + 7)));
+    }
+    for (Node node = 0; node < count; ++node) {
+      engines_[node]->expect_peers(count);
+      for (Node other = 0; other < count; ++other) {
+        applications_[node]->add_peer(other, engines_[node]->add_peer(name_of(other), other));
+        applications_[node]->scripts.push_back(&plan_.scripts[other]);
+      }
+    }
+    for (const Fault& fault : plan.faults) arrange(fault);
+  }
+
+  Outcome run() {
+    for (std::uint32_t round = 0; round < plan_.rounds; ++round) {
+      if (!go_through(Application::Phase::traffic)) return outcome();
+      check_quiet();
+      if (!go_through(Application::Phase::closing)) return outcome();
+    }
+    settle();
+    return outcome();
+  }
+
+ private:
+  static PeerName name_of(Node node) { return {7, node}; }
+
+  bool alive(Node node) const { return !engines_[node]->dead(); }
+
+  void arrange(const Fault& fault) {
+    // Who may hear of it, from the start: trouble can show at any time after it.
+    const auto count = static_cast<Node>(engines_.size());
+    for (Node node = 0; node < count; ++node) {
+      if (fault.kind == Fault::Kind::cut) {
+        if (node == fault.node) applications_[node]->expect_trouble(fault.other);
+        if (node == fault.other) applications_[node]->expect_trouble(fault.node);
+      } else {
+        applications_[node]->expect_trouble(fault.node);
+        applications_[fault.node]->expect_trouble(node);
+      }
+    }
+    fabric_.events.at(fault.when, [this, fault] { strike(fault); });
+  }
+
+  void strike(const Fault& fault) {
+    const auto forget_later = [this](Node node, Node other) {
+      const Duration late = {plan_.timing.retries.ns + plan_.engine.core.connect_timeout.ns * 2 +
+                             plan_.engine.core.peer_timeout.ns};
+      fabric_.events.after(late, [this, node, other] { applications_[node]->forget(other); });
+    };
+    switch (fault.kind) {
+      case Fault::Kind::kill_told:
+      case Fault::Kind::kill_silent:
+        applications_[fault.node]->stop();
+        engines_[fault.node]->kill(fault.kind == Fault::Kind::kill_told);
+        for (Node node = 0; node < engines_.size(); ++node) forget_later(node, fault.node);
+        break;
+      case Fault::Kind::cut:
+        fabric_.cut(fault.node, fault.other);
+        forget_later(fault.node, fault.other);
+        forget_later(fault.other, fault.node);
+        break;
+      case Fault::Kind::break_pair:
+        if (!alive(fault.node)) break;
+        engines_[fault.node]->nic().break_some_qp(CompletionStatus::general_err);
+        for (Node node = 0; node < engines_.size(); ++node) {
+          forget_later(node, fault.node);
+          forget_later(fault.node, node);
+        }
+        break;
+    }
+  }
+
+  bool go_through(Application::Phase phase) {
+    fabric_.trace(0, phase == Application::Phase::traffic ? "all: traffic" : "all: closing");
+    for (Node node = 0; node < engines_.size(); ++node) {
+      if (!alive(node)) continue;
+      std::vector<std::uint32_t> expected;
+      for (const Script& script : plan_.scripts) expected.push_back(script.messages[node]);
+      applications_[node]->begin(phase, expected);
+    }
+    for (;;) {
+      const bool all = std::all_of(applications_.begin(), applications_.end(),
+                                   [](const auto& application) { return application->finished(); });
+      if (all) return true;
+      if (!fabric_.violations.empty()) return false;
+      if (!fabric_.events.step() || fabric_.events.now() >= Time{} + plan_.deadline ||
+          fabric_.events.steps() > plan_.most_steps) {
+        fabric_.violation(phase == Application::Phase::closing ? "stuck while closing"
+                                                               : "stuck while sending");
+        for (const auto& application : applications_) fabric_.violation(application->describe());
+        return false;
+      }
+    }
+  }
+
+  bool troubled() const { return !plan_.faults.empty(); }
+
+  // All messages have arrived: nothing may have needed an RNR NAK.
+  void check_quiet() {
+    if (troubled()) return;
+    for (const auto& engine : engines_) {
+      if (engine->nic().rnr_naks() > 0 && engine->core().counters().credits_overcommitted == 0 &&
+          engine->core().counters().slab_failures == 0) {
+        fabric_.violation("RNR NAKs although every credit has a buffer");
+      }
+    }
+  }
+
+  // After the last close: what was lent is back.
+  void settle() {
+    for (auto& application : applications_) application->stop();
+    fabric_.events.run_until(fabric_.events.now() + milliseconds(5));
+    for (Node node = 0; node < engines_.size(); ++node) {
+      if (!alive(node)) continue;
+      Engine& engine = *engines_[node];
+      engine.progress(*applications_[node]);
+      engine.progress(*applications_[node]);
+      if (!engine.core().conserved()) fabric_.violation("buffers or credits do not add up");
+      if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
+        fabric_.violation("credits are out although no peer is connected");
+      }
+      if (engine.slots_lent() != 0) {
+        fabric_.violation("node " + std::to_string(node) + ": " +
+                          std::to_string(engine.slots_lent()) + " slots never came back");
+      }
+    }
+  }
+
+  Outcome outcome() {
+    Outcome result;
+    result.violations = fabric_.violations;
+    result.steps = fabric_.events.steps();
+    result.end = fabric_.events.now();
+    for (Node node = 0; node < engines_.size(); ++node) {
+      const Counters& counters = engines_[node]->core().counters();
+      result.messages += applications_[node]->received();
+      result.rnr_naks += engines_[node]->nic().rnr_naks();
+      result.crossings += counters.connections_crossed;
+      result.failures += counters.peer_failures;
+      result.overcommitted += counters.credits_overcommitted;
+    }
+    return result;
+  }
+
+  const Plan& plan_;
+  Fabric fabric_;
+  Connections connections_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<std::unique_ptr<Application>> applications_;
+};
+
+}  // namespace
+
+Outcome run(const Plan& plan, std::function<void(const std::string&)> trace) {
+  return World(plan, std::move(trace)).run();
+}
+
+// Small numbers on purpose: full queues, empty credits and crossing connections are where the
+// mistakes are.
+Plan random_plan(std::uint64_t seed) {
+  Random random(mix(seed) + 1);
+  Plan plan;
+  plan.seed = seed;
+  const auto count = static_cast<Node>(random.between(2, 5));
+  const bool troubled = random.chance(300);
+
+  Core::Config& core = plan.engine.core;
+  core.buffer_bytes = random.chance(500) ? 1024 : 4096;
+  core.window.initial = random.between(1, 16);
+  core.window.max =
+      random.chance(300) ? count * 4 + random.between(2, 16) : random.between(64, 512);
+  core.credits.control_reserve = random.between(1, 3);
+  core.credits.min_credits = random.between(1, 3);
+  core.credits.max_credits = random.between(2, 64);
+  core.queue.control_reserve = 4;
+  core.queue.depth = 4 + random.between(1, 32);
+  core.queue.signal_interval = random.between(1, 20);
+  core.queue.signal_bytes = random.chance(300) ? 2048 : 32768;
+  core.inline_bytes = random.chance(500) ? 0 : 256;
+  core.bundle_bytes = random.between(64, core.buffer_bytes);
+  core.bundle_message_bytes = random.between(0, 512);
+  core.burst_frames = random.between(0, 6);
+  core.pending_frames = random.between(1, 64);
+  core.attempt_timeout = milliseconds(random.between(10, 60));
+  core.connect_timeout = seconds(3);
+  core.peer_timeout = seconds(4);
+
+  Timing& timing = plan.timing;
+  timing.link = {random.between(200, 5000)};
+  timing.jitter = {random.between(0, 20000)};
+  timing.slow_permille = random.chance(300) ? random.between(1, 50) : 0;
+  timing.connection_message = microseconds(random.between(10, 2000));
+  timing.connection_jitter = microseconds(random.between(10, 5000));
+  timing.connection_repeat = milliseconds(random.between(5, 40));
+  timing.event_thread = microseconds(random.chance(500) ? 20 : random.between(1, 3000));
+  if (random.chance(300)) plan.hazards.lost_limit_permille = random.between(1, 1000);
+  if (random.chance(200)) plan.hazards.doubled_limit_permille = random.between(1, 500);
+  if (random.chance(300)) plan.hazards.lost_connection_permille = random.between(1, 150);
+  if (random.chance(50)) plan.engine.slab_limit = random.between(core.window.initial, 64);
+  plan.engine.poll_batch = random.chance(300) ? random.between(1, 4) : 32;
+  plan.rounds = random.chance(200) ? 2 : 1;
+
+  for (Node node = 0; node < count; ++node) {
+    Script script;
+    for (Node to = 0; to < count; ++to) {
+      const bool talks = to == node ? random.chance(200) : random.chance(700);
+      script.messages.push_back(talks ? random.between(1, random.chance(200) ? 400 : 60) : 0);
+    }
+    script.burst = random.between(1, random.chance(300) ? 60 : 8);
+    script.small_permille = random.between(0, 1000);
+    script.notify_permille = random.chance(500) ? 0 : random.between(1, 1000);
+    script.compute_permille = random.chance(500) ? 0 : random.between(1, 300);
+    script.compute = microseconds(random.between(1, random.chance(100) ? 100000 : 3000));
+    script.keep_permille = random.chance(600) ? 0 : random.between(1, 1000);
+    script.keep_turns = random.between(1, 40);
+    script.turn = {random.between(200, 3000)};
+    plan.scripts.push_back(script);
+    plan.limit_styles.push_back(random.chance(500) ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
+  }
+  if (troubled) {
+    Fault fault{};
+    fault.kind = static_cast<Fault::Kind>(random.below(4));
+    fault.when = {random.between(0, 20'000'000)};
+    if (random.chance(500)) fault.when.ns /= 40;
+    fault.node = static_cast<Node>(random.below(count));
+    fault.other = static_cast<Node>((fault.node + 1 + random.below(count - 1)) % count);
+    plan.faults.push_back(fault);
+  }
+  return plan;
+}
+
+std::string describe(const Plan& plan) {
+  const Core::Config& core = plan.engine.core;
+  std::string text = std::to_string(plan.scripts.size()) + " processes, window " +
+                     std::to_string(core.window.initial) + ".." + std::to_string(core.window.max) +
+                     ", queue " + std::to_string(core.queue.depth) + ", rounds " +
+                     std::to_string(plan.rounds);
+  for (const Fault& fault : plan.faults) {
+    constexpr const char* kinds[] = {"killed", "host killed", "cut", "pair broken"};
+    text += std::string(", ") + kinds[static_cast<int>(fault.kind)] + " node " +
+            std::to_string(fault.node) + " at " + std::to_string(fault.when.ns / 1000) + " us";
+  }
+  return text;
+}
+
+}  // namespace weir::sim

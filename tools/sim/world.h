@@ -1,0 +1,65 @@
+// A small world: N processes on one fabric, what they do, and what goes wrong when. `random_world`
+// makes one from a seed; `run` plays it and lists every broken promise:
+//
+//   * every message exactly once, in order, unharmed; healthy peers are never given up
+//   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
+//   * no RNR NAK while nothing fails and the window covers the credits
+//
+// Single-threaded; a run is a function of the Plan.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/sim/application.h"
+#include "tools/sim/fabric.h"
+
+namespace weir::sim {
+
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kill_told,    // the process dies, its kernel closes its connections
+    kill_silent,  // its host dies
+    cut,          // nothing passes between `node` and `other` any more
+    break_pair,   // a queue pair of `node` breaks
+  };
+  Kind kind;
+  Time when;
+  Node node = 0;
+  Node other = 0;
+};
+
+struct Plan {
+  std::uint64_t seed = 0;
+  Timing timing;
+  Hazards hazards;
+  Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
+  std::vector<Script> scripts;  // one for each process
+  std::vector<SrqLimitStyle> limit_styles;
+  std::uint32_t rounds = 1;  // traffic, then close, then all over again
+  std::vector<Fault> faults;
+  Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
+  std::uint64_t most_steps = 20'000'000;  // of events; the same
+};
+
+struct Outcome {
+  std::vector<std::string> violations;
+  std::uint64_t messages = 0;
+  std::uint64_t rnr_naks = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t crossings = 0;
+  std::uint64_t failures = 0;
+  std::uint64_t overcommitted = 0;
+  Time end{};
+
+  bool ok() const { return violations.empty(); }
+};
+
+Plan random_plan(std::uint64_t seed);
+// With a `trace`, every step of the connections goes there.
+Outcome run(const Plan& plan, std::function<void(const std::string&)> trace = nullptr);
+std::string describe(const Plan& plan);
+
+}  // namespace weir::sim
