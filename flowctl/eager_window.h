@@ -92,7 +92,7 @@ class EagerWindow {
   // Credits to tell the peer of now, at most `most`; they count as out from here on.
   std::uint32_t top_up(Share& share, std::uint32_t most) {
     const std::uint32_t count = std::min(available(share), most);
-    set_out(share, share.out + count);
+    if (count > 0) set_out(share, share.out + count);
     return count;
   }
 

@@ -91,6 +91,7 @@ void Engine::finish_send() {
 void Engine::flush() {
   if (dead_) return;
   while (!out_.empty()) {
+    out_.rare = false;
     if (out_.slab_buffers > 0) provide_slab();
     if (!out_.receives.empty()) {
       nic_.post_receives(out_.receives);
@@ -248,10 +249,7 @@ void Engine::release_handled() {
 int Engine::progress(Upcalls& upcalls) {
   if (dead_) return 0;
   core_.begin_round();
-  release_handled();
-  if (core_.wants_pump()) core_.pump(now(), out_);
-  core_.give_back_credits(out_);
-  poll_completions();
+  if (poll_completions() == 0 || released_.size() > core_.release_slack()) keep_house();
   if (!out_.empty()) flush();
 
   int count = 0;
@@ -271,16 +269,18 @@ int Engine::progress(Upcalls& upcalls) {
         break;
     }
   }
-  if (count > 0 && !dead_) settle();
+  if (!dead_ && core_.has_held()) {
+    core_.pump(now(), out_);
+    flush();
+  }
   if (core_.round() % 16 == 0) check();
   return count;
 }
 
-void Engine::settle() {
+void Engine::keep_house() {
   release_handled();
-  if (!core_.wants_pump()) return;
-  core_.pump(now(), out_);
-  flush();
+  if (core_.wants_pump()) core_.pump(now(), out_);
+  core_.give_back_credits(out_);
 }
 
 bool Engine::try_close(PeerId peer) {

@@ -131,7 +131,7 @@ class Engine : public ConnectionListener {
   int poll_completions();
   void drain_completions();
   void release_handled();
-  void settle();
+  void keep_house();
   void finish_send();
   void watch_pending(Duration tick);
   void stand_in();

@@ -13,7 +13,7 @@ using Kind = ConnectAction::Kind;
 LaneId Core::new_lane(const Peer& peer) {
   LaneId id;
   if (free_lanes_.empty()) {
-    id = LaneId{static_cast<std::uint32_t>(lanes_.size())};
+    id = LaneId{lanes_.size()};
     lanes_.emplace_back(config_.queue);
   } else {
     id = free_lanes_.back();
@@ -31,7 +31,7 @@ void Core::drop_lane(Peer& peer, Outbox& out) {
   lane.queue.abandon([&](SendSlot* slot) { retire(slot, false, out); });
   lane.open = false;
   free_lanes_.push_back(peer.lane);
-  out.connects.push_back({.kind = Kind::drop, .peer = lane.peer, .lane = peer.lane});
+  out.act({.kind = Kind::drop, .peer = lane.peer, .lane = peer.lane});
   peer.lane = LaneId::none;
 }
 
@@ -68,13 +68,13 @@ void Core::connect(Time now, Peer& peer, Outbox& out) {
   peer.control_credits = 0;
   peer.control_owed = 0;
   const Kind kind = peer.name == config_.self ? Kind::loop : Kind::connect;
-  out.connects.push_back(
+  out.act(
       {.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer, out)});
 }
 
 void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
   const auto reject = [&](wire::Reject reason) {
-    out.connects.push_back({.kind = Kind::reject, .request = request, .reason = reason});
+    out.act({.kind = Kind::reject, .request = request, .reason = reason});
   };
   if (hello.to != config_.self || hello.from == config_.self) {
     return reject(wire::Reject::stranger);
@@ -119,7 +119,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   peer.control_credits =
       static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
                                                         config_.credits.control_reserve));
-  out.connects.push_back({.kind = Kind::accept,
+  out.act({.kind = Kind::accept,
                           .peer = id,
                           .lane = peer.lane,
                           .request = request,
@@ -247,7 +247,7 @@ void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outb
   if (peer.state == PeerState::closing) return finish_close(peer, out);  // we leave anyway
   ++counters_.peer_failures;
   move_to(peer, PeerState::failed);
-  out.failures.push_back({id_of(peer), reason, completion});
+  out.report({id_of(peer), reason, completion});
   drop_lane(peer, out);
   reset_session(peer);
   drop_pending(peer, out);

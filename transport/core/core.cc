@@ -30,8 +30,7 @@ void Core::start(Outbox& out) { window_changed(out); }
 PeerId Core::add_peer(PeerName name) {
   const auto [found, is_new] = by_name_.try_emplace(key_of(name), PeerId{peer_count()});
   if (is_new) {
-    peers_.emplace_back();
-    peers_.back().name = name;
+    peers_.emplace_back().name = name;
     if (due_.capacity() < peers_.size()) due_.reserve(peers_.size() * 2);
   }
   return found->second;
@@ -49,11 +48,6 @@ PeerId Core::id_of(const Peer& peer) const {
   return by_name_.find(key_of(peer.name))->second;
 }
 
-Core::Lane* Core::open_lane(LaneId id) {
-  if (index(id) >= lanes_.size() || !at(id).open) return nullptr;
-  return &at(id);
-}
-
 void Core::move_to(Peer& peer, PeerState state) {
   assert(allowed(peer.state, state));
   connecting_ += is_waiting(state) ? 1 : 0;
@@ -64,11 +58,13 @@ void Core::move_to(Peer& peer, PeerState state) {
 Time Core::next_deadline() const {
   Time next = Time::never();
   if (connecting_ > 0) {
-    for (const Peer& peer : peers_) {
+    for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+      const Peer& peer = peers_[i];
       if (is_waiting(peer.state)) next = std::min(next, peer.attempt_deadline);
     }
   }
-  for (const Lane& lane : lanes_) {
+  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+    const Lane& lane = lanes_[i];
     if (lane.open && is_watched(lane)) return std::min(next, next_look_);
   }
   return next;
@@ -82,7 +78,8 @@ bool Core::is_watched(const Lane& lane) const {
 
 void Core::on_timer(Time now, Outbox& out) {
   if (connecting_ > 0) {
-    for (Peer& peer : peers_) {
+    for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+      Peer& peer = peers_[i];
       if (is_waiting(peer.state) && now >= peer.attempt_deadline) {
         retry_or_fail(now, peer, FailReason::connect_timeout, out);
       }
@@ -92,7 +89,8 @@ void Core::on_timer(Time now, Outbox& out) {
   // finds work in flight, never from before.
   if (now < next_look_) return;
   next_look_ = now + config_.peer_timeout / stall_looks;
-  for (Lane& lane : lanes_) {
+  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[i];
     if (!lane.open || !is_watched(lane)) {
       lane.watched = false;
     } else if (!lane.queue.awaits_completion()) {
@@ -111,7 +109,7 @@ void Core::on_timer(Time now, Outbox& out) {
 
 bool Core::conserved() const {
   std::uint32_t out = 0;
-  for (const Peer& peer : peers_) out += peer.share.out;
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_[i].share.out;
   return pool_.conserved() && out == eager_.out();
 }
 

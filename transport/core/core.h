@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "srq/window_controller.h"
 #include "transport/base/counters.h"
 #include "transport/base/fifo.h"
+#include "transport/base/stable_vector.h"
 #include "transport/base/time.h"
 #include "transport/core/outbox.h"
 #include "transport/lane/peer_state.h"
@@ -108,6 +108,9 @@ class Core {
   // thread looks after them, should the application not come back.
   std::uint64_t pending_frames() const { return pending_frames_; }
 
+  // Frames wait to be bundled: the next pump posts them.
+  bool has_held() const { return held_head_ != nullptr; }
+
   // There is enough for a pump to do.
   bool wants_pump() const { return held_head_ != nullptr || pool_.free() > release_slack(); }
 
@@ -157,7 +160,7 @@ class Core {
   PeerName name(PeerId peer) const { return peers_[index(peer)].name; }
   PeerState state(PeerId peer) const { return peers_[index(peer)].state; }
   PeerId peer_of(LaneId lane) const { return lanes_[index(lane)].peer; }
-  std::uint32_t peer_count() const { return static_cast<std::uint32_t>(peers_.size()); }
+  std::uint32_t peer_count() const { return peers_.size(); }
   std::uint32_t connecting_count() const { return connecting_; }
   std::uint32_t max_payload_bytes() const {
     return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);
@@ -223,7 +226,10 @@ class Core {
   const Peer& at(PeerId id) const { return peers_[index(id)]; }
   Lane& at(LaneId id) { return lanes_[index(id)]; }
   PeerId id_of(const Peer& peer) const;
-  Lane* open_lane(LaneId id);
+  Lane* open_lane(LaneId id) {
+    if (index(id) >= lanes_.size() || !at(id).open) return nullptr;
+    return &at(id);
+  }
   bool is_watched(const Lane& lane) const;
   static bool is_waiting(PeerState state) {
     return state == PeerState::connecting || state == PeerState::accepting;
@@ -275,8 +281,8 @@ class Core {
   std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
   bool starved_peer_seen_ = false;
 
-  std::deque<Peer> peers_;
-  std::deque<Lane> lanes_;
+  StableVector<Peer> peers_;
+  StableVector<Lane> lanes_;
   std::vector<LaneId> free_lanes_;
   std::unordered_map<std::uint64_t, PeerId> by_name_;
   std::uint32_t connecting_ = 0;

@@ -57,6 +57,7 @@ struct Failure {
 };
 
 struct Outbox {
+  bool rare = false;  // there is something besides work, receives, deliveries and retired slots
   std::uint32_t slab_buffers = 0;      // receive buffers wanted: answer with on_slab(_failed) first
   std::vector<ReceivePost> receives;   // post to the SRQ, as one chain
   bool arm = false;                    // then arm the SRQ limit event
@@ -76,9 +77,26 @@ struct Outbox {
     failures.reserve(16);
   }
 
+  void want_slab(std::uint32_t buffers) {
+    rare = true;
+    slab_buffers += buffers;
+  }
+  void arm_srq(std::uint32_t limit) {
+    rare = true;
+    arm = true;
+    srq_arm = {limit};
+  }
+  void act(const ConnectAction& action) {
+    rare = true;
+    connects.push_back(action);
+  }
+  void report(const Failure& failure) {
+    rare = true;
+    failures.push_back(failure);
+  }
+
   bool empty() const {
-    return receives.empty() && !arm && work.empty() && connects.empty() && slab_buffers == 0 &&
-           deliveries.empty() && retired.empty() && failures.empty();
+    return !rare && work.empty() && receives.empty() && deliveries.empty() && retired.empty();
   }
 };
 

@@ -155,7 +155,7 @@ bool Core::may_top_up(const Peer& peer) const {
 
 std::uint32_t Core::top_up(Peer& peer, std::uint32_t most) {
   std::uint32_t count = eager_.top_up(peer.share, most);
-  if (count == 0 && may_top_up(peer)) {
+  if (count == 0 && peer.share.out == 0 && may_top_up(peer)) {
     count = eager_.overcommit(peer.share);
     counters_.credits_overcommitted += count;
   }
@@ -205,7 +205,7 @@ void Core::window_changed(Outbox& out) {
   counters_.window = window;
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
   if (pool_.total() + slabs_asked_ < window) {
-    out.slab_buffers += window - pool_.total() - slabs_asked_;
+    out.want_slab(window - pool_.total() - slabs_asked_);
     slabs_asked_ = window - pool_.total();
   }
   // Credits only for buffers that exist, or will before the next frame leaves.
@@ -223,8 +223,7 @@ void Core::window_changed(Outbox& out) {
   // At W_max the event could change nothing, and a device that fires at once when armed below the
   // limit would fire for ever.
   if (window < window_.max()) {
-    out.arm = true;
-    out.srq_arm = {std::min(window_.limit(), pool_.total())};
+    out.arm_srq(std::min(window_.limit(), pool_.total()));
   }
 
   for (std::uint32_t i = 0; i < peer_count(); ++i) {

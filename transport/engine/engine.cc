@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 namespace weir {
 namespace {
@@ -56,7 +57,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
 
 Engine::Engine(const Options& options, verbs::Device device)
     : options_(options), device_(std::move(device)), core_(options.core) {
-  batch_.reserve(256);
+  messages_.reserve(256);
   arrived_.reserve(256);
   released_.reserve(256);
 }
@@ -131,7 +132,8 @@ PeerName Engine::name(PeerId peer) const { return core_.name(peer); }
 // Carries out what the core wants, in the order that Outbox documents.
 void Engine::flush() {
   while (!out_.empty()) {
-    if (out_.slab_buffers > 0) provide_slab();
+    const bool rare = std::exchange(out_.rare, false);
+    if (rare && out_.slab_buffers > 0) provide_slab();
     if (!out_.receives.empty()) {
       queues_->post(out_.receives);
       out_.receives.clear();
@@ -141,35 +143,28 @@ void Engine::flush() {
       queues_->arm(out_.srq_arm);
     }
     if (!out_.work.empty()) post_work();
-    for (std::size_t i = 0; i < out_.connects.size(); ++i) {
-      const ConnectAction action = out_.connects[i];  // carrying it out may add more
-      carry_out(action);
+    if (rare) {
+      for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+        const ConnectAction action = out_.connects[i];  // carrying it out may add more
+        carry_out(action);
+      }
+      out_.connects.clear();
     }
-    out_.connects.clear();
-
-    for (const Delivery& delivery : out_.deliveries) {
-      arrived_.push_back({.kind = Upcall::Kind::message,
-                          .tag = delivery.tag,
-                          .last = delivery.last,
-                          .peer = delivery.peer,
-                          .buffer = delivery.buffer,
-                          .length_bytes = delivery.length_bytes,
-                          .payload = delivery.payload});
+    if (arrived_.empty()) {
+      arrived_.swap(out_.deliveries);
+    } else {
+      arrived_.insert(arrived_.end(), out_.deliveries.begin(), out_.deliveries.end());
+      out_.deliveries.clear();
     }
-    out_.deliveries.clear();
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
-        arrived_.push_back({.kind = Upcall::Kind::retired,
-                            .slot = retired.slot,
-                            .delivered = retired.delivered});
+        arrived_notices_.push_back({.retired = retired});
       } else {
         slots_->put(retired.slot);
       }
     }
     out_.retired.clear();
-    for (const Failure& failure : out_.failures) {
-      arrived_.push_back({.kind = Upcall::Kind::failure, .peer = failure.peer, .failure = failure});
-    }
+    for (const Failure& failure : out_.failures) arrived_notices_.push_back({.failure = failure});
     out_.failures.clear();
   }
 }
@@ -282,32 +277,53 @@ void Engine::release_handled() {
   released_.clear();
 }
 
-// Fetches what arrived into the batch that `progress` hands up.
-void Engine::poll() {
+// Polls, and takes what arrived for `progress` to hand up. False if there is nothing for this
+// thread. Housekeeping waits for a poll that finds nothing: a message is more urgent.
+bool Engine::fetch() {
   std::unique_lock guard(lock_, std::try_to_lock);
-  if (!guard.owns_lock() || queues_ == nullptr) return;
-  core_.begin_round();
-  release_handled();
-  if (core_.wants_pump()) core_.pump({}, out_);
-  core_.give_back_credits(out_);
-  poll_completions();
-  if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
-    serve_connections();
+  if (!guard.owns_lock() || queues_ == nullptr) return false;
+  const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
+  const std::thread::id self = std::this_thread::get_id();
+  if (owner != std::thread::id{} && owner != self) return false;
+
+  if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
+    core_.begin_round();
+    if (poll_completions() <= 0 || released_.size() > core_.release_slack()) keep_house();
+    if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
+      serve_connections();
+    }
+    if (!out_.empty()) flush();
+    if (arrived_.empty() && arrived_notices_.empty()) return false;
+    messages_.clear();
+    notices_.clear();
+    next_message_ = next_notice_ = 0;
+    messages_.swap(arrived_);
+    notices_.swap(arrived_notices_);
   }
-  if (!out_.empty()) flush();
-  batch_.clear();
-  batch_at_ = 0;
-  batch_.swap(arrived_);
+  progress_owner_.store(self, std::memory_order_relaxed);
+  ++progress_depth_;
+  return true;
 }
 
-// After a batch was handed up: what it freed goes back, so that the application's next frame can
-// carry the credits for it; what it held goes out.
-void Engine::settle() {
+void Engine::keep_house() {
+  if (!released_.empty()) release_handled();
+  if (core_.wants_pump()) core_.pump({}, out_);
+  core_.give_back_credits(out_);
+  has_held_.store(core_.has_held(), std::memory_order_relaxed);
+}
+
+// Frames that were held while messages were handed up go out before progress returns.
+void Engine::flush_held() {
   std::lock_guard guard(lock_);
-  release_handled();
-  if (!core_.wants_pump()) return;
   core_.pump({}, out_);
-  flush();
+  has_held_.store(false, std::memory_order_relaxed);
+  if (!out_.empty()) flush();
+}
+
+// Somebody has to come back for the frames that wait.
+void Engine::note_pending() {
+  has_held_.store(core_.has_held(), std::memory_order_relaxed);
+  if (thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
 }
 
 bool Engine::close_one(PeerId peer) {

@@ -10,8 +10,6 @@
 // A handler may call back into the engine, `progress` included.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +22,7 @@
 #include <vector>
 
 #include "transport/core/core.h"
+#include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
@@ -116,26 +115,21 @@ class Engine {
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
-    if (!enter_progress()) return 0;
+    if (!fetch()) return 0;
     int count = 0;
-    if (batch_at_ == batch_.size()) poll();
-    while (batch_at_ < batch_.size()) {
-      const Upcall upcall = batch_[batch_at_++];
-      ++count;
-      switch (upcall.kind) {
-        case Upcall::Kind::message:
-          handler.on_message(upcall.peer, upcall.tag, upcall.payload, upcall.length_bytes);
-          if (upcall.last) released_.push_back(upcall.buffer);
-          break;
-        case Upcall::Kind::retired:
-          handler.on_retired(upcall.slot, upcall.delivered);
-          break;
-        case Upcall::Kind::failure:
-          handler.on_failure(upcall.failure);
-          break;
+    for (; next_message_ < messages_.size(); ++count) {
+      const Delivery message = messages_[next_message_++];
+      handler.on_message(message.peer, message.tag, message.payload, message.length_bytes);
+      if (message.last) released_.push_back(message.buffer);
+    }
+    for (; next_notice_ < notices_.size(); ++count) {
+      const Notice notice = notices_[next_notice_++];
+      if (notice.retired.slot != nullptr) {
+        handler.on_retired(notice.retired.slot, notice.retired.delivered);
+      } else {
+        handler.on_failure(notice.failure);
       }
     }
-    if (count > 0) settle();
     leave_progress();
     return count;
   }
@@ -188,17 +182,9 @@ class Engine {
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
  private:
-  struct Upcall {
-    enum class Kind : std::uint8_t { message, retired, failure };
-    Kind kind = Kind::message;
-    std::uint8_t tag = 0;     // of a message, as the next six
-    bool last = false;
-    PeerId peer = PeerId::none;
-    BufferId buffer = BufferId::none;
-    std::uint32_t length_bytes = 0;
-    const std::byte* payload = nullptr;
-    SendSlot* slot = nullptr;  // of a retired one
-    bool delivered = false;
+  // What is handed up besides messages: a slot, or else a failure.
+  struct Notice {
+    Retired retired{};
     Failure failure{};
   };
 
@@ -209,44 +195,31 @@ class Engine {
     return core_.state(peer) == PeerState::ready ? Time{} : clock();
   }
 
-  // One thread at a time, but again and again by the same one.
-  bool enter_progress() {
-    const pthread_t self = pthread_self();
-    if (progress_depth_.load(std::memory_order_relaxed) > 0 &&
-        pthread_equal(progress_owner_.load(std::memory_order_relaxed), self)) {
-      progress_depth_.fetch_add(1, std::memory_order_relaxed);
-      return true;
-    }
-    if (progress_taken_.test_and_set(std::memory_order_acquire)) return false;
-    progress_owner_.store(self, std::memory_order_relaxed);
-    progress_depth_.store(1, std::memory_order_relaxed);
-    return true;
-  }
   void leave_progress() {
-    if (progress_depth_.fetch_sub(1, std::memory_order_relaxed) == 1) {
-      progress_taken_.clear(std::memory_order_release);
-    }
+    if (has_held_.load(std::memory_order_relaxed)) flush_held();
+    if (--progress_depth_ == 0) progress_owner_.store({}, std::memory_order_release);
   }
 
   // All of these with the lock held.
   void finish_send() {
-    if (!out_.work.empty() || !out_.connects.empty()) flush();
-    if (core_.pending_frames() > 0 && thread_sleeps_.load(std::memory_order_relaxed)) {
-      wake_thread();
-    }
+    if (!out_.work.empty()) post_work();
+    if (!out_.empty()) [[unlikely]] flush();
+    if (core_.pending_frames() > 0) [[unlikely]] note_pending();
   }
+  void note_pending();
   void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
   void provide_slab();
   int poll_completions();
   void drain_completions();
+  void keep_house();
   void release_handled();
   bool close_one(PeerId peer);
 
   // These take it.
-  void poll();
-  void settle();
+  bool fetch();
+  void flush_held();
   bool try_close(PeerId peer);
   bool try_close_all();
   void abandon(PeerId peer);
@@ -265,21 +238,24 @@ class Engine {
   Core core_;
   Outbox out_;
 
-  std::mutex lock_;
+  Lock lock_;
   std::unique_ptr<verbs::Queues> queues_;
   std::unique_ptr<verbs::Connections> connections_;
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::unordered_map<std::uint32_t, wire::Card> cards_;  // by PeerId
-  std::vector<Upcall> arrived_;  // with the lock: not yet taken by progress
+  std::vector<Delivery> arrived_;       // not yet taken by `progress`
+  std::vector<Notice> arrived_notices_;
+  std::atomic<bool> has_held_{false};   // a hint for `progress`: frames wait for the next pump
 
-  // Of the thread that is in `progress`.
-  std::vector<Upcall> batch_;
-  std::size_t batch_at_ = 0;
+  // Of the thread that is in `progress`; another may become it only with the lock held.
+  std::atomic<std::thread::id> progress_owner_{};
+  int progress_depth_ = 0;
+  std::vector<Delivery> messages_;
+  std::size_t next_message_ = 0;
+  std::vector<Notice> notices_;
+  std::size_t next_notice_ = 0;
   std::vector<BufferId> released_;
-  std::atomic_flag progress_taken_ = ATOMIC_FLAG_INIT;
-  std::atomic<pthread_t> progress_owner_{};
-  std::atomic<int> progress_depth_{0};
 
   std::thread thread_;
   std::atomic<bool> thread_sleeps_{false};

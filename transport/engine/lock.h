@@ -1,0 +1,47 @@
+// The engine's lock: one compare-and-swap to take, one exchange to give back, both inlined, because
+// they are on the path of every message. Who has to wait sleeps in the kernel.
+#pragma once
+
+#include <atomic>
+
+namespace weir {
+
+class Lock {
+ public:
+  void lock() {
+    int seen = free;
+    if (!state_.compare_exchange_strong(seen, taken, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) [[unlikely]] {
+      wait();
+    }
+  }
+
+  bool try_lock() {
+    int seen = free;
+    return state_.load(std::memory_order_relaxed) == free &&
+           state_.compare_exchange_strong(seen, taken, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
+
+  void unlock() {
+    if (state_.exchange(free, std::memory_order_release) == awaited) [[unlikely]] {
+      state_.notify_one();
+    }
+  }
+
+ private:
+  static constexpr int free = 0;
+  static constexpr int taken = 1;
+  static constexpr int awaited = 2;  // taken, and somebody sleeps
+
+  // Whoever had to wait once leaves `awaited` behind, for there may be more of them.
+  void wait() {
+    while (state_.exchange(awaited, std::memory_order_acquire) != free) {
+      state_.wait(awaited, std::memory_order_relaxed);
+    }
+  }
+
+  std::atomic<int> state_{free};
+};
+
+}  // namespace weir
