@@ -59,7 +59,7 @@ class Order {
  public:
   explicit Order(Kind kind) : kind_(kind), next_(static_cast<std::size_t>(size) * kTags, 0) {
     if (kind == Kind::any_source_of_tag)  // each tag is a stream of its own: seq = tag, + kTags, ...
-      for (std::size_t i = 0; i < next_.size(); ++i) next_[i] = i % kTags;
+      for (std::size_t i = 0; i < next_.size(); ++i) next_[i] = static_cast<unsigned>(i % kTags);
   }
   void arrived(const MPI_Status& status, const Bytes& data) {
     const int from = status.MPI_SOURCE;

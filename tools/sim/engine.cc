@@ -107,10 +107,6 @@ void Engine::flush() {
       carry_out(action);
     }
     out_.connects.clear();
-    for (const Delivery& delivery : out_.deliveries) {
-      arrived_.push_back({.kind = Upcall::Kind::message, .delivery = delivery});
-    }
-    out_.deliveries.clear();
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
         arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
@@ -253,6 +249,10 @@ int Engine::progress(Upcalls& upcalls) {
   if (!out_.empty()) flush();
 
   int count = 0;
+  for (const Delivery& delivery : out_.deliveries) {
+    arrived_.push_back({.kind = Upcall::Kind::message, .delivery = delivery});
+  }
+  out_.deliveries.clear();
   for (std::size_t left = arrived_.size(); left > 0 && !dead_; --left) {
     const Upcall upcall = arrived_.front();
     arrived_.pop_front();

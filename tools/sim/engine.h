@@ -90,7 +90,7 @@ class Engine : public ConnectionListener {
   const Nic& nic() const { return nic_; }
   Nic& nic() { return nic_; }
   Node node() const { return nic_.node(); }
-  bool idle() const { return core_.pending_frames() == 0 && arrived_.empty(); }
+  bool idle() const { return core_.pending_frames() == 0 && arrived_.empty() && out_.deliveries.empty(); }
   // Slots that were acquired and have not come back.
   std::size_t slots_lent() const { return slots_lent_; }
 

@@ -238,6 +238,8 @@ class Core {
 
   // send.cc
   void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
+  bool may_go_at_once(Peer& peer);
+  void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header, Outbox& out);
   void close_chain(Lane& lane, Outbox& out);
   bool send_control(Peer& peer, wire::FrameKind kind, Outbox& out);

@@ -1,5 +1,6 @@
 // What one step of the core wants done: values only. The engine (or the simulator) carries them
-// out, in the order of the fields here, and clears the box.
+// out, in the order of the fields here, and clears them. Deliveries wait in the box until the
+// application's own call takes them.
 //
 // The vectors keep their capacity, so a warm box does not allocate.
 #pragma once
@@ -57,16 +58,16 @@ struct Failure {
 };
 
 struct Outbox {
-  bool rare = false;  // there is something besides work, receives, deliveries and retired slots
+  bool rare = false;  // there is something besides work, receives, retired slots and deliveries
   std::uint32_t slab_buffers = 0;      // receive buffers wanted: answer with on_slab(_failed) first
   std::vector<ReceivePost> receives;   // post to the SRQ, as one chain
   bool arm = false;                    // then arm the SRQ limit event
   SrqArm srq_arm{};
   std::vector<WorkRequest> work;       // post, in order, one chain for each run of one lane
   std::vector<ConnectAction> connects;
-  std::vector<Delivery> deliveries;    // hand up, in order, from the application's own calls only
   std::vector<Retired> retired;
   std::vector<Failure> failures;
+  std::vector<Delivery> deliveries;    // to be handed up, in order
 
   Outbox() {
     receives.reserve(256);
@@ -95,9 +96,8 @@ struct Outbox {
     failures.push_back(failure);
   }
 
-  bool empty() const {
-    return !rare && work.empty() && receives.empty() && deliveries.empty() && retired.empty();
-  }
+  // Nothing to be carried out now.
+  bool empty() const { return !rare && work.empty() && receives.empty() && retired.empty(); }
 };
 
 }  // namespace weir

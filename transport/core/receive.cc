@@ -29,7 +29,7 @@ void Core::on_send_completion(Time, const Completion& completion, Outbox& out) {
   lane->queue.retire(completion.id, [&](SendSlot* slot) { retire(slot, true, out); });
   if (peer.lane != completion.lane) return;
   if (peer.state == PeerState::ready) {
-    post_pending(peer, peer.in_held_list, out);
+    if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
     try_finish_close(peer, out);
   }
@@ -78,7 +78,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
     release(buffer);
   }
   if (peer.state == PeerState::ready) {
-    post_pending(peer, peer.in_held_list, out);
+    if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
     try_finish_close(peer, out);
   }

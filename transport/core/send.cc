@@ -29,17 +29,20 @@ Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_byte
   slot->frame_bytes = wire::frame_header_bytes;
   slot->messages = 0;
   add_message(*slot, length_bytes, tag);
-  peer.pending.push(slot);
-  ++pending_frames_;
   ++counters_.messages_sent;
   counters_.bytes_sent += length_bytes;
+  if (may_go_at_once(peer)) [[likely]] {
+    ++peer.burst;
+    Lane& lane = at(peer.lane);
+    post_messages(peer, lane, slot, out);
+    close_chain(lane, out);
+    return Status::ok;
+  }
+  peer.pending.push(slot);
+  ++pending_frames_;
   counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, peer.pending.size());
 
   if (peer.state == PeerState::ready) {
-    if (peer.burst_epoch != epoch_) {
-      peer.burst_epoch = epoch_;
-      peer.burst = 0;
-    }
     const bool at_once = peer.burst < config_.burst_frames;
     ++peer.burst;
     post_pending(peer, !at_once, out);
@@ -47,6 +50,16 @@ Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_byte
     connect(now, peer, out);
   }
   return Status::ok;
+}
+
+// The usual case: nothing is ahead of the frame, and all that it needs is there.
+bool Core::may_go_at_once(Peer& peer) {
+  if (peer.burst_epoch != epoch_) {
+    peer.burst_epoch = epoch_;
+    peer.burst = 0;
+  }
+  return peer.state == PeerState::ready && peer.pending.empty() && peer.credits > 0 &&
+         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false);
 }
 
 bool Core::would_hold(PeerId id) const {
@@ -105,16 +118,21 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
       ++counters_.credit_stalls;
       break;
     }
-    --peer.credits;
     peer.pending.pop();
     --pending_frames_;
-    wire::FrameHeader header;
-    header.kind = wire::FrameKind::messages;
-    header.starved = peer.credits == 0 && !peer.pending.empty();
-    post_frame(peer, lane, slot, header, out);
-    ++counters_.frames_sent;
+    post_messages(peer, lane, slot, out);
   }
   close_chain(lane, out);
+}
+
+// Spends a credit on a frame of messages.
+void Core::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
+  --peer.credits;
+  wire::FrameHeader header;
+  header.kind = wire::FrameKind::messages;
+  header.starved = peer.credits == 0 && !peer.pending.empty();
+  post_frame(peer, lane, slot, header, out);
+  ++counters_.frames_sent;
 }
 
 void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header,

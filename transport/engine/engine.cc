@@ -58,7 +58,6 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
 Engine::Engine(const Options& options, verbs::Device device)
     : options_(options), device_(std::move(device)), core_(options.core) {
   messages_.reserve(256);
-  arrived_.reserve(256);
   released_.reserve(256);
 }
 
@@ -150,12 +149,6 @@ void Engine::flush() {
       }
       out_.connects.clear();
     }
-    if (arrived_.empty()) {
-      arrived_.swap(out_.deliveries);
-    } else {
-      arrived_.insert(arrived_.end(), out_.deliveries.begin(), out_.deliveries.end());
-      out_.deliveries.clear();
-    }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
         arrived_notices_.push_back({.retired = retired});
@@ -173,16 +166,15 @@ void Engine::flush() {
 void Engine::post_work() {
   std::vector<WorkRequest>& work = out_.work;
   std::size_t start = 0;
-  while (start < work.size()) {
+  do {
     std::size_t end = start + 1;
     while (end < work.size() && work[end].lane == work[start].lane) ++end;
     ++core_.counters().doorbells;
-    const LaneId lane = work[start].lane;
-    if (!queues_->post(std::span(work).subspan(start, end - start))) {
-      core_.on_lane_error(clock(), lane, out_);
+    if (!queues_->post({&work[start], end - start})) [[unlikely]] {
+      core_.on_lane_error(clock(), work[start].lane, out_);
     }
     start = end;
-  }
+  } while (start < work.size());
   work.clear();
 }
 
@@ -293,12 +285,15 @@ bool Engine::fetch() {
       serve_connections();
     }
     if (!out_.empty()) flush();
-    if (arrived_.empty() && arrived_notices_.empty()) return false;
+    if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     messages_.clear();
-    notices_.clear();
-    next_message_ = next_notice_ = 0;
-    messages_.swap(arrived_);
-    notices_.swap(arrived_notices_);
+    messages_.swap(out_.deliveries);
+    next_message_ = 0;
+    if (!notices_.empty() || !arrived_notices_.empty()) {
+      notices_.clear();
+      notices_.swap(arrived_notices_);
+      next_notice_ = 0;
+    }
   }
   progress_owner_.store(self, std::memory_order_relaxed);
   ++progress_depth_;

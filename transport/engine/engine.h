@@ -244,8 +244,7 @@ class Engine {
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::unordered_map<std::uint32_t, wire::Card> cards_;  // by PeerId
-  std::vector<Delivery> arrived_;       // not yet taken by `progress`
-  std::vector<Notice> arrived_notices_;
+  std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::atomic<bool> has_held_{false};   // a hint for `progress`: frames wait for the next pump
 
   // Of the thread that is in `progress`; another may become it only with the lock held.

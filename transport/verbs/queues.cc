@@ -34,6 +34,23 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
                          : IBV_MTU_256;
 }
 
+void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ibv_send_wr* next) {
+  piece = {work.address, work.length_bytes, work.lkey};
+  request.wr_id = work.id;
+  request.next = next;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = 0;
+  if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
+  if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
+  if (work.opcode == Opcode::probe) [[unlikely]] {
+    request.num_sge = 0;
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.wr.rdma = {};
+  }
+}
+
 std::string text_of(const char* what, const Device& device) {
   return std::string("cannot create ") + what + " on " + device.port().name() + ": " +
          std::strerror(errno);
@@ -174,26 +191,20 @@ bool Queues::connect_to_itself(LaneId lane) {
 bool Queues::post(std::span<const WorkRequest> chain) {
   ibv_qp* const qp = pair(chain.front().lane);
   if (qp == nullptr) return false;
+  ibv_send_wr* bad = nullptr;
+  if (chain.size() == 1) [[likely]] {
+    ibv_send_wr request;
+    ibv_sge piece;
+    translate(chain.front(), request, piece, nullptr);
+    return ibv_post_send(qp, &request, &bad) == 0;
+  }
   std::array<ibv_send_wr, chain_max> requests;
   std::array<ibv_sge, chain_max> pieces;
   while (!chain.empty()) {
     const std::size_t count = std::min(chain.size(), chain_max);
     for (std::size_t i = 0; i < count; ++i) {
-      const WorkRequest& work = chain[i];
-      pieces[i] = {work.address, work.length_bytes, work.lkey};
-      ibv_send_wr& request = requests[i];
-      request.wr_id = work.id;
-      request.next = i + 1 < count ? &requests[i + 1] : nullptr;
-      request.sg_list = &pieces[i];
-      const bool probe = work.opcode == Opcode::probe;
-      request.num_sge = probe ? 0 : 1;
-      request.opcode = probe ? IBV_WR_RDMA_WRITE : IBV_WR_SEND;
-      if (probe) request.wr.rdma = {};
-      request.send_flags = 0;
-      if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
-      if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
+      translate(chain[i], requests[i], pieces[i], i + 1 < count ? &requests[i + 1] : nullptr);
     }
-    ibv_send_wr* bad = nullptr;
     if (ibv_post_send(qp, requests.data(), &bad) != 0) return false;
     chain = chain.subspan(count);
   }
