@@ -1,9 +1,9 @@
 // spawn: processes born during the run become peers. The parents spawn children, exchange with
 // them over the intercommunicator and, merged, over an intracommunicator, and part; twice.
 //
-//   mpirun -n 2 --oversubscribe spawn [--children 2] [--generations 2]
+//   mpirun -n 2 --oversubscribe spawn [--children 2] [--generations 2] [--here]
 //
-// The same binary is the child, told by --child.
+// --here keeps the children on the first rank's host. The same binary is the child, told by --child.
 
 #include <mpi.h>
 
@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   check::Session session(argc, argv, "spawn");
   const int children = static_cast<int>(session.options.number("children", 2));
   const int generations = static_cast<int>(session.options.number("generations", 2));
+  const bool here = session.options.flag("here");
   const bool child = session.options.flag("child");
   session.options.done();
 
@@ -79,6 +80,12 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 0;
   }
+  MPI_Info where;
+  MPI_Info_create(&where);
+  char host[MPI_MAX_PROCESSOR_NAME];
+  int length;
+  MPI_Get_processor_name(host, &length);
+  if (here) MPI_Info_set(where, "host", host);
   for (int generation = 0; generation < generations; ++generation) {
     check::phase("MPI_Comm_spawn");
     const std::string seed = std::to_string(check::seed), limit = std::to_string(check::limit_s);
@@ -88,10 +95,11 @@ int main(int argc, char** argv) {
     arguments.push_back(nullptr);
     MPI_Comm other;
     std::vector<int> codes(static_cast<std::size_t>(children), -1);
-    MPI_Comm_spawn(argv[0], arguments.data(), children, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other,
+    MPI_Comm_spawn(argv[0], arguments.data(), children, where, 0, MPI_COMM_WORLD, &other,
                    codes.data());
     for (int code : codes) CHECK(code == MPI_SUCCESS, "a child did not start: code %d", code);
     live_together(other, false);
   }
+  MPI_Info_free(&where);
   return session.finish();
 }
