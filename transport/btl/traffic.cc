@@ -140,7 +140,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   return OPAL_ERR_BAD_PARAM;
 }
 
-int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint, opal_convertor_t* convertor,
+[[gnu::flatten]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint, opal_convertor_t* convertor,
           void* header, std::size_t header_size, std::size_t payload_size, std::uint8_t,
           std::uint32_t, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t** descriptor) noexcept {
   Module& module = of(btl);

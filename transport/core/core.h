@@ -237,7 +237,7 @@ class Core {
   void move_to(Peer& peer, PeerState state);
 
   // send.cc
-  void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
+  [[gnu::noinline]] void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header, Outbox& out);
@@ -254,7 +254,7 @@ class Core {
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
   void on_receive_completion(Time now, const Completion& completion, Outbox& out);
   bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
-  void window_changed(Outbox& out);
+  [[gnu::noinline]] void window_changed(Outbox& out);
   void post_receives(Outbox& out);
   void book_buffers();
   void note_due(Peer& peer);
@@ -262,16 +262,16 @@ class Core {
   std::uint32_t top_up(Peer& peer, std::uint32_t most);
 
   // connect.cc
-  void connect(Time now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void connect(Time now, Peer& peer, Outbox& out);
   LaneId new_lane(const Peer& peer);
   void drop_lane(Peer& peer, Outbox& out);
   wire::Hello hello_to(Peer& peer, Outbox& out);
   void admit(Peer& peer, Outbox& out);
-  void become_ready(Time now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
-  void fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out);
-  void finish_close(Peer& peer, Outbox& out);
-  void try_finish_close(Peer& peer, Outbox& out);
+  [[gnu::noinline]] void fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out);
+  [[gnu::noinline]] void finish_close(Peer& peer, Outbox& out);
+  [[gnu::noinline]] void try_finish_close(Peer& peer, Outbox& out);
   void reset_session(Peer& peer);
 
   Config config_;

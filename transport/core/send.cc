@@ -12,7 +12,7 @@
 
 namespace weir {
 
-Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+[[gnu::flatten]] Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
                   bool must_take, Outbox& out) {
   Peer& peer = at(id);
   if (length_bytes > max_payload_bytes() || length_bytes > slot->payload_capacity_bytes()) {

@@ -271,7 +271,7 @@ void Engine::release_handled() {
 
 // Polls, and takes what arrived for `progress` to hand up. False if there is nothing for this
 // thread. Housekeeping waits for a poll that finds nothing: a message is more urgent.
-bool Engine::fetch() {
+[[gnu::flatten]] bool Engine::fetch() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
   const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);

@@ -206,20 +206,20 @@ class Engine {
     if (!out_.empty()) [[unlikely]] flush();
     if (core_.pending_frames() > 0) [[unlikely]] note_pending();
   }
-  void note_pending();
-  void flush();
+  [[gnu::noinline]] void note_pending();
+  [[gnu::noinline]] void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
   void provide_slab();
   int poll_completions();
   void drain_completions();
-  void keep_house();
+  [[gnu::noinline]] void keep_house();
   void release_handled();
   bool close_one(PeerId peer);
 
   // These take it.
   bool fetch();
-  void flush_held();
+  [[gnu::noinline]] void flush_held();
   bool try_close(PeerId peer);
   bool try_close_all();
   void abandon(PeerId peer);
@@ -230,7 +230,7 @@ class Engine {
   void run_thread();
   void wake_thread();
   void stand_in();
-  void serve_connections();
+  [[gnu::noinline]] void serve_connections();
   void serve_device_events();
 
   Options options_;

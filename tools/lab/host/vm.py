@@ -19,7 +19,7 @@ def base_args(accel, kernel, initramfs, cpus, memory, append, icount=False):
         how = ["-accel", "kvm", "-cpu", "host"]
     else:
         # 5-level paging only makes TCG's page walks longer.
-        how = ["-accel", f"tcg,thread={'single' if icount else 'multi'}", "-cpu", "max,la57=off"]
+        how = ["-accel", f"tcg,thread={'single' if icount else 'multi'}", "-cpu", "max,la57=off,erms=off,fsrm=off"]
     if icount:
         how += ["-icount", "shift=2,sleep=on"]
     return [
