@@ -42,6 +42,7 @@ void Nic::destroy_qp(QpNumber number) { qps_.erase(raw(number)); }
 
 void Nic::power_off() {
   qps_.clear();
+  memory_.clear();
   srq_.clear();
   cq_.clear();
   fabric_.nics[node_] = nullptr;
@@ -73,6 +74,12 @@ void Nic::post_send(QpNumber number, const WorkRequest& request) {
   if (qp->posted - qp->reaped >= qp->depth) {
     return fabric_.violation("a send queue was posted beyond its depth");
   }
+  if (request.opcode == Opcode::read && config_.max_rd_atomic == 0) {
+    return fabric_.violation("a read was posted to a queue pair with max_rd_atomic 0");
+  }
+  if (request.opcode == Opcode::read && request.inlined) {
+    return fabric_.violation("a read was posted inline (EINVAL)");
+  }
   ++qp->posted;
   if (qp->sends.empty()) qp->last_answer = fabric_.events.now();
   qp->sends.push_back({request, {}});
@@ -85,25 +92,36 @@ void Nic::post_send(QpNumber number, const WorkRequest& request) {
   transmit(number);
 }
 
-// Sends leave one after the other at the speed of the line.
+Duration Nic::line_time(std::uint32_t bytes) const {
+  const Timing& timing = fabric_.timing;
+  return {timing.per_frame.ns + std::int64_t{bytes} * 1000 / timing.bytes_per_us};
+}
+
+// Requests leave one after the other at the speed of the line, up to a read that is one too many.
 void Nic::transmit(QpNumber number) {
   QueuePair& qp = *find(number);
   while (!qp.stalled && qp.sent < qp.acked + qp.sends.size()) {
+    const WorkRequest& next = qp.sends[qp.sent - qp.acked].request;
+    const bool read = next.opcode == Opcode::read;
+    if (read) {
+      if (qp.reads >= config_.max_rd_atomic) break;
+      most_reads_ = std::max(most_reads_, ++qp.reads);
+    }
     const std::uint64_t sequence = qp.sent++;
-    const Send& send = qp.sends[sequence - qp.acked];
-    const std::int64_t wire_ns =
-        fabric_.timing.per_frame.ns +
-        std::int64_t{send.request.length_bytes} * 1000 / fabric_.timing.bytes_per_us;
-    qp.line_free = std::max(qp.line_free, fabric_.events.now()) + Duration{wire_ns};
+    qp.line_free = std::max(qp.line_free, fabric_.events.now()) +
+                   line_time(read ? 0 : next.length_bytes);
     const std::uint64_t round = qp.round;
     fabric_.events.at(qp.line_free, [this, number, sequence, round] {
       QueuePair* from = find(number);
       if (from == nullptr || from->broken || from->round != round || sequence < from->acked) return;
       const Send& leaving = from->sends[sequence - from->acked];
       const auto* memory = reinterpret_cast<const std::byte*>(leaving.request.address);
-      Packet packet{node_, number, from->remote_qp, sequence, round, {},
-                    leaving.request.opcode == Opcode::probe};
-      if (leaving.request.inlined) {
+      const Opcode opcode = leaving.request.opcode;
+      Packet packet{node_, number, from->remote_qp, sequence, round, opcode, {}, {}};
+      if (opcode == Opcode::read) {
+        packet.read = {leaving.request.remote_address, leaving.request.rkey,
+                       leaving.request.length_bytes};
+      } else if (leaving.request.inlined) {
         packet.bytes = leaving.inlined;
       } else {
         packet.bytes.assign(memory, memory + leaving.request.length_bytes);
@@ -144,6 +162,7 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
     if (round != qp->round || sequence != qp->acked) return;
     ++qp->round;
     qp->sent = qp->acked;
+    qp->reads = 0;  // those behind it were not looked at
     qp->stalled = true;
     fabric_.events.after(fabric_.timing.rnr, [this, number] {
       QueuePair* again = find(number);
@@ -153,8 +172,12 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
     });
     return;
   }
-  while (qp->acked < sequence + (answer == Answer::ack ? 1 : 0) && !qp->sends.empty()) {
+  const bool good = answer == Answer::ack || answer == Answer::data;
+  while (qp->acked < sequence + (good ? 1 : 0) && !qp->sends.empty()) {
     const WorkRequest request = qp->sends.front().request;
+    if (request.opcode == Opcode::read && (answer != Answer::data || qp->acked != sequence)) {
+      return;  // its data was lost with the other end: the retries will run out
+    }
     qp->sends.pop_front();
     ++qp->acked;
     if (request.signalled) {
@@ -162,8 +185,9 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
     }
   }
   qp->sent = std::max(qp->sent, qp->acked);
-  if (answer == Answer::too_long && !qp->sends.empty()) {
-    fail_sends(number, *qp, CompletionStatus::rem_op_err);
+  if (!good && !qp->sends.empty()) {
+    fail_sends(number, *qp, answer == Answer::too_long ? CompletionStatus::rem_op_err
+                                                       : CompletionStatus::rem_access_err);
   }
 }
 
@@ -186,8 +210,9 @@ void Nic::on_packet(const Packet& packet) {
     return;  // silence: the sender's retries will run out
   }
   if (packet.sequence > qp->expected) return;  // behind one that was turned back
+  if (packet.opcode == Opcode::read) return on_read_request(packet, *qp);
   if (packet.sequence < qp->expected) return answer(packet, *qp, Answer::ack);
-  if (packet.probe) {  // needs no receive
+  if (packet.opcode == Opcode::probe) {  // needs no receive
     ++qp->expected;
     return answer(packet, *qp, Answer::ack);
   }
@@ -203,13 +228,11 @@ void Nic::on_packet(const Packet& packet) {
     std::memcpy(reinterpret_cast<void*>(post.address), packet.bytes.data(), size);
     ++qp->expected;
     answer(packet, *qp, Answer::ack);
-  } else {
-    answer(packet, *qp, Answer::too_long);
   }
   complete(packet.to_qp,
            {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
             LaneId::none, index(post.buffer)});
-  if (!fits) fail_sends(packet.to_qp, *qp, CompletionStatus::wr_flush_err);
+  if (!fits) refuse(packet, *qp, Answer::too_long);
   consumed();
 }
 

@@ -9,10 +9,15 @@
 //   * The memory of a send that is not inlined is read when it leaves, and again when it is
 //     repeated: a slot that is used again too early shows as wrong content at the receiver.
 //   * Posting beyond the depth of a queue is a violation: the core has to count.
+//   * A read asks for registered memory of the peer and needs no receive there. At most
+//     max_rd_atomic of a queue pair are under way; the next one, and all behind it, wait. (With 0
+//     adapters hang without a word, so posting one is a violation.)
+//   * What was posted behind a read may be executed before the read's data is here, but completes
+//     after it. The data lies in memory when the read completes, not before.
+//   * A read of what is not registered: rem_access_err, and both ends are broken.
 //
-// RDMA reads are not modelled yet. Their place is `transmit` (a read occupies one of max_rd_atomic
-// until its answer came; the queue stalls behind the one too many) and `on_packet` (answers without
-// a receive).
+// The data of a read is on the line of the responder's queue pair, one after the other with its
+// sends. Queue pairs do not share a line, and local keys are not looked at.
 //
 // Single-threaded; everything happens in events of the fabric.
 #pragma once
@@ -43,6 +48,7 @@ class Nic {
     std::uint32_t srq_depth = 4096;
     std::uint32_t cq_depth = 1u << 20;
     SrqLimitStyle limit_style = SrqLimitStyle::hardware;
+    std::uint32_t max_rd_atomic = 16;  // reads of one queue pair under way, as negotiated
   };
 
   Nic(Fabric& fabric, Node node, const Config& config);
@@ -66,6 +72,11 @@ class Nic {
 
   void post_send(QpNumber qp, const WorkRequest& request);
 
+  // ---- memory that peers may read ----
+  // Returns the rkey; it is of no use with another adapter.
+  std::uint32_t register_memory(std::uint64_t address, std::uint64_t bytes);
+  void deregister_memory(std::uint32_t rkey);
+
   // ---- shared receive queue, completions ----
   void post_receives(std::span<const ReceivePost> posts);
   void arm(SrqArm arm);
@@ -74,6 +85,8 @@ class Nic {
   std::uint32_t posted() const { return static_cast<std::uint32_t>(srq_.size()); }
   std::uint64_t rnr_naks() const { return rnr_naks_; }
   std::uint64_t completions_made() const { return completions_made_; }
+  // The most reads that one queue pair ever had under way.
+  std::uint32_t most_reads() const { return most_reads_; }
 
   // Called (as an event, not from within a call) when the limit event fires.
   std::function<void()> on_limit;
@@ -98,6 +111,7 @@ class Nic {
     std::uint64_t sent = 0;   // sends transmitted, in this round
     std::uint64_t round = 0;  // one more with each repetition
     bool stalled = false;     // waits for the RNR timer
+    std::uint32_t reads = 0;  // of them, reads without their data
     Time line_free{};
     Time last_arrival{};  // packets of one queue pair do not overtake
     Time last_answer{};
@@ -109,6 +123,18 @@ class Nic {
     // Receiving
     std::uint64_t expected = 0;
     Time last_ack{};
+    Time last_data{};  // the last byte of a read leaves
+  };
+
+  struct Memory {
+    std::uint64_t address;
+    std::uint64_t bytes;
+  };
+
+  struct ReadRequest {
+    std::uint64_t address = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t bytes = 0;
   };
 
   struct Packet {
@@ -117,17 +143,24 @@ class Nic {
     QpNumber to_qp;
     std::uint64_t sequence;
     std::uint64_t round;
-    std::vector<std::byte> bytes;
-    bool probe = false;
+    Opcode opcode;
+    std::vector<std::byte> bytes;  // of a send
+    ReadRequest read;
   };
 
-  enum class Answer : std::uint8_t { ack, rnr, too_long };
+  enum class Answer : std::uint8_t { ack, data, rnr, too_long, no_access };
 
   QueuePair* find(QpNumber qp);
   void transmit(QpNumber number);
+  Duration line_time(std::uint32_t bytes) const;
   void on_packet(const Packet& packet);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer);
+  void refuse(const Packet& packet, QueuePair& qp, Answer reason);
+  void give_up(const Packet& packet, QueuePair& qp, Answer reason);
+  bool readable(const ReadRequest& read) const;
+  void on_read_request(const Packet& packet, QueuePair& qp);
+  void on_data(QpNumber number, std::uint64_t sequence, const std::vector<std::byte>& bytes);
   void watch(QpNumber number);
   void fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status);
   void complete(QpNumber number, const Completion& completion);
@@ -139,12 +172,15 @@ class Nic {
   Config config_;
   std::uint32_t next_qp_ = 1;
   std::map<std::uint32_t, QueuePair> qps_;
+  std::uint32_t registrations_ = 0;
+  std::map<std::uint32_t, Memory> memory_;  // by rkey
   std::deque<ReceivePost> srq_;
   std::deque<QpCompletion> cq_;
   bool armed_ = false;
   std::uint32_t limit_ = 0;
   std::uint64_t rnr_naks_ = 0;
   std::uint64_t completions_made_ = 0;
+  std::uint32_t most_reads_ = 0;
 };
 
 }  // namespace weir::sim

@@ -16,6 +16,11 @@ enum class Opcode : std::uint8_t {
   // the peer [IBTA 9.4.3]: its completion says that the peer's adapter and process are there. (It
   // completes as a `send`.)
   probe,
+  // An RDMA read: the peer's memory from `remote_address` on into `address`. It needs no receive
+  // buffer and no software of the peer. The adapter has at most max_rd_atomic of a queue pair under
+  // way; one more waits in the send queue, and what was posted behind it waits too. [IBTA 9.7]
+  // (It completes as a `send`.)
+  read,
 };
 
 // Names one work request within its lane: the number of work requests posted on it before.
@@ -31,6 +36,9 @@ struct WorkRequest {
   std::uint32_t length_bytes;
   std::uint32_t lkey;
   std::uint64_t address;
+  // Of a read: where, and the peer's key to it.
+  std::uint64_t remote_address = 0;
+  std::uint32_t rkey = 0;
 };
 
 // One receive buffer to be posted to the shared receive queue.

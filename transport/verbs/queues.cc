@@ -44,7 +44,12 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   request.send_flags = 0;
   if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
   if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
-  if (work.opcode == Opcode::probe) [[unlikely]] {
+  if (work.opcode == Opcode::send) [[likely]] return;
+  if (work.opcode == Opcode::read) {
+    request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
+    request.opcode = IBV_WR_RDMA_READ;
+    request.wr.rdma = {work.remote_address, work.rkey};
+  } else {
     request.num_sge = 0;
     request.opcode = IBV_WR_RDMA_WRITE;
     request.wr.rdma = {};
