@@ -251,6 +251,7 @@ int Engine::poll_completions() {
   std::array<Completion, poll_batch> done;
   const int count = queues_->poll(done);
   if (count <= 0) return count;
+  house_due_ = true;
   const Time now = core_.connecting_count() > 0 ? clock() : Time{};
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
@@ -275,12 +276,15 @@ void Engine::release_handled() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
   const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
-  const std::thread::id self = std::this_thread::get_id();
-  if (owner != std::thread::id{} && owner != self) return false;
+  if (owner != std::thread::id{} && owner != std::this_thread::get_id()) return false;
 
   if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
     core_.begin_round();
-    if (poll_completions() <= 0 || released_.size() > core_.release_slack()) keep_house();
+    const bool idle = poll_completions() <= 0;
+    if (idle ? house_due_ : released_.size() > core_.release_slack()) {
+      keep_house();
+      house_due_ = !idle;
+    }
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
     }
@@ -295,7 +299,9 @@ void Engine::release_handled() {
       next_notice_ = 0;
     }
   }
-  progress_owner_.store(self, std::memory_order_relaxed);
+  if (progress_depth_ == 0) {
+    progress_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
   ++progress_depth_;
   return true;
 }
@@ -318,6 +324,7 @@ void Engine::flush_held() {
 // Somebody has to come back for the frames that wait.
 void Engine::note_pending() {
   has_held_.store(core_.has_held(), std::memory_order_relaxed);
+  house_due_ = true;
   if (thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
 }
 

@@ -263,6 +263,7 @@ class Engine {
   int wake_fd_ = -1;
   std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;
+  bool house_due_ = false;  // something happened since the last housekeeping
 };
 
 }  // namespace weir
