@@ -1,9 +1,8 @@
-// The engine's lock: one compare-and-swap to take, a plain store to give back, both inlined, because
-// they are on the path of every message. Held for microseconds and seldom contended (an application
-// thread against the event thread), so who has to wait spins a little, then yields the processor.
+// The engine's lock: one compare-and-swap to take, one exchange to give back, both inlined, because
+// they are on the path of every message. Who has to wait sleeps in the kernel and is woken when the
+// lock is free. (Spinning would not do: on one core, a thread that polls without end is mostly
+// interrupted while it holds the lock.)
 #pragma once
-
-#include <sched.h>
 
 #include <atomic>
 
@@ -12,26 +11,39 @@ namespace weir {
 class Lock {
  public:
   void lock() {
-    if (!try_lock()) [[unlikely]] wait();
-  }
-
-  bool try_lock() {
-    return !taken_.load(std::memory_order_relaxed) &&
-           !taken_.exchange(true, std::memory_order_acquire);
-  }
-
-  void unlock() { taken_.store(false, std::memory_order_release); }
-
- private:
-  static constexpr int spins_before_yield = 64;
-
-  [[gnu::noinline]] void wait() {
-    for (int spins = 0; !try_lock(); ++spins) {
-      if (spins >= spins_before_yield) sched_yield();
+    int seen = free;
+    if (!state_.compare_exchange_strong(seen, taken, std::memory_order_acquire,
+                                        std::memory_order_relaxed)) [[unlikely]] {
+      wait();
     }
   }
 
-  std::atomic<bool> taken_{false};
+  bool try_lock() {
+    int seen = free;
+    return state_.load(std::memory_order_relaxed) == free &&
+           state_.compare_exchange_strong(seen, taken, std::memory_order_acquire,
+                                          std::memory_order_relaxed);
+  }
+
+  void unlock() {
+    if (state_.exchange(free, std::memory_order_release) == awaited) [[unlikely]] {
+      state_.notify_one();
+    }
+  }
+
+ private:
+  static constexpr int free = 0;
+  static constexpr int taken = 1;
+  static constexpr int awaited = 2;  // taken, and somebody sleeps
+
+  // Whoever had to wait once leaves `awaited` behind, for there may be more of them.
+  void wait() {
+    while (state_.exchange(awaited, std::memory_order_acquire) != free) {
+      state_.wait(awaited, std::memory_order_relaxed);
+    }
+  }
+
+  std::atomic<int> state_{free};
 };
 
 }  // namespace weir
