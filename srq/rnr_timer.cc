@@ -7,8 +7,9 @@ namespace {
 
 // In units of 10 us, by code. Code 0 is the longest, the rest ascend.
 constexpr std::array<std::int32_t, 32> timer_10us = {
-    65536, 1,   2,   3,   4,   6,    8,    12,   16,   24,   32,    48,    64,    96,    128,  192,
-    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+    65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+    48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+    2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 }  // namespace
 
@@ -19,8 +20,6 @@ std::uint8_t rnr_timer_code(Duration wanted) {
   return 0;
 }
 
-Duration rnr_timer_duration(std::uint8_t code) {
-  return microseconds(10) * timer_10us[code & 31];
-}
+Duration rnr_timer_duration(std::uint8_t code) { return microseconds(10) * timer_10us[code & 31]; }
 
 }  // namespace weir

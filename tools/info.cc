@@ -1,12 +1,11 @@
 // `weir info`: what there is to run on.
 
 #include <arpa/inet.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <memory>
 #include <string>
-
-#include <fmt/core.h>
 
 #include "tools/commands.h"
 #include "transport/verbs/device.h"
@@ -30,8 +29,8 @@ void print_port(const verbs::PortChoice& port, bool chosen) {
              port.ethernet ? "RoCE" : "InfiniBand", port.active ? "active" : "not active",
              port.mtu_bytes, port.speed_mbps / 1000, verbs::to_text(port.address));
   for (const verbs::Gid& gid : port.gids) {
-    fmt::print("      {} GID {:3}  {:10}  {}\n", gid.index == port.gid.index ? "*" : " ",
-               gid.index, verbs::to_text(gid.type), address_of(gid));
+    fmt::print("      {} GID {:3}  {:10}  {}\n", gid.index == port.gid.index ? "*" : " ", gid.index,
+               verbs::to_text(gid.type), address_of(gid));
   }
 }
 

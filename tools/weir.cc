@@ -1,8 +1,8 @@
 // The `weir` command.
 
-#include <exception>
-
 #include <fmt/core.h>
+
+#include <exception>
 
 #include "tools/commands.h"
 

@@ -200,8 +200,7 @@ void Engine::carry_out(const ConnectAction& action) {
       core_.on_established(now(), action.lane, out_);
       break;
     case Kind::reject:
-    case Kind::drop:
-      break;
+    case Kind::drop: break;
   }
 }
 
@@ -258,15 +257,11 @@ int Engine::progress(Upcalls& upcalls) {
     arrived_.pop_front();
     ++count;
     switch (upcall.kind) {
-      case Upcall::Kind::message:
-        upcalls.on_message(upcall.delivery);
-        break;
+      case Upcall::Kind::message: upcalls.on_message(upcall.delivery); break;
       case Upcall::Kind::retired:
         upcalls.on_retired(upcall.retired.slot, upcall.retired.delivered);
         break;
-      case Upcall::Kind::failure:
-        upcalls.on_failure(upcall.failure);
-        break;
+      case Upcall::Kind::failure: upcalls.on_failure(upcall.failure); break;
     }
   }
   if (!dead_ && core_.has_held()) {

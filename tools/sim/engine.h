@@ -40,7 +40,7 @@ class Engine : public ConnectionListener {
     Nic::Config nic;
     std::uint32_t poll_batch = 32;
     std::uint32_t slab_limit = UINT32_MAX;  // receive buffers that memory can be had for
-    Duration tick = milliseconds(1);   // longest that a held frame waits for progress
+    Duration tick = milliseconds(1);        // longest that a held frame waits for progress
   };
 
   Engine(Fabric& fabric, Connections& connections, Node node, const Config& config);
@@ -90,7 +90,9 @@ class Engine : public ConnectionListener {
   const Nic& nic() const { return nic_; }
   Nic& nic() { return nic_; }
   Node node() const { return nic_.node(); }
-  bool idle() const { return core_.pending_frames() == 0 && arrived_.empty() && out_.deliveries.empty(); }
+  bool idle() const {
+    return core_.pending_frames() == 0 && arrived_.empty() && out_.deliveries.empty();
+  }
   // Slots that were acquired and have not come back.
   std::size_t slots_lent() const { return slots_lent_; }
 

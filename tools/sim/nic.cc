@@ -108,8 +108,8 @@ void Nic::transmit(QpNumber number) {
       most_reads_ = std::max(most_reads_, ++qp.reads);
     }
     const std::uint64_t sequence = qp.sent++;
-    qp.line_free = std::max(qp.line_free, fabric_.events.now()) +
-                   line_time(read ? 0 : next.length_bytes);
+    qp.line_free =
+        std::max(qp.line_free, fabric_.events.now()) + line_time(read ? 0 : next.length_bytes);
     const std::uint64_t round = qp.round;
     fabric_.events.at(qp.line_free, [this, number, sequence, round] {
       QueuePair* from = find(number);
@@ -186,8 +186,9 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   }
   qp->sent = std::max(qp->sent, qp->acked);
   if (!good && !qp->sends.empty()) {
-    fail_sends(number, *qp, answer == Answer::too_long ? CompletionStatus::rem_op_err
-                                                       : CompletionStatus::rem_access_err);
+    fail_sends(number, *qp,
+               answer == Answer::too_long ? CompletionStatus::rem_op_err
+                                          : CompletionStatus::rem_access_err);
   }
 }
 

@@ -45,12 +45,12 @@ void Nic::on_read_request(const Packet& packet, QueuePair& qp) {
     if (!readable(packet.read)) return give_up(packet, *from, Answer::no_access);
     const auto* memory = reinterpret_cast<const std::byte*>(packet.read.address);
     std::vector<std::byte> bytes(memory, memory + packet.read.bytes);
-    fabric_.events.at(arrival, [&fabric = fabric_, here = node_, to = packet.from_node,
-                                number = packet.from_qp, sequence = packet.sequence,
-                                bytes = std::move(bytes)] {
-      if (fabric.is_cut(here, to)) return;
-      if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
-    });
+    fabric_.events.at(
+        arrival, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
+                  sequence = packet.sequence, bytes = std::move(bytes)] {
+          if (fabric.is_cut(here, to)) return;
+          if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
+        });
   });
 }
 

@@ -72,7 +72,8 @@ const char* remedy(FailReason reason, CompletionStatus status) {
       return "Give btl_weir_buffer_size the same value on every host";
     case FailReason::rejected_stranger:
       return "The peer most likely ended and its port was given away; look at its own output";
-    case FailReason::bad_frame: return "Use the same weir version on every host; report this as a bug";
+    case FailReason::bad_frame:
+      return "Use the same weir version on every host; report this as a bug";
     case FailReason::no_resources:
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
     default: break;

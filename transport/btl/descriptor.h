@@ -17,10 +17,10 @@ namespace weir::btl {
 
 struct Descriptor : mca_btl_base_descriptor_t {
   mca_btl_base_segment_t segment;
-  SendSlot* slot;       // the memory of `segment`, until the engine takes it
-  Endpoint* endpoint;   // once sent
-  Descriptor* next;     // in the pool
-  bool waits;           // the completion callback comes when the slot is retired
+  SendSlot* slot;                     // the memory of `segment`, until the engine takes it
+  Endpoint* endpoint;                 // once sent
+  Descriptor* next;                   // in the pool
+  bool waits;                         // the completion callback comes when the slot is retired
   std::unique_ptr<std::byte[]> heap;  // the memory of `segment` when there is no slot
 
   std::byte* payload() const { return static_cast<std::byte*>(segment.seg_addr.pval); }

@@ -74,9 +74,9 @@ void dump(mca_btl_base_module_t* btl, Endpoint* only, int verbose) noexcept {
     }
     if (verbose > 0) {
       const Counters& counters = module.engine->counters();
-#define WEIR_X(name, unit, help)                 \
-  opal_output(0, "weir:   %s: %llu %s", #name, \
-              static_cast<unsigned long long>(counters.name), unit);
+#define WEIR_X(name, unit, help)                                                               \
+  opal_output(0, "weir:   %s: %llu %s", #name, static_cast<unsigned long long>(counters.name), \
+              unit);
       WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
     }
@@ -151,8 +151,7 @@ bool Module::start() {
 Endpoint* Module::add(opal_proc_t* proc) {
   const PeerName name = to_name(proc->proc_name);
   Endpoint* const known = endpoints.find(name);
-  if (known != nullptr && known->proc == proc &&
-      !known->leaving.load(std::memory_order_relaxed)) {
+  if (known != nullptr && known->proc == proc && !known->leaving.load(std::memory_order_relaxed)) {
     return known;
   }
   PeerId id = PeerId::none;

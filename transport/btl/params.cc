@@ -16,8 +16,7 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   config::Settings settings = config::defaults();
   std::string error;
   read_settings(settings, error);
-  const auto largest =
-      static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
+  const auto largest = static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
 
   standard = {};
   standard.btl_eager_limit = largest;

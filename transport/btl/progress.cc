@@ -130,8 +130,10 @@ int send_waiting(Module& module) {
 
 int progress(Module& module) {
   int count = module.engine->progress(Upcalls(module));
-  if (module.waiting_sends.any()) [[unlikely]] count += send_waiting(module);
-  if (module.early_messages.any()) [[unlikely]] count += hand_up_early(module);
+  if (module.waiting_sends.any()) [[unlikely]]
+    count += send_waiting(module);
+  if (module.early_messages.any()) [[unlikely]]
+    count += hand_up_early(module);
   return count;
 }
 

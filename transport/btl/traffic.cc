@@ -127,8 +127,8 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   if (slot == nullptr) {
     if (descriptor.heap == nullptr) return OPAL_ERR_BAD_PARAM;  // sent before
     try {
-      module.waiting_sends.push({endpoint, tag, length, std::move(descriptor.heap),
-                                 waits ? &descriptor : nullptr});
+      module.waiting_sends.push(
+          {endpoint, tag, length, std::move(descriptor.heap), waits ? &descriptor : nullptr});
     } catch (const std::exception&) {
       if (waits) module.owed_bytes.fetch_sub(memory, std::memory_order_relaxed);
       return OPAL_ERR_OUT_OF_RESOURCE;
@@ -154,9 +154,11 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   return OPAL_ERR_BAD_PARAM;
 }
 
-[[gnu::flatten]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint, opal_convertor_t* convertor,
-          void* header, std::size_t header_size, std::size_t payload_size, std::uint8_t,
-          std::uint32_t, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t** descriptor) noexcept {
+[[gnu::flatten]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint,
+                           opal_convertor_t* convertor, void* header, std::size_t header_size,
+                           std::size_t payload_size, std::uint8_t, std::uint32_t,
+                           mca_btl_base_tag_t tag,
+                           mca_btl_base_descriptor_t** descriptor) noexcept {
   Module& module = of(btl);
   // No descriptor on failure: ob1 then keeps the message and asks again, which bounds the memory
   // that small messages to a slow peer can take.

@@ -20,8 +20,7 @@ constexpr Key text(const char* name, const char* fallback, int level, const char
   return {name, Kind::text, fallback, 0, 0, false, level, help, nullptr, field};
 }
 constexpr Key number(const char* name, Kind kind, const char* fallback, std::int64_t min,
-                     std::int64_t max, int level, const char* help,
-                     std::int64_t Settings::*field) {
+                     std::int64_t max, int level, const char* help, std::int64_t Settings::*field) {
   return {name, kind, fallback, min, max, false, level, help, field, nullptr};
 }
 constexpr Key number_or_auto(const char* name, Kind kind, std::int64_t min, std::int64_t max,

@@ -16,14 +16,14 @@ namespace weir::config {
 enum class Kind : std::uint8_t { text, count, size, duration };
 
 struct Key {
-  const char* name;      // `window_max`; the MCA variable is btl_weir_window_max
+  const char* name;  // `window_max`; the MCA variable is btl_weir_window_max
   Kind kind;
   const char* fallback;  // the default, as text
   std::int64_t min;      // in bytes, nanoseconds or ones
   std::int64_t max;
-  bool takes_auto;       // "auto" is a value too
-  int level;             // who wants to see it: 1-3 users, 4-6 tuners, 7-9 developers
-  const char* help;      // one sentence
+  bool takes_auto;   // "auto" is a value too
+  int level;         // who wants to see it: 1-3 users, 4-6 tuners, 7-9 developers
+  const char* help;  // one sentence
   std::int64_t Settings::*number;
   std::string Settings::*text;
 };

@@ -68,8 +68,7 @@ void Core::connect(Time now, Peer& peer, Outbox& out) {
   peer.control_credits = 0;
   peer.control_owed = 0;
   const Kind kind = peer.name == config_.self ? Kind::loop : Kind::connect;
-  out.act(
-      {.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer, out)});
+  out.act({.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer, out)});
 }
 
 void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
@@ -88,8 +87,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   Peer& peer = at(id);
   switch (peer.state) {
     case PeerState::closing:
-    case PeerState::failed:
-      return reject(wire::Reject::closing);
+    case PeerState::failed: return reject(wire::Reject::closing);
     case PeerState::ready:
       if (!peer.left) return reject(wire::Reject::crossed);
       finish_close(peer, out);  // it left, and is back before we heard of the disconnect
@@ -102,8 +100,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
       break;
     case PeerState::accepting:  // it asks again: our answer to its first request was lost
     case PeerState::idle:
-    case PeerState::closed:
-      break;
+    case PeerState::closed: break;
   }
   const Time since = is_waiting(peer.state) ? peer.connect_since : now;
   drop_lane(peer, out);
@@ -116,14 +113,13 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   admit(peer, out);
   peer.lane = new_lane(peer);
   peer.credits = hello.credits;
-  peer.control_credits =
-      static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
-                                                        config_.credits.control_reserve));
+  peer.control_credits = static_cast<std::uint8_t>(
+      std::min<std::uint32_t>(hello.control_credits, config_.credits.control_reserve));
   out.act({.kind = Kind::accept,
-                          .peer = id,
-                          .lane = peer.lane,
-                          .request = request,
-                          .hello = hello_to(peer, out)});
+           .peer = id,
+           .lane = peer.lane,
+           .request = request,
+           .hello = hello_to(peer, out)});
   ++counters_.connections_accepted;
 }
 
@@ -141,9 +137,8 @@ void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& ou
     return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
   }
   peer.credits += hello.credits;  // a frame that overtook the answer may have brought some
-  peer.control_credits =
-      static_cast<std::uint8_t>(std::min<std::uint32_t>(hello.control_credits,
-                                                        config_.credits.control_reserve));
+  peer.control_credits = static_cast<std::uint8_t>(
+      std::min<std::uint32_t>(hello.control_credits, config_.credits.control_reserve));
   become_ready(now, peer, out);
 }
 
@@ -186,8 +181,7 @@ void Core::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) 
       return fail(peer, FailReason::rejected_version, CompletionStatus::success, out);
     case wire::Reject::buffer:
       return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
-    case wire::Reject::closing:
-      return retry_or_fail(now, peer, FailReason::connect_refused, out);
+    case wire::Reject::closing: return retry_or_fail(now, peer, FailReason::connect_refused, out);
   }
 }
 
@@ -256,12 +250,9 @@ void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outb
 void Core::close(Time now, PeerId id, Outbox& out) {
   Peer& peer = at(id);
   switch (peer.state) {
-    case PeerState::idle:
-      move_to(peer, PeerState::closed);
-      return;
+    case PeerState::idle: move_to(peer, PeerState::closed); return;
     case PeerState::closed:
-    case PeerState::failed:
-      return;
+    case PeerState::failed: return;
     case PeerState::closing:
       try_finish_close(peer, out);  // the goodbye may have found no slot
       return;

@@ -16,10 +16,7 @@ constexpr std::int64_t stall_looks = 8;
 }  // namespace
 
 Core::Core(const Config& config)
-    : config_(config),
-      window_(config.window),
-      eager_(config.credits),
-      pool_(config.buffer_bytes) {
+    : config_(config), window_(config.window), eager_(config.credits), pool_(config.buffer_bytes) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();
   due_.reserve(64);
@@ -44,9 +41,7 @@ void Core::expect_peers(std::uint32_t count) {
   eager_.set_max_credits(each > reserve ? each - reserve : 0);
 }
 
-PeerId Core::id_of(const Peer& peer) const {
-  return by_name_.find(key_of(peer.name))->second;
-}
+PeerId Core::id_of(const Peer& peer) const { return by_name_.find(key_of(peer.name))->second; }
 
 void Core::move_to(Peer& peer, PeerState state) {
   assert(allowed(peer.state, state));

@@ -32,18 +32,18 @@ class Core {
  public:
   struct Config {
     PeerName self;
-    std::uint32_t buffer_bytes = 8192;      // one receive buffer = the largest frame
+    std::uint32_t buffer_bytes = 8192;  // one receive buffer = the largest frame
     WindowController::Config window;
     EagerWindow::Config credits;
     SendQueue::Config queue;
-    std::uint32_t inline_bytes = 256;       // frames up to this size are inlined
-    std::uint32_t bundle_bytes = 4096;      // a bundle of small messages grows up to this size
+    std::uint32_t inline_bytes = 256;          // frames up to this size are inlined
+    std::uint32_t bundle_bytes = 4096;         // a bundle of small messages grows up to this size
     std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
-    std::uint32_t burst_frames = 4;         // frames to a peer that go at once in one round
-    std::uint32_t pending_frames = 1024;    // cap of a peer's pending queue
-    Duration attempt_timeout = seconds(2);  // then a connection is asked for again
-    Duration connect_timeout = seconds(30); // then the peer is given up
-    Duration peer_timeout = seconds(30);    // without progress of posted work: the same
+    std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
+    std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
+    Duration attempt_timeout = seconds(2);     // then a connection is asked for again
+    Duration connect_timeout = seconds(30);    // then the peer is given up
+    Duration peer_timeout = seconds(30);       // without progress of posted work: the same
   };
 
   explicit Core(const Config& config);
@@ -203,7 +203,7 @@ class Core {
     PeerName name;
     PeerState state = PeerState::idle;
     LaneId lane = LaneId::none;
-    bool left = false;          // its goodbye arrived
+    bool left = false;  // its goodbye arrived
     bool goodbye_sent = false;
     bool in_due_list = false;
     bool in_held_list = false;
@@ -216,7 +216,7 @@ class Core {
     std::uint64_t burst_epoch = 0;  // round of the last frame
     std::uint32_t burst = 0;        // frames since then
 
-    EagerWindow::Share share;   // what the peer may send to us
+    EagerWindow::Share share;  // what the peer may send to us
 
     Time connect_since{};
     Time attempt_deadline = Time::never();
@@ -269,7 +269,8 @@ class Core {
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
-  [[gnu::noinline]] void fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out);
+  [[gnu::noinline]] void fail(Peer& peer, FailReason reason, CompletionStatus completion,
+                              Outbox& out);
   [[gnu::noinline]] void finish_close(Peer& peer, Outbox& out);
   [[gnu::noinline]] void try_finish_close(Peer& peer, Outbox& out);
   void reset_session(Peer& peer);
@@ -288,11 +289,11 @@ class Core {
   std::vector<LaneId> free_lanes_;
   std::unordered_map<std::uint64_t, PeerId> by_name_;
   std::uint32_t connecting_ = 0;
-  Time next_look_{};                    // of the stall watch, if a lane has work in flight
-  std::vector<PeerId> due_;             // peers that may be due for a credit frame
+  Time next_look_{};         // of the stall watch, if a lane has work in flight
+  std::vector<PeerId> due_;  // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
-  std::uint64_t epoch_ = 0;             // the round
-  std::uint64_t pending_frames_ = 0;    // of all peers
+  std::uint64_t epoch_ = 0;           // the round
+  std::uint64_t pending_frames_ = 0;  // of all peers
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

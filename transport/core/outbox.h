@@ -59,15 +59,15 @@ struct Failure {
 
 struct Outbox {
   bool rare = false;  // there is something besides work, receives, retired slots and deliveries
-  std::uint32_t slab_buffers = 0;      // receive buffers wanted: answer with on_slab(_failed) first
-  std::vector<ReceivePost> receives;   // post to the SRQ, as one chain
-  bool arm = false;                    // then arm the SRQ limit event
+  std::uint32_t slab_buffers = 0;     // receive buffers wanted: answer with on_slab(_failed) first
+  std::vector<ReceivePost> receives;  // post to the SRQ, as one chain
+  bool arm = false;                   // then arm the SRQ limit event
   SrqArm srq_arm{};
-  std::vector<WorkRequest> work;       // post, in order, one chain for each run of one lane
+  std::vector<WorkRequest> work;  // post, in order, one chain for each run of one lane
   std::vector<ConnectAction> connects;
   std::vector<Retired> retired;
   std::vector<Failure> failures;
-  std::vector<Delivery> deliveries;    // to be handed up, in order
+  std::vector<Delivery> deliveries;  // to be handed up, in order
 
   Outbox() {
     receives.reserve(256);

@@ -65,14 +65,13 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   if (wire::get_frame_header(frame).kind == wire::FrameKind::messages) {
     ++counters_.frames_received;
     const PeerId from = lane->peer;
-    wire::for_each_message(frame, size,
-                           [&](const std::byte* payload, std::uint32_t length_bytes,
-                               std::uint8_t tag, bool last) {
-                             out.deliveries.push_back(
-                                 {from, buffer, payload, length_bytes, tag, last});
-                             ++counters_.messages_received;
-                             counters_.bytes_received += length_bytes;
-                           });
+    wire::for_each_message(
+        frame, size,
+        [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
+          out.deliveries.push_back({from, buffer, payload, length_bytes, tag, last});
+          ++counters_.messages_received;
+          counters_.bytes_received += length_bytes;
+        });
   } else {
     ++counters_.control_received;
     release(buffer);

@@ -12,8 +12,8 @@
 
 namespace weir {
 
-[[gnu::flatten]] Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
-                  bool must_take, Outbox& out) {
+[[gnu::flatten]] Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes,
+                                   std::uint8_t tag, bool must_take, Outbox& out) {
   Peer& peer = at(id);
   if (length_bytes > max_payload_bytes() || length_bytes > slot->payload_capacity_bytes()) {
     return Status::too_large;
@@ -95,8 +95,7 @@ void Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t 
   const std::uint32_t start = (slot.frame_bytes + 7u) & ~7u;
   std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
   wire::put(slot.frame + start, wire::MessageHeader{length_bytes, tag});
-  slot.frame_bytes =
-      start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
+  slot.frame_bytes = start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
   ++slot.messages;
 }
 
@@ -149,8 +148,7 @@ void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader 
   counters_.frames_inlined += inlined ? 1 : 0;
   counters_.sends_signalled += ticket.signalled ? 1 : 0;
   out.work.push_back({ticket.id, peer.lane, Opcode::send, ticket.signalled, inlined,
-                      slot->frame_bytes, slot->lkey,
-                      reinterpret_cast<std::uint64_t>(slot->frame)});
+                      slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
 }
 
 // The last work request of the chain asks for a completion if somebody waits for one.

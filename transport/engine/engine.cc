@@ -83,8 +83,8 @@ bool Engine::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.config().window.max, options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
-  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes,
-                                      core_.counters().send_bytes);
+  slots_ =
+      std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters().send_bytes);
 
   errno = 0;
   core_.start(out_);
@@ -181,8 +181,8 @@ void Engine::post_work() {
 void Engine::provide_slab() {
   const std::uint32_t count = out_.slab_buffers;
   out_.slab_buffers = 0;
-  verbs::RegisteredMemory slab = verbs::RegisteredMemory::allocate(
-      device_, std::size_t{count} * options_.core.buffer_bytes);
+  verbs::RegisteredMemory slab =
+      verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
   if (!slab) {
     core_.on_slab_failed(out_);
     return;
@@ -242,8 +242,7 @@ void Engine::carry_out(const ConnectAction& action) {
       }
       break;
     case Kind::reject:
-    case Kind::drop:
-      break;
+    case Kind::drop: break;
   }
 }
 

@@ -33,9 +33,9 @@ namespace weir {
 class Engine {
  public:
   struct Options {
-    verbs::DeviceWish device;        // which port and GID to use
+    verbs::DeviceWish device;  // which port and GID to use
     verbs::QueuePairOptions queue_pair;
-    Core::Config core;               // `core.self` included
+    Core::Config core;  // `core.self` included
     Duration close_timeout = seconds(10);
   };
 
@@ -203,8 +203,10 @@ class Engine {
   // All of these with the lock held.
   void finish_send() {
     if (!out_.work.empty()) post_work();
-    if (!out_.empty()) [[unlikely]] flush();
-    if (core_.pending_frames() > 0) [[unlikely]] note_pending();
+    if (!out_.empty()) [[unlikely]]
+      flush();
+    if (core_.pending_frames() > 0) [[unlikely]]
+      note_pending();
   }
   [[gnu::noinline]] void note_pending();
   [[gnu::noinline]] void flush();
@@ -244,8 +246,8 @@ class Engine {
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::unordered_map<std::uint32_t, wire::Card> cards_;  // by PeerId
-  std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
-  std::atomic<bool> has_held_{false};   // a hint for `progress`: frames wait for the next pump
+  std::vector<Notice> arrived_notices_;                  // not yet taken by `progress`
+  std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
 
   // Of the thread that is in `progress`; another may become it only with the lock held.
   std::atomic<std::thread::id> progress_owner_{};

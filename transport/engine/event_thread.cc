@@ -56,9 +56,8 @@ void Engine::run_thread() {
         timeout = to_poll_timeout(clock(), core_.next_deadline());
       }
     }
-    std::array<pollfd, 3> fds{{{wake_fd_, POLLIN, 0},
-                               {connections_->fd(), POLLIN, 0},
-                               {device_fd, POLLIN, 0}}};
+    std::array<pollfd, 3> fds{
+        {{wake_fd_, POLLIN, 0}, {connections_->fd(), POLLIN, 0}, {device_fd, POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), timeout);
     thread_sleeps_.store(false, std::memory_order_relaxed);
 
@@ -100,24 +99,12 @@ void Engine::serve_connections() {
     const Time now = clock();
     drain_completions();  // a goodbye, or first data, that arrived before has to be seen before
     switch (event->kind) {
-      case Kind::request:
-        core_.on_request(now, event->request, event->hello, out_);
-        break;
-      case Kind::answer:
-        core_.on_answer(now, event->lane, event->hello, out_);
-        break;
-      case Kind::established:
-        core_.on_established(now, event->lane, out_);
-        break;
-      case Kind::rejected:
-        core_.on_rejected(now, event->lane, event->reject, out_);
-        break;
-      case Kind::failed:
-        core_.on_connect_failed(now, event->lane, event->reason, out_);
-        break;
-      case Kind::disconnected:
-        core_.on_disconnected(now, event->lane, out_);
-        break;
+      case Kind::request: core_.on_request(now, event->request, event->hello, out_); break;
+      case Kind::answer: core_.on_answer(now, event->lane, event->hello, out_); break;
+      case Kind::established: core_.on_established(now, event->lane, out_); break;
+      case Kind::rejected: core_.on_rejected(now, event->lane, event->reject, out_); break;
+      case Kind::failed: core_.on_connect_failed(now, event->lane, event->reason, out_); break;
+      case Kind::disconnected: core_.on_disconnected(now, event->lane, out_); break;
     }
     flush();
   }
@@ -127,9 +114,7 @@ void Engine::serve_device_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     switch (event.event_type) {
-      case IBV_EVENT_SRQ_LIMIT_REACHED:
-        core_.on_srq_limit(out_);
-        break;
+      case IBV_EVENT_SRQ_LIMIT_REACHED: core_.on_srq_limit(out_); break;
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR: {
@@ -137,8 +122,7 @@ void Engine::serve_device_events() {
         if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
         break;
       }
-      default:
-        break;  // ports and paths: their queue pairs report what it meant for them
+      default: break;  // ports and paths: their queue pairs report what it meant for them
     }
     ibv_ack_async_event(&event);
     flush();

@@ -12,15 +12,15 @@
 namespace weir {
 
 struct SendSlot {
-  SendSlot* next = nullptr;      // in the pool's free list or a peer's pending queue
-  std::byte* frame = nullptr;    // first byte of the frame header
+  SendSlot* next = nullptr;          // in the pool's free list or a peer's pending queue
+  std::byte* frame = nullptr;        // first byte of the frame header
   std::uint32_t capacity_bytes = 0;  // of the memory at `frame`
   std::uint32_t lkey = 0;
-  std::uint32_t frame_bytes = 0; // frame so far, headers included
-  std::uint16_t messages = 0;    // messages in it
-  std::uint8_t pool = 0;         // the engine's size class
-  bool notify = false;           // the layer above waits to hear that it is retired
-  void* user = nullptr;          // the layer above's; the core never looks
+  std::uint32_t frame_bytes = 0;  // frame so far, headers included
+  std::uint16_t messages = 0;     // messages in it
+  std::uint8_t pool = 0;          // the engine's size class
+  bool notify = false;            // the layer above waits to hear that it is retired
+  void* user = nullptr;           // the layer above's; the core never looks
 
   // Where the payload of the frame's first message belongs.
   std::byte* payload() const { return frame + wire::first_payload_offset; }

@@ -143,8 +143,7 @@ std::optional<ConnectionEvent> Connections::next() {
   }
 }
 
-std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event,
-                                                   rdma_cm_id* new_id) {
+std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, rdma_cm_id* new_id) {
   using Kind = ConnectionEvent::Kind;
   if (new_id != nullptr) {
     const RequestId request{++requests_seen_};
@@ -168,29 +167,23 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event,
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
       if (send_request(connection)) return std::nullopt;
       return failed(FailReason::connect_unreachable);
-    case RDMA_CM_EVENT_CONNECT_RESPONSE:
-      return on_answer(lane, connection, event);
-    case RDMA_CM_EVENT_ESTABLISHED:
-      return ConnectionEvent{.kind = Kind::established, .lane = lane};
+    case RDMA_CM_EVENT_CONNECT_RESPONSE: return on_answer(lane, connection, event);
+    case RDMA_CM_EVENT_ESTABLISHED: return ConnectionEvent{.kind = Kind::established, .lane = lane};
     case RDMA_CM_EVENT_REJECTED: {
       const std::optional<wire::Reject> reject = wire::decode_reject(private_data(event));
       if (!reject && event.status == nobody_listens) return failed(FailReason::connect_refused);
       // Other refusals of the connection manager (a stale connection, say) pass.
-      return ConnectionEvent{.kind = Kind::rejected,
-                             .lane = lane,
-                             .reject = reject.value_or(wire::Reject::closing)};
+      return ConnectionEvent{
+          .kind = Kind::rejected, .lane = lane, .reject = reject.value_or(wire::Reject::closing)};
     }
     case RDMA_CM_EVENT_ADDR_ERROR:
-    case RDMA_CM_EVENT_ROUTE_ERROR:
-      return failed(FailReason::connect_unreachable);
+    case RDMA_CM_EVENT_ROUTE_ERROR: return failed(FailReason::connect_unreachable);
     case RDMA_CM_EVENT_UNREACHABLE:
-    case RDMA_CM_EVENT_CONNECT_ERROR:
-      return failed(FailReason::connect_timeout);
+    case RDMA_CM_EVENT_CONNECT_ERROR: return failed(FailReason::connect_timeout);
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return ConnectionEvent{.kind = Kind::disconnected, .lane = lane};
-    default:
-      return std::nullopt;
+    default: return std::nullopt;
   }
 }
 

@@ -62,13 +62,12 @@ class Connections {
   std::optional<ConnectionEvent> next();
 
  private:
-  using Channel =
-      std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
+  using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
   using Id = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
 
   struct Connection {
     Id id;
-    wire::Hello hello{};          // ours
+    wire::Hello hello{};  // ours
     std::uint32_t qp_number = 0;
   };
 
@@ -85,9 +84,9 @@ class Connections {
   Queues* queues_ = nullptr;
   Channel channel_;
   Id listener_;
-  std::unordered_map<std::uint32_t, Connection> connections_;    // by LaneId
+  std::unordered_map<std::uint32_t, Connection> connections_;  // by LaneId
   std::unordered_map<rdma_cm_id*, LaneId> lanes_;
-  std::unordered_map<std::uint64_t, Id> requests_;               // by RequestId
+  std::unordered_map<std::uint64_t, Id> requests_;  // by RequestId
   std::uint64_t requests_seen_ = 0;
 };
 

@@ -95,8 +95,8 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
   }
   if (gid == nullptr) return choice;
   choice.gid = *gid;
-  choice.address = choice.ethernet ? make_address(gid->raw, 0, gid->interface)
-                                   : ipoib_address(device);
+  choice.address =
+      choice.ethernet ? make_address(gid->raw, 0, gid->interface) : ipoib_address(device);
   return choice;
 }
 
@@ -112,8 +112,7 @@ std::vector<PortChoice> list_ports(int gid_index) {
     ibv_device_attr limits{};
     if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
     for (std::uint8_t port = 1; port <= limits.phys_port_cnt; ++port) {
-      ports.push_back(
-          look_at(context.get(), ibv_get_device_name(devices[i]), port, gid_index));
+      ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]), port, gid_index));
     }
   }
   ibv_free_device_list(devices);
@@ -123,8 +122,9 @@ std::vector<PortChoice> list_ports(int gid_index) {
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
   const std::vector<PortChoice> ports = list_ports(wish.gid_index);
   if (ports.empty()) {
-    why = "there is no RDMA device (ibv_devices lists none). Load the adapter's driver, or "
-          "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
+    why =
+        "there is no RDMA device (ibv_devices lists none). Load the adapter's driver, or "
+        "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
     return std::nullopt;
   }
   const PortChoice* best = nullptr;

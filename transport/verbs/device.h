@@ -39,12 +39,12 @@ struct PortChoice {
   std::string device;
   std::uint8_t port = 1;
   bool active = false;
-  bool ethernet = false;           // RoCE rather than InfiniBand
-  std::uint32_t mtu_bytes = 0;     // active MTU
-  std::uint64_t speed_mbps = 0;    // megabits per second
+  bool ethernet = false;         // RoCE rather than InfiniBand
+  std::uint32_t mtu_bytes = 0;   // active MTU
+  std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
-  sockaddr_storage address{};      // of the port, for rdma_cm; ss_family 0 when it has none
-  std::vector<Gid> gids;           // the whole table, for people
+  sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0 when it has none
+  std::vector<Gid> gids;       // the whole table, for people
 
   std::string name() const { return device + ":" + std::to_string(port); }
 };

@@ -15,8 +15,7 @@ RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t by
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
   RegisteredMemory memory;
-  void* address =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return memory;
   memory.map_ = {address, Unmap{bytes}};
   memory.mr_.reset(ibv_reg_mr(device.pd(), address, bytes, IBV_ACCESS_LOCAL_WRITE));

@@ -44,7 +44,8 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   request.send_flags = 0;
   if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
   if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
-  if (work.opcode == Opcode::send) [[likely]] return;
+  if (work.opcode == Opcode::send) [[likely]]
+    return;
   if (work.opcode == Opcode::read) {
     request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
     request.opcode = IBV_WR_RDMA_READ;
@@ -68,10 +69,8 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   std::unique_ptr<Queues> queues(new Queues(device, options));
   queues->max_receives_ = max_receives;
   const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
-  const std::uint32_t depth =
-      std::min(limit, max_receives + pairs_planned * options.send_depth);
-  queues->cq_.reset(
-      ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, nullptr, 0));
+  const std::uint32_t depth = std::min(limit, max_receives + pairs_planned * options.send_depth);
+  queues->cq_.reset(ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, nullptr, 0));
   if (!queues->cq_) {
     why = text_of("a completion queue", device);
     return nullptr;
@@ -165,8 +164,7 @@ bool Queues::connect_to_itself(LaneId lane) {
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = port.port;
-  if (!modify(lane, init,
-              IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+  if (!modify(lane, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
     return false;
   }
   ibv_qp_attr receive{};

@@ -19,12 +19,12 @@
 namespace weir::verbs {
 
 struct QueuePairOptions {
-  std::uint32_t send_depth = 128;       // work requests
-  std::uint32_t inline_bytes = 256;     // 0: none
-  std::uint8_t rnr_timer_code = 12;     // what we tell senders when we have no buffer
-  std::uint8_t ack_timeout_code = 18;   // 4.096 us * 2^code until a retry
-  std::uint8_t retry_count = 6;         // 7 means for ever on some adapters: never used
-  std::uint32_t mtu_bytes = 0;          // 0: as negotiated
+  std::uint32_t send_depth = 128;      // work requests
+  std::uint32_t inline_bytes = 256;    // 0: none
+  std::uint8_t rnr_timer_code = 12;    // what we tell senders when we have no buffer
+  std::uint8_t ack_timeout_code = 18;  // 4.096 us * 2^code until a retry
+  std::uint8_t retry_count = 6;        // 7 means for ever on some adapters: never used
+  std::uint32_t mtu_bytes = 0;         // 0: as negotiated
 };
 
 class Queues {
@@ -92,7 +92,7 @@ class Queues {
   std::uint32_t pair_count_ = 0;
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
-  std::vector<Pair> pairs_;           // by LaneId
+  std::vector<Pair> pairs_;  // by LaneId
   std::vector<Pair> retired_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;

@@ -19,10 +19,10 @@ enum class FrameKind : std::uint8_t {
 
 struct FrameHeader {
   FrameKind kind = FrameKind::messages;
-  bool starved = false;             // the sender has messages waiting for eager credits
-  std::uint8_t control_credits = 0; // control credits returned to the receiver of this frame
-  std::uint16_t credits = 0;        // eager credits returned or granted to it
-  std::uint32_t sequence = 0;       // frames sent on this lane before, modulo 2^32
+  bool starved = false;              // the sender has messages waiting for eager credits
+  std::uint8_t control_credits = 0;  // control credits returned to the receiver of this frame
+  std::uint16_t credits = 0;         // eager credits returned or granted to it
+  std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
 struct MessageHeader {

@@ -32,14 +32,20 @@ struct Hello {
   std::uint8_t protocol_min = wire::protocol_min;
   std::uint8_t protocol_max = wire::protocol_max;
   PeerName from;
-  PeerName to;                      // who is meant: a port can be given to another process
-  std::uint32_t buffer_bytes = 0;   // size of one receive buffer of the sender of the hello
-  std::uint16_t credits = 0;        // eager credits granted to the receiver of the hello
-  std::uint8_t control_credits = 0; // control credits granted to it
+  PeerName to;                       // who is meant: a port can be given to another process
+  std::uint32_t buffer_bytes = 0;    // size of one receive buffer of the sender of the hello
+  std::uint16_t credits = 0;         // eager credits granted to the receiver of the hello
+  std::uint8_t control_credits = 0;  // control credits granted to it
 };
 
 // Private data of a rejection.
-enum class Reject : std::uint8_t { crossed = 1, stranger = 2, version = 3, buffer = 4, closing = 5 };
+enum class Reject : std::uint8_t {
+  crossed = 1,
+  stranger = 2,
+  version = 3,
+  buffer = 4,
+  closing = 5
+};
 
 inline constexpr std::size_t card_bytes = 24;
 inline constexpr std::size_t hello_bytes = 32;

@@ -65,8 +65,8 @@ TEST(Units, ErrorsSayWhatIsWrong) {
 }
 
 TEST(Units, WhatIsWrittenIsReadBack) {
-  for (const std::int64_t value : {0LL, 1LL, 999LL, 1000LL, 640'000LL, 1'500'000'000LL,
-                                   60'000'000'000LL, 655'360'000LL}) {
+  for (const std::int64_t value :
+       {0LL, 1LL, 999LL, 1000LL, 640'000LL, 1'500'000'000LL, 60'000'000'000LL, 655'360'000LL}) {
     EXPECT_EQ(duration(format_duration(value).c_str()), value);
   }
   for (const std::int64_t value : {0LL, 1LL, 1023LL, 1024LL, 8192LL, 64LL << 20, 3LL << 30}) {

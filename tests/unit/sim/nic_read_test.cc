@@ -232,8 +232,8 @@ TEST_F(NicReadTest, BeforeTheMemoryOrFarBehindItIsRefused) {
     const QpNumber to = right.create_qp(8);
     left.connect_qp(from, 1, to);
     right.connect_qp(to, 0, from);
-    left.post_send(from, {0, LaneId{0}, Opcode::read, true, false, 8, 1, address(ours), where,
-                          rkey});
+    left.post_send(from,
+                   {0, LaneId{0}, Opcode::read, true, false, 8, 1, address(ours), where, rkey});
     run(milliseconds(1));
     EXPECT_EQ(statuses(left), Statuses{rem_access_err});
   }

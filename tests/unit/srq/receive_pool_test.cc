@@ -59,16 +59,11 @@ TEST(ReceivePool, ConservesItsBuffers) {
           if (pool.total() < 60) pool.add_slab(pool.total() * 64, 1, random.between(0, 9));
           break;
         case 1:
-        case 2:
-          pool.post(random.between(0, 12), posts);
-          break;
+        case 2: pool.post(random.between(0, 12), posts); break;
         case 3:
         case 4:
-        case 5:
-          pool.arrive(any);
-          break;
-        default:
-          pool.release(any);
+        case 5: pool.arrive(any); break;
+        default: pool.release(any);
       }
       ASSERT_EQ(pool.posted() + pool.held() + pool.free(), pool.total());
       ASSERT_TRUE(pool.conserved());
