@@ -202,7 +202,9 @@ class Engine {
 
   // All of these with the lock held.
   void finish_send() {
-    if (!out_.work.empty()) post_work();
+    // The usual case is a frame alone. Receives go before it: its credits are for them.
+    if (!out_.rare && out_.receives.empty() && !out_.work.empty()) [[likely]]
+      post_work();
     if (!out_.empty()) [[unlikely]]
       flush();
     if (core_.pending_frames() > 0) [[unlikely]]
