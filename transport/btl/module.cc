@@ -131,18 +131,7 @@ bool Module::start() {
   if (start_state.load(std::memory_order_relaxed) != StartState::no) return started();
   engine->expect_peers(job_size());
   std::string why;
-  bool good = engine->start(why);
-  if (good) {
-    // At least one slab of large frames: sends may have to wait for a slot, but never for ever.
-    SendSlot* const probe = engine->acquire(engine->max_payload_bytes());
-    if (probe != nullptr) {
-      engine->discard(probe);
-    } else {
-      good = false;
-      why = "cannot register memory for sending with " + engine->port().name() +
-            "; raise the locked-memory limit (ulimit -l)";
-    }
-  }
+  const bool good = engine->start(why);
   if (!good) report_start_failure(why);
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;

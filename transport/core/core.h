@@ -240,11 +240,11 @@ class Core {
   [[gnu::noinline]] void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
-  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header, Outbox& out);
+  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind, Outbox& out);
   void close_chain(Lane& lane, Outbox& out);
   bool send_control(Peer& peer, wire::FrameKind kind, Outbox& out);
   bool open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
-  void add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
+  std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void send_probe(Lane& lane, Outbox& out);
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);

@@ -214,7 +214,7 @@ void Core::window_changed(Outbox& out) {
 
   // The limit event is a one-shot hint: armed when already below the limit, some devices stay
   // silent for ever. So look ourselves, after each arming.
-  while (pool_.total() >= window && pool_.posted() < window_.limit() && window_.grow()) {
+  if (pool_.total() >= window && pool_.posted() < window_.limit() && window_.grow()) {
     ++counters_.srq_limit_self_raised;
     window_changed(out);
     return;

@@ -75,28 +75,28 @@ std::byte* Core::append(PeerId id, std::uint32_t length_bytes, std::uint8_t tag)
     return nullptr;
   }
   if (!open_for_append(*slot, length_bytes)) return nullptr;
-  const std::size_t start = slot->frame_bytes;
-  add_message(*slot, length_bytes, tag);
   ++counters_.messages_sent;
   ++counters_.messages_bundled;
   counters_.bytes_sent += length_bytes;
-  return slot->frame + ((start + 7) & ~std::size_t{7}) + wire::message_header_bytes;
+  return add_message(*slot, length_bytes, tag);
 }
 
 bool Core::open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const {
   if (length_bytes > config_.bundle_message_bytes || slot.notify) return false;
-  const std::size_t start = (slot.frame_bytes + std::size_t{7}) & ~std::size_t{7};
-  const std::size_t end = start + wire::message_header_bytes + length_bytes;
+  const std::size_t end =
+      wire::next_message_offset(slot.frame_bytes) + wire::message_header_bytes + length_bytes;
   return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, config_.buffer_bytes});
 }
 
-void Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
-  // Messages start on multiples of 8; the last one of a frame is not padded.
-  const std::uint32_t start = (slot.frame_bytes + 7u) & ~7u;
+// Writes the header of one more message and returns where its payload belongs. The message before
+// is padded now; the last one of a frame is not.
+std::byte* Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
+  const std::uint32_t start = wire::next_message_offset(slot.frame_bytes);
   std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
   wire::put(slot.frame + start, wire::MessageHeader{length_bytes, tag});
   slot.frame_bytes = start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
   ++slot.messages;
+  return slot.frame + start + wire::message_header_bytes;
 }
 
 // Posts pending frames, oldest first, while there are credits and queue slots. With
@@ -127,16 +127,15 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
 // Spends a credit on a frame of messages.
 void Core::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
   --peer.credits;
-  wire::FrameHeader header;
-  header.kind = wire::FrameKind::messages;
-  header.starved = peer.credits == 0 && !peer.pending.empty();
-  post_frame(peer, lane, slot, header, out);
+  post_frame(peer, lane, slot, wire::FrameKind::messages, out);
   ++counters_.frames_sent;
 }
 
-void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameHeader header,
-                      Outbox& out) {
+void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind, Outbox& out) {
   post_receives(out);
+  wire::FrameHeader header;
+  header.kind = kind;
+  header.starved = peer.credits == 0 && !peer.pending.empty();
   header.control_credits = peer.control_owed;
   header.credits = static_cast<std::uint16_t>(top_up(peer, UINT16_MAX));
   header.sequence = lane.tx_sequence++;
@@ -173,10 +172,7 @@ bool Core::send_control(Peer& peer, wire::FrameKind kind, Outbox& out) {
   slot->frame_bytes = wire::frame_header_bytes;
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
-  wire::FrameHeader header;
-  header.kind = kind;
-  header.starved = peer.credits == 0 && !peer.pending.empty();
-  post_frame(peer, lane, slot, header, out);
+  post_frame(peer, lane, slot, kind, out);
   close_chain(lane, out);
   ++counters_.control_sent;
   return true;

@@ -89,8 +89,10 @@ bool Engine::start(std::string& why) {
   errno = 0;
   core_.start(out_);
   flush();
-  SendSlot* const probe = slots_->get(0);
-  if (core_.counters().receive_bytes == 0 || probe == nullptr) {
+  // At least one slab of slots in each size: sends may have to wait for one, but never for ever.
+  SendSlot* const small = slots_->get(0);
+  SendSlot* const full = slots_->get_full();
+  if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
     why = cannot_register(device_);
     connections_->attach(nullptr);
     queues_.reset();
@@ -98,7 +100,8 @@ bool Engine::start(std::string& why) {
     receive_slabs_.clear();
     return false;
   }
-  slots_->put(probe);
+  slots_->put(small);
+  slots_->put(full);
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   // Signals are the application's: the thread is born with all of them blocked.
   sigset_t all, before;

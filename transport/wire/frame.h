@@ -41,6 +41,11 @@ constexpr std::size_t message_bytes(std::size_t length_bytes) {
   return message_header_bytes + ((length_bytes + 7) & ~std::size_t{7});
 }
 
+// Messages start on multiples of 8: where the next one goes after `frame_bytes` of a frame.
+constexpr std::uint32_t next_message_offset(std::uint32_t frame_bytes) {
+  return (frame_bytes + 7u) & ~7u;
+}
+
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire format is little-endian");
 
 inline constexpr std::uint8_t starved_bit = 0x80;
