@@ -37,10 +37,19 @@ class EagerWindow {
 
   explicit EagerWindow(const Config& config) : config_(config) {}
 
-  // The receive window is now `buffers`.
-  void set_window(std::uint32_t buffers) {
-    window_ = buffers;
+  // The receive window is now `buffers`. While it shrinks, the peers still hold credits for more:
+  // `backed` buffers are there, and the shares are those of `buffers`.
+  void set_window(std::uint32_t buffers, std::uint32_t backed) {
+    goal_ = buffers;
+    window_ = backed;
     retarget();
+  }
+  void set_window(std::uint32_t buffers) { set_window(buffers, buffers); }
+
+  // Whether without one of the held buffers the rest would still cover everything that was given or
+  // may be claimed.
+  bool can_spare_held() const {
+    return window_ > 0 && out_ + held_ + owed_ <= capacity(window_ - 1) + 1;
   }
 
   // Released buffers that may wait, unposted, to be posted in one go.
@@ -61,8 +70,12 @@ class EagerWindow {
   std::uint32_t floor(const Share& share) const {
     const std::uint32_t peers = peers_ + (share.joined ? 0 : 1);
     const std::uint32_t owed = owed_ + (share.joined ? 0 : config_.min_credits);
-    const std::uint32_t least = out_ + held_ + owed + peers * config_.control_reserve;
-    return least + (least + 6) / 7;
+    return with_slack(out_ + held_ + owed + peers * config_.control_reserve);
+  }
+
+  // The receive window that the present peers need, if each holds its least.
+  std::uint32_t least_window() const {
+    return with_slack(peers_ * (config_.min_credits + config_.control_reserve));
   }
 
   void join(Share& share) {
@@ -117,6 +130,18 @@ class EagerWindow {
   // does not help.
   bool overdrawn() const { return out_ + owed_ > capacity(); }
 
+  // What a peer holds beyond its share, because the window shrank.
+  std::uint32_t excess(const Share& share) const {
+    return share.joined && share.out > target_ ? share.out - target_ : 0;
+  }
+
+  // The peer gives credits back unused. False if it never had so many.
+  bool give_back(Share& share, std::uint32_t credits) {
+    if (credits > share.out) return false;
+    set_out(share, share.out - credits);
+    return true;
+  }
+
   // Credits that a lost or refused greeting had carried come back.
   void take_back(Share& share) { set_out(share, 0); }
 
@@ -150,19 +175,24 @@ class EagerWindow {
     owed_ += owed(share);
   }
 
-  std::uint32_t capacity() const {
-    const std::uint32_t kept = peers_ * config_.control_reserve + slack(window_);
-    return window_ > kept ? window_ - kept : 0;
+  // The window whose seven eighths are `buffers`.
+  static std::uint32_t with_slack(std::uint32_t buffers) { return buffers + (buffers + 6) / 7; }
+
+  std::uint32_t capacity(std::uint32_t window) const {
+    const std::uint32_t kept = peers_ * config_.control_reserve + slack(window);
+    return window > kept ? window - kept : 0;
   }
+  std::uint32_t capacity() const { return capacity(window_); }
 
   void retarget() {
     target_ = peers_ == 0 ? 0
-                          : std::clamp(capacity() / peers_, config_.min_credits,
+                          : std::clamp(capacity(goal_) / peers_, config_.min_credits,
                                        std::max(config_.min_credits, config_.max_credits));
   }
 
   Config config_;
-  std::uint32_t window_ = 0;
+  std::uint32_t goal_ = 0;    // W
+  std::uint32_t window_ = 0;  // buffers there
   std::uint32_t peers_ = 0;
   std::uint32_t out_ = 0;
   std::uint32_t owed_ = 0;  // sum over the peers

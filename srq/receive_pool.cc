@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 
 namespace weir {
 
 void ReceivePool::add_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count) {
+  assert(!retiring());
+  slabs_.push_back({total(), count});
   buffers_.reserve(buffers_.size() + count);
   free_.reserve(buffers_.size() + count);
   for (std::uint32_t i = 0; i < count; ++i) {
     free_.push_back(BufferId{total()});
-    buffers_.push_back({address + std::uint64_t{i} * buffer_bytes_, lkey, State::free});
+    buffers_.push_back({address + std::uint64_t{i} * buffer_bytes_, lkey, State::free, false});
   }
+  active_ += count;
 }
 
 std::uint32_t ReceivePool::post(std::uint32_t count, std::vector<ReceivePost>& posts) {
@@ -32,15 +36,73 @@ bool ReceivePool::arrive(BufferId id) {
   buffers_[index(id)].state = State::held;
   --posted_;
   ++held_;
+  peak_used_ = std::max(peak_used_, backed() - posted_);
   return true;
 }
 
-bool ReceivePool::release(BufferId id) {
+bool ReceivePool::release(BufferId id, bool may_withdraw) {
   if (index(id) >= total() || buffers_[index(id)].state != State::held) return false;
-  buffers_[index(id)].state = State::free;
+  Buffer& buffer = buffers_[index(id)];
   --held_;
-  free_.push_back(id);
+  if (buffer.retiring && may_withdraw) {
+    buffer.state = State::withdrawn;
+    ++withdrawn_;
+    ++slab_of(id).withdrawn;
+  } else {
+    buffer.state = State::free;
+    free_.push_back(id);
+  }
   return true;
+}
+
+bool ReceivePool::retire(std::uint32_t keep) {
+  const std::uint32_t before = active_;
+  for (auto slab = slabs_.rbegin(); slab != slabs_.rend(); ++slab) {
+    if (slab->retiring) continue;
+    if (active_ - slab->count < keep) break;
+    set_retiring(*slab, true);
+    active_ -= slab->count;
+  }
+  return active_ < before;
+}
+
+void ReceivePool::restore(std::uint32_t want) {
+  for (Slab& slab : slabs_) {
+    if (!slab.retiring) continue;
+    if (active_ >= want) return;
+    set_retiring(slab, false);
+    active_ += slab.count;
+    for (std::uint32_t i = slab.first; i < slab.first + slab.count; ++i) {
+      if (buffers_[i].state != State::withdrawn) continue;
+      buffers_[i].state = State::free;
+      free_.push_back(BufferId{i});
+    }
+    withdrawn_ -= slab.withdrawn;
+    slab.withdrawn = 0;
+  }
+}
+
+std::uint32_t ReceivePool::drop_slab() {
+  if (!can_drop()) return 0;
+  const std::uint32_t count = slabs_.back().count;
+  buffers_.resize(slabs_.back().first);
+  withdrawn_ -= count;
+  slabs_.pop_back();
+  return count;
+}
+
+ReceivePool::Slab& ReceivePool::slab_of(BufferId id) {
+  const auto after =
+      std::upper_bound(slabs_.begin(), slabs_.end(), index(id),
+                       [](std::uint32_t buffer, const Slab& slab) { return buffer < slab.first; });
+  return *std::prev(after);
+}
+
+void ReceivePool::set_retiring(Slab& slab, bool retiring) {
+  slab.retiring = retiring;
+  for (std::uint32_t i = slab.first; i < slab.first + slab.count; ++i) {
+    buffers_[i].retiring = retiring;
+  }
 }
 
 std::byte* ReceivePool::data(BufferId id) const {
@@ -54,8 +116,11 @@ bool ReceivePool::conserved() const {
         std::count_if(buffers_.begin(), buffers_.end(),
                       [state](const Buffer& buffer) { return buffer.state == state; }));
   };
+  std::uint32_t active = 0;
+  for (const Slab& slab : slabs_) active += slab.retiring ? 0 : slab.count;
   return count(State::posted) == posted_ && count(State::held) == held_ &&
-         count(State::free) == free() && posted_ + held_ + free() == total();
+         count(State::free) == free() && count(State::withdrawn) == withdrawn_ &&
+         posted_ + held_ + free() + withdrawn_ == total() && active == active_;
 }
 
 }  // namespace weir

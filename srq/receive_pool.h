@@ -1,9 +1,13 @@
 // The buffers behind the shared receive queue. Every buffer is in exactly one state:
 //
-//   free --post--> posted --arrive--> held --release--> free
+//   free --post--> posted --arrive--> held --release--> free, or withdrawn
 //
-// and posted + held + free == total, always. Buffers come in slabs of registered memory that the
-// engine provides. Only `add_slab` allocates.
+// and posted + held + free + withdrawn == total, always. Buffers come in slabs of registered memory
+// that the engine provides. Only `add_slab` allocates.
+//
+// Memory goes back a slab at a time, the youngest first. What is posted cannot be taken back from
+// the adapter, so a slab retires: its buffers are withdrawn as messages use them up, and once all
+// of them are, the slab is dropped.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -31,8 +35,24 @@ class ReceivePool {
   // A receive completed into `id`. False, and nothing changes, if it was not posted.
   bool arrive(BufferId id);
 
-  // The upper layer is done with `id`. False, and nothing changes, if it was not held.
-  bool release(BufferId id);
+  // The upper layer is done with `id`: it is withdrawn if its slab retires and `may_withdraw`, else
+  // free. False, and nothing changes, if it was not held.
+  bool release(BufferId id, bool may_withdraw = true);
+
+  // Retires the youngest slabs as far as at least `keep` buffers stay active. True if any did.
+  bool retire(std::uint32_t keep);
+
+  // Takes slabs back from retirement until `want` buffers are active, or none retires. Their
+  // withdrawn buffers are free again.
+  void restore(std::uint32_t want);
+
+  // Forgets the youngest slab if all of its buffers are withdrawn: its memory may go. Returns its
+  // buffers, 0 if there is no such slab.
+  std::uint32_t drop_slab();
+  bool can_drop() const {
+    return !slabs_.empty() && slabs_.back().retiring &&
+           slabs_.back().withdrawn == slabs_.back().count;
+  }
 
   // First byte of a buffer. `id` must be one of the pool.
   std::byte* data(BufferId id) const;
@@ -42,22 +62,48 @@ class ReceivePool {
   std::uint32_t posted() const { return posted_; }
   std::uint32_t held() const { return held_; }
   std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
+  std::uint32_t withdrawn() const { return withdrawn_; }
+  // In use or ready for it.
+  std::uint32_t backed() const { return total() - withdrawn_; }
+  // In slabs that do not retire.
+  std::uint32_t active() const { return active_; }
+  bool retiring() const { return active_ < total(); }
+
+  // Most buffers held or free, not posted, at an arrival since `reset_peak_used`: what the traffic
+  // took of the window.
+  std::uint32_t peak_used() const { return peak_used_; }
+  void reset_peak_used() { peak_used_ = 0; }
 
   // Recounts every buffer; for tests and debug checks.
   bool conserved() const;
 
  private:
-  enum class State : std::uint8_t { free, posted, held };
+  enum class State : std::uint8_t { free, posted, held, withdrawn };
 
   struct Buffer {
     std::uint64_t address;
     std::uint32_t lkey;
     State state;
+    bool retiring;  // its slab is; kept here for the eager path
   };
+
+  struct Slab {
+    std::uint32_t first;
+    std::uint32_t count;
+    std::uint32_t withdrawn = 0;
+    bool retiring = false;
+  };
+
+  Slab& slab_of(BufferId id);
+  void set_retiring(Slab& slab, bool retiring);
 
   std::uint32_t buffer_bytes_;
   std::uint32_t posted_ = 0;
   std::uint32_t held_ = 0;
+  std::uint32_t withdrawn_ = 0;
+  std::uint32_t active_ = 0;
+  std::uint32_t peak_used_ = 0;
+  std::vector<Slab> slabs_;  // by age; the retiring ones are at the end
   std::vector<Buffer> buffers_;
   std::vector<BufferId> free_;  // last in, first out: the warmest buffer is posted next
 };

@@ -45,6 +45,9 @@ class WindowController {
     return window_ > before;
   }
 
+  // Down to `buffers`.
+  void shrink_to(std::uint32_t buffers) { window_ = std::clamp(buffers, 1u, window_); }
+
   // The memory for more than `buffers` could not be had: W stays there for good.
   void cap(std::uint32_t buffers) {
     max_ = std::clamp(buffers, 1u, max_);

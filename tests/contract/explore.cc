@@ -25,6 +25,9 @@ struct Totals {
   std::uint64_t crossings = 0;
   std::uint64_t failures = 0;
   std::uint64_t rnr_naks = 0;
+  std::uint64_t shrinks = 0;
+  std::uint64_t recalls = 0;
+  std::uint64_t slabs_dropped = 0;
 };
 
 void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Totals& totals) {
@@ -40,6 +43,9 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   totals.crossings += outcome.crossings;
   totals.failures += outcome.failures;
   totals.rnr_naks += outcome.rnr_naks;
+  totals.shrinks += outcome.shrinks;
+  totals.recalls += outcome.recalls;
+  totals.slabs_dropped += outcome.slabs_dropped;
   if (verbose) {
     std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
                 static_cast<unsigned long long>(outcome.messages),
@@ -102,13 +108,16 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
-      "%llu peer failures, %llu RNR NAKs\n",
+      "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped\n",
       static_cast<unsigned long long>(totals.worlds),
       static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.messages),
       static_cast<unsigned long long>(totals.steps),
       static_cast<unsigned long long>(totals.crossings),
       static_cast<unsigned long long>(totals.failures),
-      static_cast<unsigned long long>(totals.rnr_naks));
+      static_cast<unsigned long long>(totals.rnr_naks),
+      static_cast<unsigned long long>(totals.shrinks),
+      static_cast<unsigned long long>(totals.recalls),
+      static_cast<unsigned long long>(totals.slabs_dropped));
   return totals.failed == 0 ? 0 : 1;
 }

@@ -22,10 +22,12 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
       core_(config.core) {
   nic_.on_limit = [this] {
     soon([this] {
+      drain_completions();
       core_.on_srq_limit(out_);
       flush();
     });
   };
+  look_for_lost_limit();
   connections_.listen(node, this);
   core_.start(out_);
   flush();
@@ -92,6 +94,7 @@ void Engine::flush() {
   if (dead_) return;
   while (!out_.empty()) {
     out_.rare = false;
+    while (out_.slabs_dropped > 0) drop_slab();
     if (out_.slab_buffers > 0) provide_slab();
     if (!out_.receives.empty()) {
       nic_.post_receives(out_.receives);
@@ -145,8 +148,18 @@ void Engine::provide_slab() {
   const std::uint64_t bytes = std::uint64_t{count} * config_.core.buffer_bytes;
   const std::uint64_t had = core_.counters().receive_bytes / config_.core.buffer_bytes;
   if (had + count > config_.slab_limit) return core_.on_slab_failed(out_);
-  slabs_.push_back(std::make_unique<std::byte[]>(bytes));
-  core_.on_slab(reinterpret_cast<std::uint64_t>(slabs_.back().get()), 1, count, out_);
+  slabs_.push_back({std::make_unique<std::byte[]>(bytes), bytes});
+  core_.on_slab(reinterpret_cast<std::uint64_t>(slabs_.back().memory.get()), 1, count, out_);
+}
+
+void Engine::drop_slab() {
+  --out_.slabs_dropped;
+  ++slabs_dropped_;
+  const Slab& slab = slabs_.back();
+  if (nic_.has_receive_in(reinterpret_cast<std::uint64_t>(slab.memory.get()), slab.bytes)) {
+    fabric_.violation("memory was given back that the adapter may write to");
+  }
+  slabs_.pop_back();
 }
 
 void Engine::carry_out(const ConnectAction& action) {
@@ -336,6 +349,7 @@ void Engine::watch_deadline() {
     if (dead_ || due != deadline_watched_) return;
     deadline_watched_ = Time::never();
     if (now() >= core_.next_deadline()) {
+      drain_completions();
       core_.on_timer(now(), out_);
       flush();
       if (core_.next_deadline() <= now()) {
@@ -344,6 +358,16 @@ void Engine::watch_deadline() {
       }
     }
     watch_deadline();
+  });
+}
+
+void Engine::look_for_lost_limit() {
+  fabric_.events.after(seconds(1), [this] {
+    if (dead_) return;
+    drain_completions();
+    core_.raise_lost_limit(out_);
+    flush();
+    look_for_lost_limit();
   });
 }
 

@@ -95,6 +95,7 @@ class Engine : public ConnectionListener {
   }
   // Slots that were acquired and have not come back.
   std::size_t slots_lent() const { return slots_lent_; }
+  std::uint64_t slabs_dropped() const { return slabs_dropped_; }
 
   // ConnectionListener
   void on_requested(EndId end, const wire::Hello& hello) override;
@@ -118,6 +119,11 @@ class Engine : public ConnectionListener {
     bool looped = false;
   };
 
+  struct Slab {
+    std::unique_ptr<std::byte[]> memory;
+    std::uint64_t bytes;
+  };
+
   struct SlotMemory {
     SendSlot slot;
     std::unique_ptr<std::byte[]> memory;
@@ -130,6 +136,7 @@ class Engine : public ConnectionListener {
   void post_work();
   void carry_out(const ConnectAction& action);
   void provide_slab();
+  void drop_slab();
   int poll_completions();
   void drain_completions();
   void release_handled();
@@ -137,6 +144,7 @@ class Engine : public ConnectionListener {
   void finish_send();
   void watch_pending(Duration tick);
   void stand_in();
+  void look_for_lost_limit();
   void watch_deadline();
   void check();
   LaneId lane_of(EndId end) const;
@@ -160,7 +168,8 @@ class Engine : public ConnectionListener {
 
   std::deque<Upcall> arrived_;
   std::vector<BufferId> released_;
-  std::vector<std::unique_ptr<std::byte[]>> slabs_;
+  std::vector<Slab> slabs_;
+  std::uint64_t slabs_dropped_ = 0;
   std::deque<SlotMemory> slots_;
   std::array<std::vector<SendSlot*>, 2> free_slots_;
   std::size_t slots_lent_ = 0;

@@ -289,6 +289,12 @@ void Nic::complete(QpNumber number, const Completion& completion) {
   if (on_completion) on_completion();
 }
 
+bool Nic::has_receive_in(std::uint64_t address, std::uint64_t bytes) const {
+  return std::any_of(srq_.begin(), srq_.end(), [&](const ReceivePost& post) {
+    return post.address >= address && post.address - address < bytes;
+  });
+}
+
 bool Nic::poll(QpCompletion& completion) {
   if (cq_.empty()) return false;
   completion = cq_.front();

@@ -82,6 +82,9 @@ class Nic {
   void arm(SrqArm arm);
   bool poll(QpCompletion& completion);
 
+  // Whether a posted receive lies in this memory.
+  bool has_receive_in(std::uint64_t address, std::uint64_t bytes) const;
+
   std::uint32_t posted() const { return static_cast<std::uint32_t>(srq_.size()); }
   std::uint64_t rnr_naks() const { return rnr_naks_; }
   std::uint64_t completions_made() const { return completions_made_; }

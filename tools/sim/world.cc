@@ -159,6 +159,9 @@ class World {
       result.crossings += counters.connections_crossed;
       result.failures += counters.peer_failures;
       result.overcommitted += counters.credits_overcommitted;
+      result.shrinks += counters.window_shrinks;
+      result.recalls += counters.credit_recalls;
+      result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     return result;
   }
@@ -247,6 +250,8 @@ Plan random_plan(std::uint64_t seed) {
     fault.other = static_cast<Node>((fault.node + 1 + random.below(count - 1)) % count);
     plan.faults.push_back(fault);
   }
+  if (random.chance(500)) core.shrink_after = microseconds(random.between(20, 5000));
+  core.window_unattended = random.chance(500) ? 128 : random.between(4, 64);
   return plan;
 }
 

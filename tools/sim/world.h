@@ -52,6 +52,9 @@ struct Outcome {
   std::uint64_t crossings = 0;
   std::uint64_t failures = 0;
   std::uint64_t overcommitted = 0;
+  std::uint64_t shrinks = 0;
+  std::uint64_t recalls = 0;
+  std::uint64_t slabs_dropped = 0;
   Time end{};
 
   bool ok() const { return violations.empty(); }

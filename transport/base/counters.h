@@ -33,7 +33,11 @@ namespace weir {
   X(window_peak, "buffers", "Largest receive window so far")                                      \
   X(window_grows, "times", "Times the receive window grew")                                       \
   X(window_demands, "times", "Times a peer's lack of credits made the window grow")               \
+  X(window_shrinks, "times", "Times the receive window was halved because little of it was used") \
+  X(credit_recalls, "frames", "Control frames that asked a peer for unused credits")              \
   X(receives_posted, "buffers", "Receive buffers posted now")                                     \
+  X(receives_held, "buffers", "Receive buffers with messages not yet taken by the MPI layer")     \
+  X(receives_held_peak, "buffers", "Most receive buffers that ever waited for the MPI layer")     \
   X(srq_limit_events, "events", "SRQ limit events from the device")                               \
   X(srq_limit_self_raised, "events", "SRQ limit events raised by ourselves because one was lost") \
   X(receive_bytes, "bytes", "Registered receive memory now")                                      \

@@ -273,7 +273,7 @@ void Core::close(Time now, PeerId id, Outbox& out) {
 // Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
 void Core::try_finish_close(Peer& peer, Outbox& out) {
   if (peer.left) return finish_close(peer, out);
-  if (!peer.goodbye_sent) peer.goodbye_sent = send_control(peer, wire::FrameKind::goodbye, out);
+  if (!peer.goodbye_sent) peer.goodbye_sent = send_control(peer, wire::FrameKind::goodbye, 0, out);
   if (peer.goodbye_sent && at(peer.lane).queue.empty()) finish_close(peer, out);
 }
 

@@ -16,7 +16,11 @@ constexpr std::int64_t stall_looks = 8;
 }  // namespace
 
 Core::Core(const Config& config)
-    : config_(config), window_(config.window), eager_(config.credits), pool_(config.buffer_bytes) {
+    : config_(config),
+      window_(config.window),
+      shrink_(config.shrink_after),
+      eager_(config.credits),
+      pool_(config.buffer_bytes) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();
   due_.reserve(64);
@@ -51,7 +55,7 @@ void Core::move_to(Peer& peer, PeerState state) {
 }
 
 Time Core::next_deadline() const {
-  Time next = Time::never();
+  Time next = may_shrink() ? next_window_look_ : Time::never();
   if (connecting_ > 0) {
     for (std::uint32_t i = 0; i < peers_.size(); ++i) {
       const Peer& peer = peers_[i];
@@ -80,6 +84,7 @@ void Core::on_timer(Time now, Outbox& out) {
       }
     }
   }
+  if (may_shrink() && now >= next_window_look_) look_at_window(now, out);
   // Nobody tells the time when work is posted: a lane's silence counts from the first look that
   // finds work in flight, never from before.
   if (now < next_look_) return;

@@ -17,6 +17,7 @@
 
 #include "flowctl/eager_window.h"
 #include "srq/receive_pool.h"
+#include "srq/shrink_policy.h"
 #include "srq/window_controller.h"
 #include "transport/base/counters.h"
 #include "transport/base/fifo.h"
@@ -41,9 +42,11 @@ class Core {
     std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
     std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
     std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
-    Duration attempt_timeout = seconds(2);     // then a connection is asked for again
-    Duration connect_timeout = seconds(30);    // then the peer is given up
-    Duration peer_timeout = seconds(30);       // without progress of posted work: the same
+    std::uint32_t window_unattended = 128;   // W grows beyond only for an application that receives
+    Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
+    Duration attempt_timeout = seconds(2);   // then a connection is asked for again
+    Duration connect_timeout = seconds(30);  // then the peer is given up
+    Duration peer_timeout = seconds(30);     // without progress of posted work: the same
   };
 
   explicit Core(const Config& config);
@@ -97,7 +100,7 @@ class Core {
   void give_back_credits(Outbox& out);
 
   // Released buffers that may stay unposted; with more, a pump is worth its while.
-  std::uint32_t release_slack() const { return EagerWindow::slack(window_.window()); }
+  std::uint32_t release_slack() const { return eager_.slack(); }
 
   // The application makes progress: a new round of frames that go at once begins. (A pump begins
   // one, too.)
@@ -112,7 +115,9 @@ class Core {
   bool has_held() const { return held_head_ != nullptr; }
 
   // There is enough for a pump to do.
-  bool wants_pump() const { return held_head_ != nullptr || pool_.free() > release_slack(); }
+  bool wants_pump() const {
+    return held_head_ != nullptr || pool_.free() > release_slack() || pool_.can_drop();
+  }
 
   // ---- from the adapter ----
 
@@ -120,6 +125,9 @@ class Core {
   // All arrived completions were handled: the receiver is not the bottleneck now.
   void on_drained(Outbox& out);
   void on_srq_limit(Outbox& out);
+  // A look, with all completions seen, for a limit event that should have come and was lost. To be
+  // called about once a second.
+  void raise_lost_limit(Outbox& out);
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);
   void on_slab_failed(Outbox& out);
 
@@ -240,9 +248,10 @@ class Core {
   [[gnu::noinline]] void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
-  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind, Outbox& out);
+  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
+                  std::uint32_t credits, Outbox& out);
   void close_chain(Lane& lane, Outbox& out);
-  bool send_control(Peer& peer, wire::FrameKind kind, Outbox& out);
+  bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out);
   bool open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void send_probe(Lane& lane, Outbox& out);
@@ -256,6 +265,14 @@ class Core {
   bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
   [[gnu::noinline]] void window_changed(Outbox& out);
   void post_receives(Outbox& out);
+  bool below_limit() const;
+  bool grow_at_limit();
+  void arm_limit(Outbox& out);
+  void look_at_window(Time now, Outbox& out);
+  bool may_shrink() const;
+  void recall_credits(Outbox& out);
+  void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
+  void drop_slabs(Outbox& out);
   void book_buffers();
   void note_due(Peer& peer);
   bool may_top_up(const Peer& peer) const;
@@ -278,11 +295,15 @@ class Core {
   Config config_;
   Counters counters_;
   WindowController window_;
+  ShrinkPolicy shrink_;
   EagerWindow eager_;
   ReceivePool pool_;
   std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet
   std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
   bool starved_peer_seen_ = false;
+  bool limit_armed_ = false;
+  std::uint64_t taken_ = 0;  // buffers released
+  std::uint64_t taken_at_growth_ = 0;
 
   StableVector<Peer> peers_;
   StableVector<Lane> lanes_;
@@ -290,6 +311,7 @@ class Core {
   std::unordered_map<std::uint64_t, PeerId> by_name_;
   std::uint32_t connecting_ = 0;
   Time next_look_{};         // of the stall watch, if a lane has work in flight
+  Time next_window_look_{};  // if the window may shrink
   std::vector<PeerId> due_;  // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
   std::uint64_t epoch_ = 0;           // the round

@@ -59,6 +59,7 @@ struct Failure {
 
 struct Outbox {
   bool rare = false;  // there is something besides work, receives, retired slots and deliveries
+  std::uint32_t slabs_dropped = 0;    // so many of the youngest slabs are no longer needed
   std::uint32_t slab_buffers = 0;     // receive buffers wanted: answer with on_slab(_failed) first
   std::vector<ReceivePost> receives;  // post to the SRQ, as one chain
   bool arm = false;                   // then arm the SRQ limit event
@@ -78,6 +79,10 @@ struct Outbox {
     failures.reserve(16);
   }
 
+  void drop_slab() {
+    rare = true;
+    ++slabs_dropped;
+  }
   void want_slab(std::uint32_t buffers) {
     rare = true;
     slab_buffers += buffers;

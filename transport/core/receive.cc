@@ -74,7 +74,9 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
         });
   } else {
     ++counters_.control_received;
+    const wire::FrameHeader header = wire::get_frame_header(frame);
     release(buffer);
+    if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
   }
   if (peer.state == PeerState::ready) {
     if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
@@ -87,15 +89,20 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
 bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
   if (header.sequence != lane.rx_sequence || peer.left) return false;
   ++lane.rx_sequence;
-  if (header.kind == wire::FrameKind::messages) {
+  using Kind = wire::FrameKind;
+  if (header.kind == Kind::messages) {
     if (!eager_.spend(peer.share)) return false;
     note_due(peer);
-  } else if (header.kind == wire::FrameKind::credits) {
-    if (++peer.control_owed > config_.credits.control_reserve) return false;
-  } else {
+  } else if (header.kind == Kind::goodbye) {
     peer.left = true;
+  } else if (++peer.control_owed > config_.credits.control_reserve) {
+    return false;
   }
-  peer.credits += header.credits;
+  if (header.kind == Kind::returned) {
+    if (!eager_.give_back(peer.share, header.credits)) return false;
+  } else if (header.kind != Kind::recall) {
+    peer.credits += header.credits;
+  }
   const std::uint32_t control = std::uint32_t{peer.control_credits} + header.control_credits;
   peer.control_credits = static_cast<std::uint8_t>(control);
   starved_peer_seen_ = starved_peer_seen_ || header.starved;
@@ -105,13 +112,20 @@ bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) 
 }
 
 void Core::release(BufferId buffer) {
-  pool_.release(buffer);
+  ++taken_;
+  const std::uint32_t backed = pool_.backed();
+  pool_.release(buffer, eager_.can_spare_held());
+  if (pool_.backed() != backed) [[unlikely]]
+    eager_.set_window(window_.window(), pool_.backed());
   book_buffers();
 }
 
 void Core::book_buffers() {
   eager_.set_held(pool_.held());
   counters_.receives_posted = pool_.posted();
+  counters_.receives_held = pool_.held();
+  counters_.receives_held_peak =
+      std::max<std::uint64_t>(counters_.receives_held_peak, pool_.held());
 }
 
 // Posts what was released, in one go, once it is worth it. Credits, eager or control, leave only
@@ -120,6 +134,7 @@ void Core::post_receives(Outbox& out) {
   if (pool_.free() == 0 || pool_.free() < eager_.slack()) return;
   pool_.post(pool_.free(), out.receives);
   book_buffers();
+  if (!limit_armed_) arm_limit(out);
 }
 
 // Keeps in mind a peer that has spent half of its share.
@@ -136,7 +151,7 @@ void Core::give_back_credits(Outbox& out) {
     Peer& peer = at(id);
     if (peer.state != PeerState::ready || !eager_.low(peer.share)) {
       peer.in_due_list = false;
-    } else if (!may_top_up(peer) || !send_control(peer, wire::FrameKind::credits, out)) {
+    } else if (!may_top_up(peer) || !send_control(peer, wire::FrameKind::credits, 0, out)) {
       due_[kept++] = id;  // later
     } else {
       peer.in_due_list = false;
@@ -170,14 +185,96 @@ void Core::on_drained(Outbox& out) {
   if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
   frames_at_demand_ = counters_.frames_received;
   if (!window_.grow()) return;
+  shrink_.grew();
   ++counters_.window_demands;
   window_changed(out);
 }
 
 void Core::on_srq_limit(Outbox& out) {
   ++counters_.srq_limit_events;
-  window_.grow();
-  window_changed(out);  // arms again, if W can still grow
+  limit_armed_ = false;
+  // The event may be old news: from before W grew for another reason, or receives were posted.
+  if (!below_limit() || !grow_at_limit()) return arm_limit(out);
+  window_changed(out);
+}
+
+void Core::raise_lost_limit(Outbox& out) {
+  if (!limit_armed_ || !below_limit() || !grow_at_limit()) return;
+  ++counters_.srq_limit_self_raised;
+  window_changed(out);
+}
+
+// Doubles W because the limit was reached. Beyond `window_unattended`, only when the layer above
+// took half a window's worth since the last time: what piles up in front of an application that is
+// elsewhere is not worth more memory. The peers keep their frames until it is back.
+bool Core::grow_at_limit() {
+  const std::uint32_t window = window_.window();
+  if (window >= config_.window_unattended && taken_ - taken_at_growth_ < window / 2) return false;
+  if (!window_.grow()) return false;
+  taken_at_growth_ = taken_;
+  shrink_.grew();
+  return true;
+}
+
+bool Core::below_limit() const {
+  return pool_.total() >= window_.window() && pool_.posted() < window_.limit();
+}
+
+// Arms the limit event, unless it could change nothing (W is at its maximum), or would come at once
+// or never (adapters differ) because the limit is passed already.
+void Core::arm_limit(Outbox& out) {
+  limit_armed_ = window_.window() < window_.max() && !below_limit();
+  if (limit_armed_) out.arm_srq(std::min(window_.limit(), pool_.total()));
+}
+
+// There is more than the peers need at least, or credits and slabs to be had back.
+bool Core::may_shrink() const {
+  if (!shrink_.enabled()) return false;
+  return pool_.retiring() ||
+         window_.window() > std::max(config_.window.initial, eager_.least_window());
+}
+
+// From time to time: halves a window that is hardly used. Its youngest slabs retire, and go once
+// traffic has used their buffers up and the peers have returned their credits for them.
+void Core::look_at_window(Time now, Outbox& out) {
+  next_window_look_ = now + shrink_.interval();
+  const std::uint32_t window = window_.window();
+  const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
+  if (shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
+    shrink_.shrank(now);
+    window_.shrink_to(pool_.active());
+    ++counters_.window_shrinks;
+    window_changed(out);
+  }
+  pool_.reset_peak_used();
+  if (pool_.retiring()) recall_credits(out);
+  drop_slabs(out);
+}
+
+// Asks the peers for what they hold beyond their shares. One that has frames waiting keeps it, one
+// that computes answers later: nothing depends on the answer but the memory.
+void Core::recall_credits(Outbox& out) {
+  for (std::uint32_t i = 0; i < peer_count(); ++i) {
+    Peer& peer = peers_[i];
+    if (peer.state != PeerState::ready || peer.left || eager_.excess(peer.share) == 0) continue;
+    const std::uint32_t keep = std::min<std::uint32_t>(eager_.target(), UINT16_MAX);
+    if (send_control(peer, wire::FrameKind::recall, keep, out)) ++counters_.credit_recalls;
+  }
+}
+
+void Core::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
+  if (peer.state != PeerState::ready || !peer.pending.empty() || peer.credits <= keep) return;
+  const std::uint32_t excess = std::min<std::uint32_t>(peer.credits - keep, UINT16_MAX);
+  if (!send_control(peer, wire::FrameKind::returned, excess, out)) return;  // it will ask again
+  peer.credits -= excess;
+}
+
+// Gives back the memory of slabs that nothing uses any more.
+void Core::drop_slabs(Outbox& out) {
+  while (slabs_asked_ == 0 && pool_.can_drop()) {
+    counters_.receive_bytes -= std::uint64_t{pool_.drop_slab()} * config_.buffer_bytes;
+    out.drop_slab();
+  }
 }
 
 void Core::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out) {
@@ -203,27 +300,24 @@ void Core::window_changed(Outbox& out) {
   if (window > counters_.window) ++counters_.window_grows;
   counters_.window = window;
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
+  pool_.restore(window);
   if (pool_.total() + slabs_asked_ < window) {
     out.want_slab(window - pool_.total() - slabs_asked_);
     slabs_asked_ = window - pool_.total();
   }
   // Credits only for buffers that exist, or will before the next frame leaves.
-  eager_.set_window(std::min(window, pool_.total() + slabs_asked_));
+  const std::uint32_t backed = pool_.backed() + slabs_asked_;
+  eager_.set_window(std::min(window, backed), backed);
   pool_.post(pool_.free(), out.receives);
   book_buffers();
 
   // The limit event is a one-shot hint: armed when already below the limit, some devices stay
-  // silent for ever. So look ourselves, after each arming.
-  if (pool_.total() >= window && pool_.posted() < window_.limit() && window_.grow()) {
+  // silent for ever. So look ourselves, before each arming.
+  if (below_limit() && grow_at_limit()) {
     ++counters_.srq_limit_self_raised;
-    window_changed(out);
-    return;
+    return window_changed(out);
   }
-  // At W_max the event could change nothing, and a device that fires at once when armed below the
-  // limit would fire for ever.
-  if (window < window_.max()) {
-    out.arm_srq(std::min(window_.limit(), pool_.total()));
-  }
+  arm_limit(out);
 
   for (std::uint32_t i = 0; i < peer_count(); ++i) {
     if (peers_[i].state == PeerState::ready) note_due(peers_[i]);

@@ -127,17 +127,19 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
 // Spends a credit on a frame of messages.
 void Core::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
   --peer.credits;
-  post_frame(peer, lane, slot, wire::FrameKind::messages, out);
+  post_receives(out);
+  post_frame(peer, lane, slot, wire::FrameKind::messages, top_up(peer, UINT16_MAX), out);
   ++counters_.frames_sent;
 }
 
-void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind, Outbox& out) {
-  post_receives(out);
+// Receives are posted by now: the frame may carry credits for them.
+void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
+                      std::uint32_t credits, Outbox& out) {
   wire::FrameHeader header;
   header.kind = kind;
   header.starved = peer.credits == 0 && !peer.pending.empty();
   header.control_credits = peer.control_owed;
-  header.credits = static_cast<std::uint16_t>(top_up(peer, UINT16_MAX));
+  header.credits = static_cast<std::uint16_t>(credits);
   header.sequence = lane.tx_sequence++;
   peer.control_owed = 0;
   wire::put(slot->frame, header);
@@ -160,19 +162,25 @@ void Core::close_chain(Lane& lane, Outbox& out) {
   ++counters_.sends_signalled;
 }
 
-// A frame without messages. False if it must wait: no slot, no credit, or no room in the queue.
-bool Core::send_control(Peer& peer, wire::FrameKind kind, Outbox& out) {
+// A frame without messages; `credits` is for a recall or a return, the others take what there is
+// for the peer. False if it must wait: no slot, no credit, or no room in the queue.
+bool Core::send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out) {
   Lane& lane = at(peer.lane);
   if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
-  if (kind == wire::FrameKind::credits) {
-    if (peer.control_credits == 0) return false;
+  const bool moves_back = kind == wire::FrameKind::recall || kind == wire::FrameKind::returned;
+  if (kind != wire::FrameKind::goodbye) {
+    // The last control credit is for giving credits. Spent otherwise, it might never come back from
+    // a peer that waits for them.
+    if (peer.control_credits < (moves_back ? 2 : 1)) return false;
     --peer.control_credits;
   }
+  post_receives(out);
+  if (!moves_back) credits = top_up(peer, UINT16_MAX);
   SendSlot* slot = control_slots_.pop();
   slot->frame_bytes = wire::frame_header_bytes;
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
-  post_frame(peer, lane, slot, kind, out);
+  post_frame(peer, lane, slot, kind, credits, out);
   close_chain(lane, out);
   ++counters_.control_sent;
   return true;
@@ -225,6 +233,7 @@ void Core::pump(Time, Outbox& out) {
     }
   }
   post_receives(out);
+  drop_slabs(out);
 }
 
 }  // namespace weir

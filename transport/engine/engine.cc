@@ -135,7 +135,10 @@ PeerName Engine::name(PeerId peer) const { return core_.name(peer); }
 void Engine::flush() {
   while (!out_.empty()) {
     const bool rare = std::exchange(out_.rare, false);
-    if (rare && out_.slab_buffers > 0) provide_slab();
+    if (rare) {
+      for (; out_.slabs_dropped > 0; --out_.slabs_dropped) receive_slabs_.pop_back();
+      if (out_.slab_buffers > 0) provide_slab();
+    }
     if (!out_.receives.empty()) {
       queues_->post(out_.receives);
       out_.receives.clear();

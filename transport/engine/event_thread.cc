@@ -58,7 +58,7 @@ void Engine::run_thread() {
     }
     std::array<pollfd, 3> fds{
         {{wake_fd_, POLLIN, 0}, {connections_->fd(), POLLIN, 0}, {device_fd, POLLIN, 0}}};
-    ::poll(fds.data(), fds.size(), timeout);
+    const bool silence = ::poll(fds.data(), fds.size(), timeout) == 0;
     thread_sleeps_.store(false, std::memory_order_relaxed);
 
     std::lock_guard guard(lock_);
@@ -78,8 +78,16 @@ void Engine::run_thread() {
     quiet_ticks = core_.pending_frames() > 0 ? 0 : std::min(quiet_ticks + 1, idle_ticks);
     round_seen_by_thread_ = core_.round();
 
+    if (silence && timeout > slow_tick_ms) {
+      drain_completions();
+      core_.raise_lost_limit(out_);
+    }
+
     const Time now = clock();
-    if (now >= core_.next_deadline()) core_.on_timer(now, out_);
+    if (now >= core_.next_deadline()) {
+      drain_completions();  // what arrived while the application computes counts, too
+      core_.on_timer(now, out_);
+    }
     if (!out_.empty()) flush();
   }
 }
@@ -114,7 +122,10 @@ void Engine::serve_device_events() {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     switch (event.event_type) {
-      case IBV_EVENT_SRQ_LIMIT_REACHED: core_.on_srq_limit(out_); break;
+      case IBV_EVENT_SRQ_LIMIT_REACHED:
+        drain_completions();  // how far the limit is passed is to be judged by what is there now
+        core_.on_srq_limit(out_);
+        break;
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR: {

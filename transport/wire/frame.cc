@@ -5,10 +5,14 @@ namespace weir::wire {
 bool check_frame(const std::byte* frame, std::size_t size) {
   if (size < frame_header_bytes) return false;
   const FrameHeader header = get_frame_header(frame);
-  if (header.kind == FrameKind::credits || header.kind == FrameKind::goodbye) {
-    return size == frame_header_bytes;
+  switch (header.kind) {
+    case FrameKind::messages: break;
+    case FrameKind::credits:
+    case FrameKind::goodbye:
+    case FrameKind::recall:
+    case FrameKind::returned: return size == frame_header_bytes;
+    default: return false;
   }
-  if (header.kind != FrameKind::messages) return false;
 
   std::size_t at = frame_header_bytes;
   if (at == size) return false;  // a frame of messages has at least one

@@ -15,13 +15,15 @@ enum class FrameKind : std::uint8_t {
   messages = 1,  // carries messages; costs the sender one eager credit
   credits = 2,   // only returns credits; costs one control credit
   goodbye = 3,   // the sender leaves and will send no more; costs nothing, sent once
+  recall = 4,    // asks for eager credits back, all but `credits`; costs one control credit
+  returned = 5,  // gives `credits` eager credits back unused; costs one control credit
 };
 
 struct FrameHeader {
   FrameKind kind = FrameKind::messages;
   bool starved = false;              // the sender has messages waiting for eager credits
   std::uint8_t control_credits = 0;  // control credits returned to the receiver of this frame
-  std::uint16_t credits = 0;         // eager credits returned or granted to it
+  std::uint16_t credits = 0;         // eager credits granted to it; see recall, returned
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 

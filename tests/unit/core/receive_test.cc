@@ -156,38 +156,253 @@ TEST(Receive, AFrameThatOvertakesTheAnswerLosesNoCredits) {
 
 // ---- the receive window ----
 
+Core::Config with_many_credits() {
+  Core::Config config = rig::small_config();
+  config.credits.max_credits = 64;
+  return config;
+}
+
+// Frames of the peer until fewer receives than the limit are posted; nothing of them is taken.
+void pass_the_limit(Rig& rig, LaneId lane) {
+  while (rig.core.counters().receives_posted >= rig.core.counters().window / 2) {
+    rig.arrive(lane, {});
+  }
+}
+
 TEST(Window, GrowsOnTheLimitEventAndArmsAgain) {
-  Rig rig;
+  Rig rig(with_many_credits());
+  const LaneId lane = rig.accept(other);
+  pass_the_limit(rig, lane);
   rig.core.on_srq_limit(rig.out);
   EXPECT_EQ(rig.out.slab_buffers, 16u);
   rig.settle();
   EXPECT_EQ(rig.core.counters().window, 32u);
-  EXPECT_EQ(rig.posted.size(), 32u);
   EXPECT_TRUE(rig.out.arm);
   EXPECT_EQ(rig.out.srq_arm.limit, 16u);
 }
 
-TEST(Window, IsNotArmedWhereItCannotGrow) {
+TEST(Window, IgnoresAnEventThatIsOldNews) {
   Rig rig;
   rig.core.on_srq_limit(rig.out);
-  rig.settle();
-  rig.out.arm = false;
-  rig.core.on_srq_limit(rig.out);
-  rig.settle();
-  EXPECT_EQ(rig.core.counters().window, 64u);
+  EXPECT_EQ(rig.core.counters().window, 16u);
+  EXPECT_TRUE(rig.out.arm);
+  EXPECT_EQ(rig.out.srq_arm.limit, 8u);
+}
+
+TEST(Window, IsNotArmedWhereItCannotGrow) {
+  Rig rig(with_many_credits());
+  const LaneId lane = rig.accept(other);
+  while (rig.core.counters().window < 64) {
+    pass_the_limit(rig, lane);
+    rig.out.arm = false;
+    rig.core.on_srq_limit(rig.out);
+    rig.settle();
+    rig.pump();  // the peer gets its larger share
+    for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  }
   EXPECT_FALSE(rig.out.arm);
   rig.core.on_srq_limit(rig.out);  // one that was under way
   EXPECT_FALSE(rig.out.arm);
   EXPECT_EQ(rig.core.counters().window, 64u);
 }
 
-TEST(Window, RaisesTheEventItselfWhenItIsBelowTheLimitWhileArming) {
-  Rig rig;
+TEST(Window, RaisesTheEventItselfWhenItWasLost) {
+  Rig rig(with_many_credits());
   const LaneId lane = rig.accept(other);
-  for (int i = 0; i < 8; ++i) rig.arrive(lane, {});
+  pass_the_limit(rig, lane);
+  rig.out.arm = false;
+  rig.core.raise_lost_limit(rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.core.counters().srq_limit_self_raised, 1u);
+  EXPECT_TRUE(rig.out.arm);
+  EXPECT_GE(rig.core.counters().receives_posted, rig.out.srq_arm.limit);
+}
+
+// Nobody takes the messages: W stops at `window_unattended`, however often the event comes, and
+// the event is armed again once receives are posted.
+TEST(Window, DoesNotGrowForeverForAnApplicationThatIsElsewhere) {
+  Core::Config config = with_many_credits();
+  config.window.max = 512;
+  config.window_unattended = 32;
+  Rig rig(config);
+  const LaneId lane = rig.accept(other);
+  pass_the_limit(rig, lane);
   rig.core.on_srq_limit(rig.out);
   rig.settle();
-  EXPECT_GE(rig.posted.size(), rig.out.srq_arm.limit);
+  rig.pump();
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  ASSERT_EQ(rig.core.counters().window, 32u);
+  pass_the_limit(rig, lane);
+  rig.out.arm = false;
+  rig.core.on_srq_limit(rig.out);
+  rig.core.on_srq_limit(rig.out);
+  EXPECT_EQ(rig.core.counters().window, 32u);
+  EXPECT_FALSE(rig.out.arm);  // the adapter might answer at once, and for ever
+
+  // It is back, takes everything, and gets more: now the window is worth it.
+  for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+  rig.pump();
+  EXPECT_TRUE(rig.out.arm);
+  EXPECT_EQ(rig.out.srq_arm.limit, 16u);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  pass_the_limit(rig, lane);
+  rig.core.on_srq_limit(rig.out);
+  EXPECT_EQ(rig.core.counters().window, 64u);
+}
+
+// ---- memory given back ----
+
+// After a burst: W at 64 and the peer with a large share.
+struct AfterABurst : testing::Test {
+  AfterABurst() {
+    Core::Config config = with_many_credits();
+    config.shrink_after = milliseconds(100);
+    rig = std::make_unique<Rig>(config);
+    lane = rig->accept(other);
+    peer = rig->core.peer_of(lane);
+    while (rig->core.counters().window < 64) {
+      pass_the_limit(*rig, lane);
+      rig->core.on_srq_limit(rig->out);
+      rig->settle();
+      take_all();
+    }
+    // The peer has its whole share, and we may send control frames.
+    for (int i = 0; i < 3; ++i) {
+      a_frame({.control_credits =
+                   static_cast<std::uint8_t>(2 - rig->core.standing(peer).control_credits)});
+    }
+  }
+
+  void take_all() {
+    for (const Delivery& delivery : rig->take_deliveries()) rig->core.release(delivery.buffer);
+    rig->pump();
+    for (const WorkRequest& work : rig->out.work) rig->complete(work);
+  }
+
+  // One frame, taken; returns what we sent on that occasion.
+  std::vector<WorkRequest> a_frame(wire::FrameHeader header = {.control_credits = 0}) {
+    rig->arrive(lane, header);
+    for (const Delivery& delivery : rig->take_deliveries()) rig->core.release(delivery.buffer);
+    rig->pump();
+    for (const WorkRequest& work : rig->out.work) rig->complete(work);
+    return rig->take_work();
+  }
+
+  void wait(Duration time) {
+    const Time end = rig->now + time;
+    while (rig->now < end) {
+      rig->now = rig->now + milliseconds(25);
+      rig->core.on_timer(rig->now, rig->out);
+      rig->settle();
+    }
+  }
+
+  std::unique_ptr<Rig> rig;
+  LaneId lane = LaneId::none;
+  PeerId peer = PeerId::none;
+};
+
+TEST_F(AfterABurst, AHardlyUsedWindowIsHalvedAndItsMemoryGoes) {
+  const std::uint64_t bytes = rig->core.counters().receive_bytes;
+  wait(milliseconds(200));
+  EXPECT_EQ(rig->core.counters().window, 32u);
+  EXPECT_EQ(rig->core.counters().window_shrinks, 1u);
+  EXPECT_EQ(rig->core.counters().receive_bytes, bytes);  // the adapter still has the buffers
+  // The peer holds more than its new share, and is asked for it.
+  const std::uint32_t held = rig->core.standing(peer).credits_out;
+  const auto asked = rig->take_work();
+  ASSERT_GE(asked.size(), 1u);
+  EXPECT_EQ(rig->header_of(asked[0]).kind, FrameKind::recall);
+  const std::uint16_t keep = rig->header_of(asked[0]).credits;
+  ASSERT_LT(keep, held);
+  for (const WorkRequest& work : asked) rig->complete(work);
+  a_frame({.kind = FrameKind::returned,
+           .control_credits = 1,
+           .credits = static_cast<std::uint16_t>(held - keep)});
+  EXPECT_EQ(rig->core.standing(peer).credits_out, keep);
+  // Some traffic uses the buffers of the retired slab up.
+  std::uint32_t frames = 0;
+  while (rig->out.slabs_dropped == 0) {
+    ASSERT_LT(frames++, 200u);
+    a_frame();
+    EXPECT_TRUE(rig->core.conserved());
+  }
+  EXPECT_EQ(rig->core.counters().receive_bytes, bytes / 2);
+  EXPECT_LE(rig->core.counters().receives_posted, 32u);
+}
+
+TEST_F(AfterABurst, StepByStepDownToWhatThePeersNeed) {
+  for (int i = 0; i < 40; ++i) {
+    wait(milliseconds(200));
+    for (int frames = 0; frames < 20 && rig->core.standing(peer).credits_out > 0; ++frames) {
+      a_frame({.control_credits =
+                   static_cast<std::uint8_t>(2 - rig->core.standing(peer).control_credits)});
+    }
+  }
+  EXPECT_EQ(rig->core.counters().window, 16u);  // as it began
+  EXPECT_EQ(rig->core.counters().receive_bytes, 16u * 1024u);
+  EXPECT_FALSE(rig->core.next_deadline() <= rig->now + seconds(1));  // nothing left to look at
+}
+
+TEST_F(AfterABurst, AUsedWindowStays) {
+  for (int i = 0; i < 20; ++i) {
+    for (int frames = 0; frames < 20; ++frames) rig->arrive(lane, {});
+    take_all();
+    rig->take_work();
+    rig->arrive(lane, {.kind = FrameKind::credits,
+                       .control_credits = static_cast<std::uint8_t>(
+                           2 - rig->core.standing(peer).control_credits)});
+    take_all();
+    wait(milliseconds(50));
+  }
+  EXPECT_EQ(rig->core.counters().window_shrinks, 0u);
+}
+
+TEST_F(AfterABurst, WhatRetiresIsBackAtOnceWhenNeeded) {
+  const std::uint64_t bytes = rig->core.counters().receive_bytes;
+  wait(milliseconds(200));
+  ASSERT_EQ(rig->core.counters().window, 32u);
+  for (int i = 0; i < 10; ++i) a_frame();
+  rig->take_work();
+  a_frame({.starved = true, .control_credits = 1});
+  for (int i = 0; i < 16; ++i) a_frame();
+  rig->arrive(lane, {.starved = true});
+  rig->core.on_drained(rig->out);
+  EXPECT_EQ(rig->core.counters().window, 64u);
+  EXPECT_EQ(rig->out.slab_buffers, 0u);
+  EXPECT_EQ(rig->core.counters().receive_bytes, bytes);
+  EXPECT_TRUE(rig->core.conserved());
+}
+
+// The other side of a recall.
+TEST(Recall, UnusedCreditsAreReturned) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 20);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  ASSERT_EQ(rig.core.standing(peer).credits, 19u);
+  rig.arrive(lane, {.kind = FrameKind::recall, .credits = 5});
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).kind, FrameKind::returned);
+  EXPECT_EQ(rig.header_of(work[0]).credits, 14);
+  EXPECT_EQ(rig.core.standing(peer).credits, 5u);
+  rig.complete(work[0]);
+  rig.arrive(lane, {.kind = FrameKind::recall, .control_credits = 1, .credits = 5});
+  EXPECT_TRUE(rig.take_work().empty());  // there is nothing to return
+}
+
+TEST(Recall, TheLastControlCreditIsNotSpentOnIt) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 20);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.arrive(lane, {.kind = FrameKind::recall, .credits = 9});
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  EXPECT_EQ(rig.core.standing(peer).control_credits, 1u);
+  rig.arrive(lane, {.kind = FrameKind::recall, .credits = 5});
+  EXPECT_TRUE(rig.take_work().empty());
+  EXPECT_EQ(rig.core.standing(peer).credits, 9u);
 }
 
 TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
@@ -206,7 +421,9 @@ TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
 }
 
 TEST(Window, StaysWhereMemoryEnds) {
-  Rig rig;
+  Rig rig(with_many_credits());
+  const LaneId lane = rig.accept(other);
+  pass_the_limit(rig, lane);
   rig.slab_fails = true;
   rig.core.on_srq_limit(rig.out);
   rig.settle();
@@ -289,6 +506,13 @@ TEST(BadPeer, OverrunsItsCredits) {
 TEST(BadPeer, SendsTooManyControlFrames) {
   expect_bad([](Rig& rig, LaneId lane) {
     for (int i = 0; i < 3; ++i) rig.arrive(lane, {.kind = FrameKind::credits});
+  });
+}
+
+TEST(BadPeer, ReturnsCreditsThatItNeverHad) {
+  expect_bad([](Rig& rig, LaneId lane) {
+    rig.arrive(lane, {.kind = FrameKind::returned,
+                      .credits = static_cast<std::uint16_t>(rig.granted + 1)});
   });
 }
 

@@ -1,0 +1,66 @@
+// When the receive window gives memory back. [ARWS] leaves this to future work (§6): a window that
+// shrinks at once would grow again with the next burst.
+//
+// Of the window, at most a quarter was in use for `after`: then half of it may go. What is left is
+// twice what was used, so the limit (W/2) is not reached by the same traffic again. And should it
+// have to grow again nevertheless, the next shrink waits twice as long, up to `most_patience`
+// times; two shrinks in a row that did no harm halve the wait again.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace weir {
+
+class ShrinkPolicy {
+ public:
+  static constexpr std::int64_t most_patience = 32;
+
+  // `after` 0: never.
+  explicit ShrinkPolicy(Duration after) : after_(after) {}
+
+  bool enabled() const { return after_.ns > 0; }
+
+  // How often to look.
+  Duration interval() const { return after_ / 4; }
+
+  // The window grew because traffic asked for it.
+  void grew() {
+    quiet_ = false;
+    if (shrinks_since_growth_ > 0) patience_ = std::min(patience_ * 2, most_patience);
+    shrinks_since_growth_ = 0;
+  }
+
+  // A look. `used`: most buffers of the window in use since the look before. True if half of the
+  // window may go.
+  bool look(Time now, std::uint32_t window, std::uint32_t used) {
+    const bool busy = used > window / 4;
+    if (busy || !quiet_) {
+      quiet_ = !busy;
+      quiet_since_ = now;
+      return false;
+    }
+    return now - quiet_since_ >= after_ * patience_;
+  }
+
+  // That was done.
+  void shrank(Time now) {
+    quiet_since_ = now;
+    if (++shrinks_since_growth_ > 1) patience_ = std::max<std::int64_t>(patience_ / 2, 1);
+  }
+
+  std::int64_t patience() const { return patience_; }
+
+ private:
+  Duration after_;
+  bool quiet_ = false;
+  Time quiet_since_{};
+  std::int64_t patience_ = 1;
+  std::uint32_t shrinks_since_growth_ = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,69 @@
+// A window shrinks when it was hardly used for long, and more and more seldom when that was wrong.
+#include "srq/shrink_policy.h"
+
+#include <gtest/gtest.h>
+
+namespace weir {
+namespace {
+
+// Looks every quarter of `after` until it may shrink; how long that took.
+Duration until_shrink(ShrinkPolicy& policy, Time& now, std::uint32_t used) {
+  const Time start = now;
+  for (int looks = 0; looks < 1000; ++looks) {
+    now = now + policy.interval();
+    if (policy.look(now, 64, used)) return now - start;
+  }
+  return seconds(0);
+}
+
+TEST(ShrinkPolicy, WaitsForAQuietTime) {
+  ShrinkPolicy policy(seconds(2));
+  Time now{5'000'000'000};
+  EXPECT_EQ(until_shrink(policy, now, 16), milliseconds(2500));  // the first look begins it
+}
+
+TEST(ShrinkPolicy, AUsedWindowStays) {
+  ShrinkPolicy policy(seconds(2));
+  Time now{};
+  EXPECT_EQ(until_shrink(policy, now, 17), seconds(0));
+}
+
+TEST(ShrinkPolicy, OneBusyLookBeginsTheWaitAgain) {
+  ShrinkPolicy policy(seconds(2));
+  Time now{};
+  for (int looks = 0; looks < 4; ++looks) {
+    now = now + policy.interval();
+    EXPECT_FALSE(policy.look(now, 64, 3));
+  }
+  now = now + policy.interval();
+  EXPECT_FALSE(policy.look(now, 64, 40));
+  EXPECT_EQ(until_shrink(policy, now, 3), milliseconds(2500));
+}
+
+TEST(ShrinkPolicy, LearnsFromAShrinkThatHadToBeUndone) {
+  ShrinkPolicy policy(seconds(2));
+  Time now{};
+  std::int64_t patience = 1;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(until_shrink(policy, now, 0), milliseconds(2000 * patience + 500));
+    policy.shrank(now);
+    policy.grew();
+    patience = std::min(patience * 2, ShrinkPolicy::most_patience);
+    EXPECT_EQ(policy.patience(), patience);
+  }
+  // Shrinks that stand make it bolder again.
+  until_shrink(policy, now, 0);
+  policy.shrank(now);
+  EXPECT_EQ(policy.patience(), patience);
+  until_shrink(policy, now, 0);
+  policy.shrank(now);
+  EXPECT_EQ(policy.patience(), patience / 2);
+}
+
+TEST(ShrinkPolicy, CanBeTurnedOff) {
+  EXPECT_FALSE(ShrinkPolicy(Duration{}).enabled());
+  EXPECT_TRUE(ShrinkPolicy(milliseconds(1)).enabled());
+}
+
+}  // namespace
+}  // namespace weir
