@@ -1,6 +1,7 @@
 #include "srq/rnr_timer.h"
 
 #include <array>
+#include <cstdlib>
 
 namespace weir {
 namespace {
@@ -10,6 +11,9 @@ constexpr std::array<std::int32_t, 32> timer_10us = {
     65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+// Codes by rising duration.
+int rank(std::uint8_t code) { return code == 0 ? 32 : code; }
 
 }  // namespace
 
@@ -21,5 +25,21 @@ std::uint8_t rnr_timer_code(Duration wanted) {
 }
 
 Duration rnr_timer_duration(std::uint8_t code) { return microseconds(10) * timer_10us[code & 31]; }
+
+bool RnrAdvisor::add(Duration event_to_repost) {
+  if (!any_) {
+    any_ = true;
+    smoothed_ = event_to_repost;
+    deviation_ = event_to_repost / 2;
+  } else {
+    const std::int64_t off = event_to_repost.ns - smoothed_.ns;
+    smoothed_.ns += off / 8;
+    deviation_.ns += (std::abs(off) - deviation_.ns) / 4;
+  }
+  const std::uint8_t wanted = rnr_timer_code({smoothed_.ns + 2 * deviation_.ns});
+  if (std::abs(rank(wanted) - rank(code_)) < 2) return false;
+  code_ = wanted;
+  return true;
+}
 
 }  // namespace weir

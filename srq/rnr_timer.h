@@ -15,4 +15,26 @@ std::uint8_t rnr_timer_code(Duration wanted);
 // How long the code waits. Codes are taken modulo 32.
 Duration rnr_timer_duration(std::uint8_t code);
 
+// Finds the timer to advertise from how long reposts take after a limit event: their smoothed time
+// and twice its deviation, the way TCP finds its timeout (RFC 6298). A sender that waits less is
+// turned back again, one that waits longer stands idle.
+//
+// Pure; the caller serialises.
+class RnrAdvisor {
+ public:
+  explicit RnrAdvisor(std::uint8_t code) : code_(code) {}
+
+  // A repost took so long. True if the advice changed: by two codes or more, for each change costs
+  // a call for every queue pair.
+  bool add(Duration event_to_repost);
+
+  std::uint8_t code() const { return code_; }
+
+ private:
+  std::uint8_t code_;
+  bool any_ = false;
+  Duration smoothed_{};
+  Duration deviation_{};
+};
+
 }  // namespace weir

@@ -1,10 +1,11 @@
 // When the receive window gives memory back. [ARWS] leaves this to future work (§6): a window that
 // shrinks at once would grow again with the next burst.
 //
-// Of the window, at most a quarter was in use for `after`: then half of it may go. What is left is
-// twice what was used, so the limit (W/2) is not reached by the same traffic again. And should it
-// have to grow again nevertheless, the next shrink waits twice as long, up to `most_patience`
-// times; two shrinks in a row that did no harm halve the wait again.
+// Of the window, at most three eighths were in use for `after`: then half of it may go. Two of the
+// eighths may be buffers that only wait to be posted again in one go, so traffic took no more than
+// one, which is a quarter of what is left, and the limit (W/2) is not reached by the same traffic
+// again. Should the window have to grow nevertheless, the next shrink waits twice as long, up to
+// `most_patience` times; two shrinks in a row that did no harm halve the wait again.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -38,7 +39,7 @@ class ShrinkPolicy {
   // A look. `used`: most buffers of the window in use since the look before. True if half of the
   // window may go.
   bool look(Time now, std::uint32_t window, std::uint32_t used) {
-    const bool busy = used > window / 4;
+    const bool busy = used > window / 8 * 3;
     if (busy || !quiet_) {
       quiet_ = !busy;
       quiet_since_ = now;

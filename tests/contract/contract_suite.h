@@ -159,7 +159,9 @@ TYPED_TEST_P(Contract, AHeldFrameLeavesAlthoughTheSenderComputes) {
 TYPED_TEST_P(Contract, AFloodMeetsAReceiverThatComputes) {
   const Options options;
   WEIR_PAIR(options);
-  std::uint64_t sent = 0;
+  const std::vector<std::size_t> first(1, 1000);
+  this->exchange(*pair, first, first);
+  std::uint64_t sent = 1;
   bool pushed_back = false;
   for (int round = 0; round < 400; ++round) {
     for (int i = 0; i < 20; ++i) {
@@ -175,7 +177,7 @@ TYPED_TEST_P(Contract, AFloodMeetsAReceiverThatComputes) {
     pair->pass(microseconds(50));
   }
   EXPECT_TRUE(pushed_back);
-  EXPECT_TRUE(pair->right().received.empty());
+  EXPECT_EQ(pair->right().received.size(), 1u);
   EXPECT_GT(sent, options.pending_frames);
   ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));
   this->expect_all(pair->right(), std::vector<std::size_t>(sent, 1000));
@@ -185,6 +187,42 @@ TYPED_TEST_P(Contract, AFloodMeetsAReceiverThatComputes) {
   // And it goes on after it.
   ASSERT_TRUE(this->wait(*pair, [&] { return this->send(pair->left(), sent, 50) == Status::ok; }));
   ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent + 1; }));
+}
+
+// A burst makes the window grow; light traffic after it gives the memory back, down to the start.
+TYPED_TEST_P(Contract, MemoryOfABurstIsGivenBack) {
+  Options options;
+  options.window_max = 256;
+  options.shrink_after = milliseconds(40);
+  WEIR_PAIR(options);
+  const std::vector<std::size_t> first(1, 8);
+  this->exchange(*pair, first, first);
+  std::uint64_t sent = 1;
+  while (pair->right().counters().window < 64 && sent < 5000) {
+    for (int i = 0; i < 32; ++i) {
+      if (this->send(pair->left(), sent, 1000) == Status::ok) ++sent;
+    }
+    pair->left().progress();
+    pair->pass(milliseconds(1));  // the receiver computes
+    ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));
+  }
+  const std::uint64_t grown = pair->right().counters().receive_bytes;
+  ASSERT_GE(grown, 64u * options.buffer_bytes);
+
+  ASSERT_TRUE(this->wait(*pair, [&] {
+    if (this->send(pair->left(), sent, 8) == Status::ok) ++sent;
+    pair->pass(milliseconds(1));
+    return pair->right().counters().receive_bytes == options.window_initial * options.buffer_bytes;
+  })) << pair->right().counters().receive_bytes;
+  EXPECT_GE(pair->right().counters().window_shrinks, 3u);
+  EXPECT_EQ(pair->right().counters().receive_bytes_peak, grown);
+  ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));
+
+  // And the next burst finds its way.
+  for (int i = 0; i < 20; ++i) {
+    if (this->send(pair->left(), sent, 1000) == Status::ok) ++sent;
+  }
+  ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));
 }
 
 TYPED_TEST_P(Contract, WhoWaitsForItsSlotsGetsThemBack) {
@@ -258,8 +296,8 @@ REGISTER_TYPED_TEST_SUITE_P(Contract, MessagesOfEverySizeArriveUnharmed, WhatIsT
                             OneDirectionAloneKeepsFlowing, BothDirectionsAtOnceKeepTheirOrder,
                             BothAskForTheConnectionAtOnce, AConnectionIsMadeWhileThePeerComputes,
                             AHeldFrameLeavesAlthoughTheSenderComputes,
-                            AFloodMeetsAReceiverThatComputes, WhoWaitsForItsSlotsGetsThemBack,
-                            LeavingIsNoFailureAndComingBackWorks, LeavingSendsWhatIsPendingFirst,
-                            ADeadPeerIsReportedToWhoSendsToIt);
+                            AFloodMeetsAReceiverThatComputes, MemoryOfABurstIsGivenBack,
+                            WhoWaitsForItsSlotsGetsThemBack, LeavingIsNoFailureAndComingBackWorks,
+                            LeavingSendsWhatIsPendingFirst, ADeadPeerIsReportedToWhoSendsToIt);
 
 }  // namespace weir::contract

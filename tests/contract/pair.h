@@ -19,6 +19,7 @@ struct Options {
   std::uint32_t window_initial = 8;
   std::uint32_t window_max = 64;
   std::uint32_t pending_frames = 32;  // then back-pressure
+  Duration shrink_after = seconds(2);
 };
 
 struct Received {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -69,6 +70,9 @@ class EngineSide : public Side {
     engine_->discard(slot);
   }
   void on_failure(const Failure& failure) { failures.push_back(failure.reason); }
+  void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
+
+  std::vector<Refusal> refusals;
 
  private:
   std::unique_ptr<Engine> engine_;
@@ -109,6 +113,8 @@ class EnginePair : public Pair {
     engine.core.buffer_bytes = options.buffer_bytes;
     engine.core.window = {.initial = options.window_initial, .max = options.window_max};
     engine.core.pending_frames = options.pending_frames;
+    engine.core.shrink_after = options.shrink_after;
+    engine.core.rnr_auto = true;
     return engine;
   }
 
@@ -134,12 +140,14 @@ struct Collector {
   }
   void on_retired(SendSlot*, bool) {}
   void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
+  void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
 
   struct Numbered {
     std::uint8_t tag;
     std::uint32_t number;
   };
   std::vector<Numbered> received;
+  std::vector<Refusal> refusals;
 };
 
 std::unique_ptr<Engine> open_engine(std::uint32_t rank) {
@@ -226,6 +234,144 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
     }
   }
   for (Process& process : processes) EXPECT_TRUE(process.engine->shutdown(process.collector));
+}
+
+// ---- who is none of the job's ----
+
+// A process of its own, with a device and a connection manager but no key.
+class Intruder {
+ public:
+  Intruder() {
+    std::string why;
+    const auto port = verbs::choose_port({}, why);
+    if (!port) throw std::runtime_error(why);
+    device_ = verbs::Device::open(*port, why);
+    if (device_) connections_ = verbs::Connections::listen(*device_, why);
+    if (!connections_) throw std::runtime_error(why);
+  }
+
+  // Knocks, while the engine makes no call at all; what came of it.
+  std::optional<wire::Reject> knock(const Engine& engine, const wire::Hello& hello) {
+    const auto card = wire::decode_card(engine.card());
+    if (!connections_->connect(LaneId{0}, *card, hello, 77)) return std::nullopt;
+    const Time deadline = EnginePair::wall() + patience;
+    while (EnginePair::wall() < deadline) {
+      const auto event = connections_->next();
+      if (!event) continue;
+      connections_->drop(LaneId{0});
+      if (event->kind == verbs::ConnectionEvent::Kind::rejected) return event->reject;
+      return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<verbs::Device> device_;
+  std::unique_ptr<verbs::Connections> connections_;
+};
+
+// Asks as other software would, with any private data. True if that is refused.
+bool is_refused(const Engine& engine, std::span<const std::byte> data) {
+  const auto card = wire::decode_card(engine.card());
+  const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
+      rdma_create_event_channel(), rdma_destroy_event_channel);
+  rdma_cm_id* made = nullptr;
+  if (rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP) != 0) return false;
+  const std::unique_ptr<rdma_cm_id, decltype(&rdma_destroy_id)> id(made, rdma_destroy_id);
+  sockaddr_storage to = verbs::make_address(card->address, card->port, engine.port().gid.interface);
+  const auto comes = [&](rdma_cm_event_type wanted) {
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(channel.get(), &event) != 0) return false;
+    const bool is_it = event->event == wanted;
+    rdma_ack_cm_event(event);
+    return is_it;
+  };
+  if (rdma_resolve_addr(made, nullptr, reinterpret_cast<sockaddr*>(&to), 2000) != 0) return false;
+  if (!comes(RDMA_CM_EVENT_ADDR_RESOLVED)) return false;
+  if (rdma_resolve_route(made, 2000) != 0 || !comes(RDMA_CM_EVENT_ROUTE_RESOLVED)) return false;
+  rdma_conn_param request{};
+  request.private_data = data.data();
+  request.private_data_len = static_cast<std::uint8_t>(data.size());
+  request.qp_num = 99;
+  return rdma_connect(made, &request) == 0 && comes(RDMA_CM_EVENT_REJECTED);
+}
+
+// Two engines that talk, before, between and after the knocks.
+struct Talking : testing::Test {
+  Talking() : left(open_engine(0)), right(open_engine(1)) {
+    left->add_peer({1, 1}, right->card(), to_right);
+    PeerId to_left;
+    right->add_peer({1, 0}, left->card(), to_left);
+  }
+  ~Talking() override {
+    left->shutdown(collector);
+    right->shutdown(collector);
+  }
+
+  void talk() {
+    for (std::uint32_t i = 0; i < 20; ++i) send_number(*left, to_right, 1, sent++, collector);
+    const Time deadline = EnginePair::wall() + patience;
+    while (collector.received.size() < sent && EnginePair::wall() < deadline) {
+      left->progress(collector);
+      right->progress(collector);
+    }
+    ASSERT_EQ(collector.received.size(), sent);
+  }
+
+  // A hello as the left process would send it, but for what the test changes.
+  wire::Hello hello() const {
+    return {.from = {1, 0},
+            .to = {1, 1},
+            .buffer_bytes = right->options().core.buffer_bytes,
+            .credits = 8,
+            .control_credits = 2,
+            .key = wire::decode_card(right->card())->key,
+            .attempt = UINT64_MAX};
+  }
+
+  std::unique_ptr<Engine> left;
+  std::unique_ptr<Engine> right;
+  PeerId to_right = PeerId::none;
+  std::uint32_t sent = 0;
+  Collector collector;
+  Intruder intruder;
+};
+
+TEST_F(Talking, StrangersAreRefusedToldOfAndCostNothing) {
+  talk();
+  wire::Hello stale = hello();  // of a job before this one: the names fit, the key does not
+  stale.key[3] ^= 0xff;
+  EXPECT_EQ(intruder.knock(*right, stale), wire::Reject::stranger);
+  wire::Hello lost = hello();  // looks for another process, at a port that is now ours
+  lost.to = {1, 9};
+  EXPECT_EQ(intruder.knock(*right, lost), wire::Reject::stranger);
+  wire::Hello future = hello();
+  future.protocol_min = future.protocol_max = wire::protocol_max + 1;
+  EXPECT_EQ(intruder.knock(*right, future), wire::Reject::version);
+  wire::Hello other_size = hello();
+  other_size.buffer_bytes /= 2;
+  EXPECT_EQ(intruder.knock(*right, other_size), wire::Reject::buffer);
+  // It knows everything, and claims to be a process that is connected already.
+  EXPECT_EQ(intruder.knock(*right, hello()), wire::Reject::crossed);
+  talk();
+  EXPECT_EQ(right->counters().requests_refused, 4u);
+  ASSERT_EQ(collector.refusals.size(), 4u);
+  EXPECT_EQ(collector.refusals[0].reason, wire::Reject::stranger);
+  EXPECT_EQ(collector.refusals[0].from, (PeerName{1, 0}));
+  EXPECT_NE(collector.refusals[0].address, "unknown");
+  EXPECT_EQ(collector.refusals[2].reason, wire::Reject::version);
+  EXPECT_EQ(right->counters().peer_failures, 0u);
+}
+
+// Private data of other software, or none.
+TEST_F(Talking, GarbageIsRefused) {
+  talk();
+  const std::vector<std::byte> junk(56, std::byte{0xa5});
+  for (const std::size_t size : {0u, 1u, 8u, 40u, 56u}) {
+    EXPECT_TRUE(is_refused(*right, {junk.data(), size})) << size;
+  }
+  talk();
+  EXPECT_EQ(right->counters().requests_refused, 5u);
 }
 
 }  // namespace

@@ -95,6 +95,8 @@ class SimPair : public Pair {
     config.core.buffer_bytes = options.buffer_bytes;
     config.core.window = {.initial = options.window_initial, .max = options.window_max};
     config.core.pending_frames = options.pending_frames;
+    config.core.shrink_after = options.shrink_after;
+    config.core.rnr_auto = true;
     config.nic.srq_depth = options.window_max;
     config.nic.limit_style = style;
     return config;

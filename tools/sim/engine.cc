@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace weir::sim {
 namespace {
@@ -12,6 +13,18 @@ using Kind = ConnectAction::Kind;
 
 constexpr std::uint32_t small_slot_bytes = 512;
 
+// Every process has a key of its own, and all know it.
+wire::Key key_of(Node node) {
+  wire::Key key{};
+  std::memcpy(key.data(), &node, sizeof node);
+  return key;
+}
+
+Core::Config keyed(Core::Config config, Node node) {
+  config.key = key_of(node);
+  return config;
+}
+
 }  // namespace
 
 Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config& config)
@@ -19,11 +32,14 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
       connections_(connections),
       config_(config),
       nic_(fabric, node, config.nic),
-      core_(config.core) {
+      core_(keyed(config.core, node)) {
   nic_.on_limit = [this] {
-    soon([this] {
+    soon([this, since = now()] {
       drain_completions();
+      const std::uint64_t posted = core_.counters().receives_posted;
       core_.on_srq_limit(out_);
+      flush();
+      if (core_.counters().receives_posted > posted) core_.on_reposted(now() - since, out_);
       flush();
     });
   };
@@ -34,7 +50,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
 }
 
 PeerId Engine::add_peer(PeerName name, Node node) {
-  const PeerId id = core_.add_peer(name);
+  const PeerId id = core_.add_peer(name, key_of(node));
   nodes_[index(id)] = node;
   return id;
 }
@@ -96,6 +112,9 @@ void Engine::flush() {
     out_.rare = false;
     while (out_.slabs_dropped > 0) drop_slab();
     if (out_.slab_buffers > 0) provide_slab();
+    if (std::exchange(out_.rnr_changed, false)) {
+      nic_.advertise_rnr_timer(rnr_timer_duration(out_.rnr_code));
+    }
     if (!out_.receives.empty()) {
       nic_.post_receives(out_.receives);
       out_.receives.clear();

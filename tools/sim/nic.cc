@@ -12,7 +12,7 @@ std::uint32_t raw(QpNumber qp) { return static_cast<std::uint32_t>(qp); }
 }  // namespace
 
 Nic::Nic(Fabric& fabric, Node node, const Config& config)
-    : fabric_(fabric), node_(node), config_(config) {
+    : fabric_(fabric), node_(node), config_(config), rnr_wait_(fabric.timing.rnr) {
   if (fabric_.nics.size() <= node) fabric_.nics.resize(node + 1);
   fabric_.nics[node] = this;
 }
@@ -154,7 +154,8 @@ void Nic::watch(QpNumber number) {
   });
 }
 
-void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer) {
+void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
+                    Duration wait) {
   QueuePair* qp = find(number);
   if (qp == nullptr || qp->broken) return;
   qp->last_answer = fabric_.events.now();
@@ -164,7 +165,7 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
     qp->sent = qp->acked;
     qp->reads = 0;  // those behind it were not looked at
     qp->stalled = true;
-    fabric_.events.after(fabric_.timing.rnr, [this, number] {
+    fabric_.events.after(wait, [this, number] {
       QueuePair* again = find(number);
       if (again == nullptr || again->broken) return;
       again->stalled = false;
@@ -241,9 +242,9 @@ void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
   qp.last_ack = std::max(qp.last_ack, fabric_.events.now() + fabric_.latency());
   fabric_.events.at(
       qp.last_ack, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
-                    sequence = packet.sequence, round = packet.round, answer] {
+                    sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
         if (fabric.is_cut(here, to)) return;
-        if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer);
+        if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
       });
 }
 

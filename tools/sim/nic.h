@@ -80,6 +80,8 @@ class Nic {
   // ---- shared receive queue, completions ----
   void post_receives(std::span<const ReceivePost> posts);
   void arm(SrqArm arm);
+  // How long senders wait after an RNR NAK of ours.
+  void advertise_rnr_timer(Duration wait) { rnr_wait_ = wait; }
   bool poll(QpCompletion& completion);
 
   // Whether a posted receive lies in this memory.
@@ -158,7 +160,8 @@ class Nic {
   Duration line_time(std::uint32_t bytes) const;
   void on_packet(const Packet& packet);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
-  void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer);
+  void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
+                 Duration wait);
   void refuse(const Packet& packet, QueuePair& qp, Answer reason);
   void give_up(const Packet& packet, QueuePair& qp, Answer reason);
   bool readable(const ReadRequest& read) const;
@@ -182,6 +185,7 @@ class Nic {
   bool armed_ = false;
   std::uint32_t limit_ = 0;
   std::uint64_t rnr_naks_ = 0;
+  Duration rnr_wait_;
   std::uint64_t completions_made_ = 0;
   std::uint32_t most_reads_ = 0;
 };

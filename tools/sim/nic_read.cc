@@ -78,7 +78,7 @@ void Nic::on_data(QpNumber number, std::uint64_t sequence, const std::vector<std
     std::memcpy(reinterpret_cast<void*>(read.address), bytes.data(), bytes.size());
   }
   --qp->reads;
-  on_answer(number, sequence, qp->round, Answer::data);
+  on_answer(number, sequence, qp->round, Answer::data, {});
   transmit(number);
 }
 

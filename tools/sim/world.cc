@@ -251,6 +251,7 @@ Plan random_plan(std::uint64_t seed) {
     plan.faults.push_back(fault);
   }
   if (random.chance(500)) core.shrink_after = microseconds(random.between(20, 5000));
+  core.rnr_auto = random.chance(300);
   core.window_unattended = random.chance(500) ? 128 : random.between(4, 64);
   return plan;
 }

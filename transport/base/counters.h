@@ -9,47 +9,51 @@
 namespace weir {
 
 // X(name, unit, what it tells)
-#define WEIR_COUNTERS(X)                                                                          \
-  X(messages_sent, "messages", "Messages handed over for sending")                                \
-  X(messages_received, "messages", "Messages delivered to the MPI layer")                         \
-  X(bytes_sent, "bytes", "Payload handed over for sending")                                       \
-  X(bytes_received, "bytes", "Payload delivered to the MPI layer")                                \
-  X(frames_sent, "frames", "SEND work requests posted with messages in them")                     \
-  X(frames_received, "frames", "Receive buffers that arrived with messages in them")              \
-  X(messages_bundled, "messages", "Messages that shared a frame with an earlier one")             \
-  X(frames_inlined, "frames", "Frames copied into the work request while posting")                \
-  X(control_sent, "frames", "Control frames sent: credits and goodbyes")                          \
-  X(control_received, "frames", "Control frames received")                                        \
-  X(probes_sent, "probes", "Zero-length writes to peers that gave no credits for long")           \
-  X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                           \
-  X(sends_signalled, "frames", "Work requests that asked for a completion")                       \
-  X(credit_stalls, "times", "Times a peer's sends had to wait for eager credits")                 \
-  X(queue_stalls, "times", "Times a peer's sends had to wait for a send queue slot")              \
-  X(back_pressure, "times", "Sends turned back because a pending queue was at its cap")           \
-  X(pending_peak, "frames", "Longest pending queue of a peer so far")                             \
-  X(credits_out, "credits", "Eager credits the peers hold now")                                   \
-  X(credits_overcommitted, "credits", "Credits given although the window did not cover them")     \
-  X(window, "buffers", "Receive window W now")                                                    \
-  X(window_peak, "buffers", "Largest receive window so far")                                      \
-  X(window_grows, "times", "Times the receive window grew")                                       \
-  X(window_demands, "times", "Times a peer's lack of credits made the window grow")               \
-  X(window_shrinks, "times", "Times the receive window was halved because little of it was used") \
-  X(credit_recalls, "frames", "Control frames that asked a peer for unused credits")              \
-  X(receives_posted, "buffers", "Receive buffers posted now")                                     \
-  X(receives_held, "buffers", "Receive buffers with messages not yet taken by the MPI layer")     \
-  X(receives_held_peak, "buffers", "Most receive buffers that ever waited for the MPI layer")     \
-  X(srq_limit_events, "events", "SRQ limit events from the device")                               \
-  X(srq_limit_self_raised, "events", "SRQ limit events raised by ourselves because one was lost") \
-  X(receive_bytes, "bytes", "Registered receive memory now")                                      \
-  X(receive_bytes_peak, "bytes", "Most registered receive memory so far")                         \
-  X(send_bytes, "bytes", "Registered send memory now")                                            \
-  X(slab_failures, "times", "Times memory for buffers could not be had or registered")            \
-  X(connections, "connections", "Connections established")                                        \
-  X(connections_accepted, "connections", "Of these, connections that the peer asked for")         \
-  X(connections_crossed, "connections", "Simultaneous connection attempts resolved")              \
-  X(connect_retries, "times", "Connection attempts repeated")                                     \
-  X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")          \
-  X(late_flushes, "times", "Waiting frames posted by the event thread, not by an MPI call")       \
+#define WEIR_COUNTERS(X)                                                                           \
+  X(messages_sent, "messages", "Messages handed over for sending")                                 \
+  X(messages_received, "messages", "Messages delivered to the MPI layer")                          \
+  X(bytes_sent, "bytes", "Payload handed over for sending")                                        \
+  X(bytes_received, "bytes", "Payload delivered to the MPI layer")                                 \
+  X(frames_sent, "frames", "SEND work requests posted with messages in them")                      \
+  X(frames_received, "frames", "Receive buffers that arrived with messages in them")               \
+  X(messages_bundled, "messages", "Messages that shared a frame with an earlier one")              \
+  X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \
+  X(control_sent, "frames", "Control frames sent: credits and goodbyes")                           \
+  X(control_received, "frames", "Control frames received")                                         \
+  X(probes_sent, "probes", "Zero-length writes to peers that gave no credits for long")            \
+  X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                            \
+  X(sends_signalled, "frames", "Work requests that asked for a completion")                        \
+  X(credit_stalls, "times", "Times a peer's sends had to wait for eager credits")                  \
+  X(queue_stalls, "times", "Times a peer's sends had to wait for a send queue slot")               \
+  X(back_pressure, "times", "Sends turned back because a pending queue was at its cap")            \
+  X(pending_peak, "frames", "Longest pending queue of a peer so far")                              \
+  X(credits_out, "credits", "Eager credits the peers hold now")                                    \
+  X(credits_overcommitted, "credits", "Credits given although the window did not cover them")      \
+  X(window, "buffers", "Receive window W now")                                                     \
+  X(window_peak, "buffers", "Largest receive window so far")                                       \
+  X(window_grows, "times", "Times the receive window grew")                                        \
+  X(window_demands, "times", "Times a peer's lack of credits made the window grow")                \
+  X(window_shrinks, "times", "Times the receive window was halved because little of it was used")  \
+  X(credit_recalls, "frames", "Control frames that asked a peer for unused credits")               \
+  X(receives_posted, "buffers", "Receive buffers posted now")                                      \
+  X(receives_held, "buffers", "Receive buffers with messages not yet taken by the MPI layer")      \
+  X(receives_held_peak, "buffers", "Most receive buffers that ever waited for the MPI layer")      \
+  X(srq_limit_events, "events", "SRQ limit events from the device")                                \
+  X(srq_limit_self_raised, "events", "SRQ limit events raised by ourselves because one was lost")  \
+  X(repost_ns_peak, "ns", "Longest time from an SRQ limit event to receives posted again")         \
+  X(rnr_timer_ns, "ns", "RNR NAK timer advertised to the peers now")                               \
+  X(rnr_timer_changes, "times", "Times the advertised RNR NAK timer was changed (rnr_timer auto)") \
+  X(receive_bytes, "bytes", "Registered receive memory now")                                       \
+  X(receive_bytes_peak, "bytes", "Most registered receive memory so far")                          \
+  X(send_bytes, "bytes", "Registered send memory now")                                             \
+  X(slab_failures, "times", "Times memory for buffers could not be had or registered")             \
+  X(connections, "connections", "Connections established")                                         \
+  X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
+  X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \
+  X(requests_refused, "times", "Connection requests of strangers or of another version refused")   \
+  X(connect_retries, "times", "Connection attempts repeated")                                      \
+  X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")           \
+  X(late_flushes, "times", "Waiting frames posted by the event thread, not by an MPI call")        \
   X(peer_failures, "peers", "Peers given up")
 
 struct Counters {

@@ -103,7 +103,9 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   verbs::QueuePairOptions& pair = options.queue_pair;
   pair.send_depth = core.queue.depth;
   pair.inline_bytes = core.inline_bytes;
-  pair.rnr_timer_code = rnr_timer_code({s.rnr_timer_ns});
+  core.rnr_auto = s.rnr_timer_ns == automatic;
+  if (!core.rnr_auto) core.rnr_code = rnr_timer_code({s.rnr_timer_ns});
+  pair.rnr_timer_code = core.rnr_code;
   pair.ack_timeout_code = ack_timeout_code(s.ack_timeout_ns);
   pair.retry_count = to<std::uint8_t>(s.retry_count);
   pair.mtu_bytes = s.mtu_bytes == automatic ? 0 : to<std::uint32_t>(s.mtu_bytes);

@@ -45,6 +45,8 @@ class Upcalls {
     module_.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
   }
 
+  void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
+
   // The engine reports each peer once.
   void on_failure(const Failure& failure) {
     Endpoint* const endpoint = module_.endpoints.find(failure.peer);
@@ -74,6 +76,7 @@ class LastUpcalls {
   void on_message(PeerId, std::uint8_t, const std::byte*, std::uint32_t) {}
   void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
   void on_failure(const Failure&) {}
+  void on_refusal(const Refusal&) {}
 
  private:
   Module& module_;

@@ -51,6 +51,14 @@ void report_bad_setting(const std::string& error) {
               own_host().c_str(), error.c_str());
 }
 
+void report_refusal(const Refusal& refusal) {
+  const char* why = "it does not know this process's key, so it is none of this job";
+  if (refusal.reason == wire::Reject::version) why = "it speaks no common protocol version";
+  if (refusal.reason == wire::Reject::buffer) why = "its btl_weir_buffer_size differs from ours";
+  complain("refused a connection request from " + refusal.address + ", which says it is " +
+           rank_text(refusal.from) + ": " + why + ". The job goes on.");
+}
+
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
                     FailReason reason, CompletionStatus completion) {
   const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;

@@ -9,6 +9,7 @@
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
 #include "transport/btl/compat.h"
+#include "transport/engine/engine.h"
 
 namespace weir::btl {
 
@@ -33,5 +34,9 @@ void report_bad_setting(const std::string& error);
 // A peer is given up. `proc` may be nullptr.
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
                     FailReason reason, CompletionStatus completion);
+
+// A process that is none of the job's, or speaks otherwise, asked for a connection. The job goes
+// on.
+void report_refusal(const Refusal& refusal);
 
 }  // namespace weir::btl

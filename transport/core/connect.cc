@@ -67,15 +67,20 @@ void Core::connect(Time now, Peer& peer, Outbox& out) {
   peer.credits = 0;  // what an attempt before this one may have brought
   peer.control_credits = 0;
   peer.control_owed = 0;
+  // The time, so that numbers rise even should this process have forgotten what it used before.
+  peer.attempt = std::max(peer.attempt + 1, static_cast<std::uint64_t>(now.ns));
   const Kind kind = peer.name == config_.self ? Kind::loop : Kind::connect;
-  out.act({.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello_to(peer, out)});
+  wire::Hello hello = hello_to(peer, out);
+  hello.key = peer.key;
+  hello.attempt = peer.attempt;
+  out.act({.kind = kind, .peer = id_of(peer), .lane = peer.lane, .hello = hello});
 }
 
 void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
   const auto reject = [&](wire::Reject reason) {
-    out.act({.kind = Kind::reject, .request = request, .reason = reason});
+    out.act({.kind = Kind::reject, .request = request, .reason = reason, .hello = hello});
   };
-  if (hello.to != config_.self || hello.from == config_.self) {
+  if (hello.to != config_.self || hello.from == config_.self || hello.key != config_.key) {
     return reject(wire::Reject::stranger);
   }
   if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
@@ -83,8 +88,10 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   }
   if (hello.buffer_bytes != config_.buffer_bytes) return reject(wire::Reject::buffer);
 
-  const PeerId id = add_peer(hello.from);
+  const PeerId id = find_or_make(hello.from);
   Peer& peer = at(id);
+  // An older request that a newer one overtook must not end what the newer one began.
+  if (hello.attempt <= peer.attempt_seen) return reject(wire::Reject::crossed);
   switch (peer.state) {
     case PeerState::closing:
     case PeerState::failed: return reject(wire::Reject::closing);
@@ -110,16 +117,17 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   // than the asker's own patience, it would break connections that the asker believes in.
   peer.attempt_deadline = now + config_.connect_timeout;
   move_to(peer, PeerState::accepting);
+  peer.attempt_seen = hello.attempt;
   admit(peer, out);
   peer.lane = new_lane(peer);
   peer.credits = hello.credits;
   peer.control_credits = static_cast<std::uint8_t>(
       std::min<std::uint32_t>(hello.control_credits, config_.credits.control_reserve));
-  out.act({.kind = Kind::accept,
-           .peer = id,
-           .lane = peer.lane,
-           .request = request,
-           .hello = hello_to(peer, out)});
+  wire::Hello answer = hello_to(peer, out);
+  answer.key = config_.key;
+  answer.attempt = hello.attempt;
+  out.act(
+      {.kind = Kind::accept, .peer = id, .lane = peer.lane, .request = request, .hello = answer});
   ++counters_.connections_accepted;
 }
 
@@ -127,7 +135,8 @@ void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& ou
   if (open_lane(lane) == nullptr) return;
   Peer& peer = at(at(lane).peer);
   if (peer.state != PeerState::connecting) return;
-  if (hello.from != peer.name || hello.to != config_.self) {
+  if (hello.from != peer.name || hello.to != config_.self || hello.key != peer.key ||
+      hello.attempt != peer.attempt) {
     return fail(peer, FailReason::rejected_stranger, CompletionStatus::success, out);
   }
   if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {

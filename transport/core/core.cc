@@ -19,16 +19,24 @@ Core::Core(const Config& config)
     : config_(config),
       window_(config.window),
       shrink_(config.shrink_after),
+      rnr_(config.rnr_code),
       eager_(config.credits),
       pool_(config.buffer_bytes) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();
+  counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
   due_.reserve(64);
 }
 
 void Core::start(Outbox& out) { window_changed(out); }
 
-PeerId Core::add_peer(PeerName name) {
+PeerId Core::add_peer(PeerName name, const wire::Key& key) {
+  const PeerId id = find_or_make(name);
+  at(id).key = key;
+  return id;
+}
+
+PeerId Core::find_or_make(PeerName name) {
   const auto [found, is_new] = by_name_.try_emplace(key_of(name), PeerId{peer_count()});
   if (is_new) {
     peers_.emplace_back().name = name;

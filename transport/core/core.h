@@ -17,6 +17,7 @@
 
 #include "flowctl/eager_window.h"
 #include "srq/receive_pool.h"
+#include "srq/rnr_timer.h"
 #include "srq/shrink_policy.h"
 #include "srq/window_controller.h"
 #include "transport/base/counters.h"
@@ -33,9 +34,12 @@ class Core {
  public:
   struct Config {
     PeerName self;
+    wire::Key key{};                    // ours: who asks for a connection has to know it
     std::uint32_t buffer_bytes = 8192;  // one receive buffer = the largest frame
     WindowController::Config window;
     EagerWindow::Config credits;
+    std::uint8_t rnr_code = 12;  // RNR NAK timer that we advertise, at first
+    bool rnr_auto = false;       // then follow how long reposts take
     SendQueue::Config queue;
     std::uint32_t inline_bytes = 256;          // frames up to this size are inlined
     std::uint32_t bundle_bytes = 4096;         // a bundle of small messages grows up to this size
@@ -56,8 +60,8 @@ class Core {
   // Asks for the first receive buffers. Call once, before the first connection.
   void start(Outbox& out);
 
-  // Finds or makes the record of a process. Allocates when it is new.
-  PeerId add_peer(PeerName name);
+  // Finds or makes the record of a process; `key` is what its card says. Allocates when it is new.
+  PeerId add_peer(PeerName name, const wire::Key& key = {});
 
   // How many processes may connect; bounds what each can be granted. Rises, never falls.
   void expect_peers(std::uint32_t count);
@@ -125,6 +129,8 @@ class Core {
   // All arrived completions were handled: the receiver is not the bottleneck now.
   void on_drained(Outbox& out);
   void on_srq_limit(Outbox& out);
+  // After a limit event, receives were posted again so much later.
+  void on_reposted(Duration event_to_repost, Outbox& out);
   // A look, with all completions seen, for a limit event that should have come and was lost. To be
   // called about once a second.
   void raise_lost_limit(Outbox& out);
@@ -209,6 +215,7 @@ class Core {
 
   struct Peer {
     PeerName name;
+    wire::Key key{};
     PeerState state = PeerState::idle;
     LaneId lane = LaneId::none;
     bool left = false;  // its goodbye arrived
@@ -226,6 +233,8 @@ class Core {
 
     EagerWindow::Share share;  // what the peer may send to us
 
+    std::uint64_t attempt = 0;       // of our last request
+    std::uint64_t attempt_seen = 0;  // of the last request of the peer that we accepted
     Time connect_since{};
     Time attempt_deadline = Time::never();
   };
@@ -282,6 +291,7 @@ class Core {
   [[gnu::noinline]] void connect(Time now, Peer& peer, Outbox& out);
   LaneId new_lane(const Peer& peer);
   void drop_lane(Peer& peer, Outbox& out);
+  PeerId find_or_make(PeerName name);
   wire::Hello hello_to(Peer& peer, Outbox& out);
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
@@ -296,6 +306,7 @@ class Core {
   Counters counters_;
   WindowController window_;
   ShrinkPolicy shrink_;
+  RnrAdvisor rnr_;
   EagerWindow eager_;
   ReceivePool pool_;
   std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet

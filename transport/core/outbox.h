@@ -64,6 +64,8 @@ struct Outbox {
   std::vector<ReceivePost> receives;  // post to the SRQ, as one chain
   bool arm = false;                   // then arm the SRQ limit event
   SrqArm srq_arm{};
+  bool rnr_changed = false;  // from now on advertise `rnr_code` on all queue pairs
+  std::uint8_t rnr_code = 0;
   std::vector<WorkRequest> work;  // post, in order, one chain for each run of one lane
   std::vector<ConnectAction> connects;
   std::vector<Retired> retired;
@@ -91,6 +93,11 @@ struct Outbox {
     rare = true;
     arm = true;
     srq_arm = {limit};
+  }
+  void advertise_rnr_timer(std::uint8_t code) {
+    rare = true;
+    rnr_changed = true;
+    rnr_code = code;
   }
   void act(const ConnectAction& action) {
     rare = true;

@@ -198,6 +198,15 @@ void Core::on_srq_limit(Outbox& out) {
   window_changed(out);
 }
 
+void Core::on_reposted(Duration event_to_repost, Outbox& out) {
+  counters_.repost_ns_peak =
+      std::max(counters_.repost_ns_peak, static_cast<std::uint64_t>(event_to_repost.ns));
+  if (!config_.rnr_auto || !rnr_.add(event_to_repost)) return;
+  counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
+  ++counters_.rnr_timer_changes;
+  out.advertise_rnr_timer(rnr_.code());
+}
+
 void Core::raise_lost_limit(Outbox& out) {
   if (!limit_armed_ || !below_limit() || !grow_at_limit()) return;
   ++counters_.srq_limit_self_raised;

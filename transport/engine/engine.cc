@@ -2,10 +2,12 @@
 
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
@@ -15,6 +17,9 @@ namespace {
 using Kind = ConnectAction::Kind;
 
 constexpr std::size_t poll_batch = 32;
+
+// Refused requests that are told of; the rest is only counted.
+constexpr std::uint64_t refusals_told = 8;
 
 // Between two looks at the connection manager by an application that waits for a connection.
 constexpr int polls_per_connection_look = 8;
@@ -40,6 +45,11 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
   Options fitted = options;
   const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
   fitted.core.window.max = std::min(fitted.core.window.max, most);
+  if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
+      static_cast<ssize_t>(fitted.core.key.size())) {
+    why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
+    return nullptr;
+  }
   std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
@@ -72,6 +82,7 @@ std::array<std::byte, wire::card_bytes> Engine::card() const {
   wire::Card card;
   card.port = connections_->port();
   card.address = verbs::address_bytes(device_.port().address);
+  card.key = options_.core.key;
   return wire::encode(card);
 }
 
@@ -119,7 +130,7 @@ bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id
     return false;
   }
   std::lock_guard guard(lock_);
-  id = core_.add_peer(name);
+  id = core_.add_peer(name, decoded->key);
   cards_[index(id)] = *decoded;
   return true;
 }
@@ -138,6 +149,7 @@ void Engine::flush() {
     if (rare) {
       for (; out_.slabs_dropped > 0; --out_.slabs_dropped) receive_slabs_.pop_back();
       if (out_.slab_buffers > 0) provide_slab();
+      if (std::exchange(out_.rnr_changed, false)) queues_->advertise_rnr_timer(out_.rnr_code);
     }
     if (!out_.receives.empty()) {
       queues_->post(out_.receives);
@@ -157,13 +169,14 @@ void Engine::flush() {
     }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
-        arrived_notices_.push_back({.retired = retired});
+        arrived_notices_.push_back({.retired = retired, .failure = {}, .refusal = {}});
       } else {
         slots_->put(retired.slot);
       }
     }
     out_.retired.clear();
-    for (const Failure& failure : out_.failures) arrived_notices_.push_back({.failure = failure});
+    for (const Failure& failure : out_.failures)
+      arrived_notices_.push_back({.retired = {}, .failure = failure, .refusal = {}});
     out_.failures.clear();
   }
 }
@@ -203,6 +216,7 @@ void Engine::carry_out(const ConnectAction& action) {
     core_.on_connect_failed(clock(), action.lane, reason, out_);
   };
   if (action.kind == Kind::reject) {
+    note_refusal(action);
     connections_->reject(action.request, action.reason);
     return;
   }
@@ -250,6 +264,17 @@ void Engine::carry_out(const ConnectAction& action) {
     case Kind::reject:
     case Kind::drop: break;
   }
+}
+
+// Crossed and closing are how connections are made; the rest somebody has to look after.
+void Engine::note_refusal(const ConnectAction& action) {
+  if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
+  if (++core_.counters().requests_refused > refusals_told) return;
+  arrived_notices_.push_back(
+      {.retired = {},
+       .failure = {},
+       .refusal = std::make_unique<Refusal>(
+           Refusal{action.reason, action.hello.from, connections_->asker(action.request)})});
 }
 
 int Engine::poll_completions() {

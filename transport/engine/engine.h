@@ -30,6 +30,13 @@
 
 namespace weir {
 
+// A connection request that was refused because of who asked, or how.
+struct Refusal {
+  wire::Reject reason;
+  PeerName from;        // so it said
+  std::string address;  // where it came from
+};
+
 class Engine {
  public:
   struct Options {
@@ -112,6 +119,7 @@ class Engine {
   //   void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length)
   //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
   //   void on_failure(const Failure&)
+  //   void on_refusal(const Refusal&)                the first few only
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -123,9 +131,11 @@ class Engine {
       if (message.last) released_.push_back(message.buffer);
     }
     for (; next_notice_ < notices_.size(); ++count) {
-      const Notice notice = notices_[next_notice_++];
+      const Notice notice = std::move(notices_[next_notice_++]);
       if (notice.retired.slot != nullptr) {
         handler.on_retired(notice.retired.slot, notice.retired.delivered);
+      } else if (notice.refusal != nullptr) {
+        handler.on_refusal(*notice.refusal);
       } else {
         handler.on_failure(notice.failure);
       }
@@ -182,10 +192,11 @@ class Engine {
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
  private:
-  // What is handed up besides messages: a slot, or else a failure.
+  // What is handed up besides messages: a slot, or else a refusal, or else a failure.
   struct Notice {
     Retired retired{};
     Failure failure{};
+    std::unique_ptr<Refusal> refusal;
   };
 
   Engine(const Options& options, verbs::Device device);
@@ -214,6 +225,7 @@ class Engine {
   [[gnu::noinline]] void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
+  void note_refusal(const ConnectAction& action);
   void provide_slab();
   int poll_completions();
   void drain_completions();
@@ -235,7 +247,8 @@ class Engine {
   void wake_thread();
   void stand_in();
   [[gnu::noinline]] void serve_connections();
-  void serve_device_events();
+  void serve_limit_event(Time since);
+  void serve_device_events(Time since);
 
   Options options_;
   verbs::Device device_;

@@ -60,6 +60,7 @@ void Engine::run_thread() {
         {{wake_fd_, POLLIN, 0}, {connections_->fd(), POLLIN, 0}, {device_fd, POLLIN, 0}}};
     const bool silence = ::poll(fds.data(), fds.size(), timeout) == 0;
     thread_sleeps_.store(false, std::memory_order_relaxed);
+    const Time woken = clock();
 
     std::lock_guard guard(lock_);
     if (stopping_) return;
@@ -70,7 +71,7 @@ void Engine::run_thread() {
       tick = tick_ms;
     }
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
-    if ((fds[2].revents & POLLIN) != 0) serve_device_events();
+    if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
 
     const std::uint64_t waiting = core_.pending_frames();
     if (waiting > 0 && core_.round() == round_seen_by_thread_) stand_in();
@@ -118,14 +119,20 @@ void Engine::serve_connections() {
   }
 }
 
-void Engine::serve_device_events() {
+// The thread was told at `since`; waiting for the lock is part of what a sender would wait for.
+void Engine::serve_limit_event(Time since) {
+  drain_completions();  // how far the limit is passed is to be judged by what is there now
+  const std::uint64_t posted = core_.counters().receives_posted;
+  core_.on_srq_limit(out_);
+  flush();
+  if (core_.counters().receives_posted > posted) core_.on_reposted(clock() - since, out_);
+}
+
+void Engine::serve_device_events(Time since) {
   ibv_async_event event{};
   while (ibv_get_async_event(device_.context(), &event) == 0) {
     switch (event.event_type) {
-      case IBV_EVENT_SRQ_LIMIT_REACHED:
-        drain_completions();  // how far the limit is passed is to be judged by what is there now
-        core_.on_srq_limit(out_);
-        break;
+      case IBV_EVENT_SRQ_LIMIT_REACHED: serve_limit_event(since); break;
       case IBV_EVENT_QP_FATAL:
       case IBV_EVENT_QP_REQ_ERR:
       case IBV_EVENT_QP_ACCESS_ERR: {

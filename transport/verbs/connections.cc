@@ -115,6 +115,16 @@ bool Connections::accept(RequestId request, LaneId lane, const wire::Hello& hell
   return true;
 }
 
+std::string Connections::asker(RequestId request) const {
+  const auto found = requests_.find(static_cast<std::uint64_t>(request));
+  if (found == requests_.end()) return "unknown";
+  const sockaddr* const address = rdma_get_peer_addr(found->second.get());
+  sockaddr_storage copy{};
+  std::memcpy(&copy, address,
+              address->sa_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+  return to_text(copy);
+}
+
 void Connections::reject(RequestId request, wire::Reject reason) {
   const auto found = requests_.find(static_cast<std::uint64_t>(request));
   if (found == requests_.end()) return;

@@ -156,6 +156,16 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   return ibv_modify_qp(pair(lane), &attributes, mask) == 0;
 }
 
+void Queues::advertise_rnr_timer(std::uint8_t code) {
+  options_.rnr_timer_code = code;
+  ibv_qp_attr attributes{};
+  attributes.min_rnr_timer = code;
+  for (const Pair& pair : pairs_) {
+    // Allowed in RTR and RTS [IBTA 11.2.5.2]; a pair on its way there gets it with that step.
+    if (pair) ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
+  }
+}
+
 bool Queues::connect_to_itself(LaneId lane) {
   const PortChoice& port = device_.port();
   ibv_port_attr local{};

@@ -44,6 +44,9 @@ class Queues {
   // One step of a queue pair's life with the attributes that connection management filled in; ours
   // (timers, retries) are added. False and errno on failure.
   bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
+  // Changes the RNR NAK timer of all pairs, also of those to come. A pair that refuses keeps its
+  // own.
+  void advertise_rnr_timer(std::uint8_t code);
   // RESET to RTS, connected to itself.
   bool connect_to_itself(LaneId lane);
 

@@ -35,6 +35,7 @@ std::array<std::byte, card_bytes> encode(const Card& card) {
   store(&out[5], card.protocol_max);
   store(&out[6], card.port);
   std::memcpy(&out[8], card.address.data(), card.address.size());
+  std::memcpy(&out[24], card.key.data(), card.key.size());
   return out;
 }
 
@@ -45,6 +46,7 @@ std::optional<Card> decode_card(std::span<const std::byte> bytes) {
   card.protocol_max = load<std::uint8_t>(&bytes[5]);
   card.port = load<std::uint16_t>(&bytes[6]);
   std::memcpy(card.address.data(), &bytes[8], card.address.size());
+  std::memcpy(card.key.data(), &bytes[24], card.key.size());
   if (card.port == 0 || card.protocol_min > card.protocol_max) return std::nullopt;
   return card;
 }
@@ -61,6 +63,8 @@ std::array<std::byte, hello_bytes> encode(const Hello& hello) {
   store(&out[20], hello.to.rank);
   store(&out[24], hello.buffer_bytes);
   store(&out[28], hello.control_credits);
+  std::memcpy(&out[32], hello.key.data(), hello.key.size());
+  store(&out[48], hello.attempt);
   return out;
 }
 
@@ -74,6 +78,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte> bytes) {
   hello.to = {load<std::uint32_t>(&bytes[16]), load<std::uint32_t>(&bytes[20])};
   hello.buffer_bytes = load<std::uint32_t>(&bytes[24]);
   hello.control_credits = load<std::uint8_t>(&bytes[28]);
+  std::memcpy(hello.key.data(), &bytes[32], hello.key.size());
+  hello.attempt = load<std::uint64_t>(&bytes[48]);
   if (hello.protocol_min > hello.protocol_max) return std::nullopt;
   return hello;
 }

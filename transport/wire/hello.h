@@ -19,12 +19,16 @@ namespace weir::wire {
 inline constexpr std::uint8_t protocol_min = 1;
 inline constexpr std::uint8_t protocol_max = 1;
 
+// What a process draws at random when it starts. Only who can read its card knows it.
+using Key = std::array<std::uint8_t, 16>;
+
 // Where a process listens. An IPv4 address is given as ::ffff:a.b.c.d.
 struct Card {
   std::uint8_t protocol_min = wire::protocol_min;
   std::uint8_t protocol_max = wire::protocol_max;
   std::uint16_t port = 0;  // of the rdma_cm listener (RDMA_PS_TCP)
   std::array<std::uint8_t, 16> address{};
+  Key key{};
 };
 
 // Private data of a connection request and of its acceptance (at most 56 bytes in a REQ).
@@ -36,6 +40,8 @@ struct Hello {
   std::uint32_t buffer_bytes = 0;    // size of one receive buffer of the sender of the hello
   std::uint16_t credits = 0;         // eager credits granted to the receiver of the hello
   std::uint8_t control_credits = 0;  // control credits granted to it
+  Key key{};                         // of the process that is asked: in the request and its answer
+  std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
 };
 
 // Private data of a rejection.
@@ -47,8 +53,8 @@ enum class Reject : std::uint8_t {
   closing = 5
 };
 
-inline constexpr std::size_t card_bytes = 24;
-inline constexpr std::size_t hello_bytes = 32;
+inline constexpr std::size_t card_bytes = 40;
+inline constexpr std::size_t hello_bytes = 56;
 inline constexpr std::size_t reject_bytes = 8;
 
 std::array<std::byte, card_bytes> encode(const Card& card);

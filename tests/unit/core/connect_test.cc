@@ -45,6 +45,9 @@ TEST(Connect, RefusesWhoDoesNotFit) {
   EXPECT_EQ(reason_of(hello), wire::Reject::stranger);
   EXPECT_EQ(reason_of(wire::Hello{}), wire::Reject::stranger);
   hello = rig.hello(other);
+  hello.key[0] ^= 1;
+  EXPECT_EQ(reason_of(hello), wire::Reject::stranger);
+  hello = rig.hello(other);
   hello.protocol_min = hello.protocol_max = wire::protocol_max + 1;
   EXPECT_EQ(reason_of(hello), wire::Reject::version);
   hello = rig.hello(other);
@@ -56,9 +59,10 @@ TEST(Connect, GivesUpOnAnAnswerThatDoesNotFit) {
   const auto reason_of = [](auto change) {
     Rig rig;
     rig.send(rig.core.add_peer(other));
-    wire::Hello hello = rig.hello(other);
+    const auto request = rig.take_connects();
+    wire::Hello hello = rig.answer(request.at(0));
     change(hello);
-    rig.core.on_answer(rig.now, rig.take_connects().at(0).lane, hello, rig.out);
+    rig.core.on_answer(rig.now, request[0].lane, hello, rig.out);
     const auto failures = rig.take_failures();
     EXPECT_EQ(failures.size(), 1u);
     EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
@@ -67,6 +71,9 @@ TEST(Connect, GivesUpOnAnAnswerThatDoesNotFit) {
   };
   EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.from = lesser; }),
             FailReason::rejected_stranger);
+  EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.key[15] ^= 1; }),
+            FailReason::rejected_stranger);
+  EXPECT_EQ(reason_of([](wire::Hello& hello) { --hello.attempt; }), FailReason::rejected_stranger);
   EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.buffer_bytes = 1; }),
             FailReason::rejected_buffer);
   EXPECT_EQ(reason_of([](wire::Hello& hello) { hello.protocol_min = hello.protocol_max = 9; }),
@@ -77,13 +84,13 @@ TEST(Crossing, TheLowerNameRefusesAndWaitsForItsAnswer) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
   rig.send(peer);
-  const LaneId lane = rig.take_connects().at(0).lane;
+  const ConnectAction request = rig.take_connects().at(0);
   rig.core.on_request(rig.now, RequestId{1}, rig.hello(other), rig.out);
   const auto connects = rig.take_connects();
   ASSERT_EQ(connects.size(), 1u);
   EXPECT_EQ(connects[0].kind, Kind::reject);
   EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
-  rig.core.on_answer(rig.now, lane, rig.hello(other), rig.out);
+  rig.core.on_answer(rig.now, request.lane, rig.answer(request), rig.out);
   EXPECT_EQ(rig.take_work().size(), 1u);
 }
 
@@ -125,6 +132,35 @@ TEST(Connect, AReadyPeerIsNotAcceptedTwice) {
   ASSERT_EQ(connects.size(), 1u);
   EXPECT_EQ(connects[0].kind, Kind::reject);
   EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
+}
+
+// The connection manager may deliver requests in another order than they were made.
+TEST(Connect, ARequestThatANewerOneOvertookEndsNothing) {
+  Rig rig;
+  const wire::Hello older = rig.hello(other);
+  const LaneId lane = rig.accept(other);
+  rig.arrive(lane,
+             {.kind = wire::FrameKind::goodbye});  // it left: a newer request would be welcome
+  rig.take_connects();
+  rig.core.on_request(rig.now, RequestId{9}, older, rig.out);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.size(), 1u);
+  EXPECT_EQ(connects[0].kind, Kind::reject);
+  EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
+  EXPECT_EQ(rig.core.state(rig.core.peer_of(lane)), PeerState::ready);
+}
+
+TEST(Connect, ShowsThePeerThatItKnowsItsKey) {
+  Rig rig;
+  const wire::Key key{9, 9, 9};
+  const PeerId peer = rig.core.add_peer(other, key);
+  rig.send(peer);
+  const ConnectAction first = rig.take_connects().at(0);
+  EXPECT_EQ(first.hello.key, key);
+  rig.core.on_connect_failed(rig.now, first.lane, FailReason::connect_timeout, rig.out);
+  const auto again = rig.take_connects();
+  EXPECT_EQ(again.at(1).hello.key, key);
+  EXPECT_GT(again.at(1).hello.attempt, first.hello.attempt);
 }
 
 TEST(Connect, APeerThatLeftAndComesBackIsAccepted) {
@@ -194,7 +230,7 @@ TEST(Connect, ForgetsWhatAnEarlierAttemptBrought) {
   const auto connects = rig.take_connects();
   ASSERT_EQ(connects.size(), 2u);
   ASSERT_EQ(connects[1].kind, Kind::connect);
-  rig.core.on_answer(rig.now, connects[1].lane, rig.hello(other, 3), rig.out);
+  rig.core.on_answer(rig.now, connects[1].lane, rig.answer(connects[1], 3), rig.out);
   EXPECT_EQ(rig.core.standing(peer).credits, 2u);
 }
 

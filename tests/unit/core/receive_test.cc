@@ -145,11 +145,12 @@ TEST(Receive, AFrameThatOvertakesTheAnswerLosesNoCredits) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
   rig.send(peer);
-  const LaneId lane = rig.take_connects().at(0).lane;
+  const ConnectAction request = rig.take_connects().at(0);
+  const LaneId lane = request.lane;
   for (int i = 0; i < 4; ++i) rig.arrive(lane, {.credits = 1});
   for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
   rig.pump();  // not ready: nothing can be given back yet
-  rig.core.on_answer(rig.now, lane, rig.hello(other, 3), rig.out);
+  rig.core.on_answer(rig.now, lane, rig.answer(request, 3), rig.out);
   EXPECT_EQ(rig.core.standing(peer).credits, 4u + 3u - 1u);
   EXPECT_EQ(rig.core.standing(peer).credits_out, 8u);  // with the first frame
 }
@@ -346,7 +347,7 @@ TEST_F(AfterABurst, StepByStepDownToWhatThePeersNeed) {
 
 TEST_F(AfterABurst, AUsedWindowStays) {
   for (int i = 0; i < 20; ++i) {
-    for (int frames = 0; frames < 20; ++frames) rig->arrive(lane, {});
+    for (int frames = 0; frames < 26; ++frames) rig->arrive(lane, {});
     take_all();
     rig->take_work();
     rig->arrive(lane, {.kind = FrameKind::credits,

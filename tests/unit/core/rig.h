@@ -24,6 +24,7 @@ inline constexpr PeerName lesser{1, 2};  // smaller than self
 inline Core::Config small_config() {
   Core::Config config;
   config.self = self;
+  config.key = {5, 5, 5};
   config.buffer_bytes = 1024;
   config.window = {.initial = 16, .max = 64};
   config.credits = {.control_reserve = 2, .min_credits = 2, .max_credits = 8};
@@ -88,12 +89,23 @@ class Rig {
     return wire::get_frame_header(reinterpret_cast<const std::byte*>(work.address));
   }
 
-  wire::Hello hello(PeerName from, std::uint16_t credits = 4) const {
+  // A request of the peer; each is a new attempt.
+  wire::Hello hello(PeerName from, std::uint16_t credits = 4) {
     return {.from = from,
             .to = self,
             .buffer_bytes = core.config().buffer_bytes,
             .credits = credits,
-            .control_credits = 2};
+            .control_credits = 2,
+            .key = core.config().key,
+            .attempt = ++attempts};
+  }
+
+  // The peer's answer to our request.
+  wire::Hello answer(const ConnectAction& request, std::uint16_t credits = 4) {
+    wire::Hello hello = this->hello(request.hello.to, credits);
+    hello.key = request.hello.key;
+    hello.attempt = request.hello.attempt;
+    return hello;
   }
 
   // We ask, the peer answers. Returns the lane.
@@ -101,7 +113,7 @@ class Rig {
     EXPECT_EQ(send(peer), Status::ok);
     const auto connects = take_connects();
     EXPECT_EQ(connects.size(), 1u);
-    core.on_answer(now, connects.at(0).lane, hello(core.name(peer), credits), out);
+    core.on_answer(now, connects.at(0).lane, answer(connects.at(0), credits), out);
     settle();
     EXPECT_EQ(core.state(peer), PeerState::ready);
     granted = connects.at(0).hello.credits;
@@ -174,6 +186,7 @@ class Rig {
   std::uint32_t sequence = 0;  // of the peer's frames
   std::uint32_t granted = 0;   // credits that our greeting carried
   std::uint64_t requests = 0;
+  std::uint64_t attempts = 0;
 };
 
 }  // namespace weir::rig

@@ -25,7 +25,7 @@ TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
   EXPECT_EQ(rig.send(peer, 40), Status::ok);  // asks only once
   EXPECT_TRUE(rig.take_connects().empty());
 
-  rig.core.on_answer(rig.now, connects[0].lane, rig.hello(other), rig.out);
+  rig.core.on_answer(rig.now, connects[0].lane, rig.answer(connects[0]), rig.out);
   const auto work = rig.take_work();
   ASSERT_EQ(work.size(), 2u);
   for (std::uint32_t i = 0; i < 2; ++i) {

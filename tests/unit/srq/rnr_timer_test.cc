@@ -36,5 +36,32 @@ TEST(RnrTimer, EveryCodeIsItsOwnAnswer) {
   }
 }
 
+TEST(RnrAdvisor, FollowsTheRepostTime) {
+  RnrAdvisor advisor(12);
+  EXPECT_TRUE(advisor.add(milliseconds(4)));
+  EXPECT_GE(rnr_timer_duration(advisor.code()), milliseconds(4));
+  for (int i = 0; i < 100; ++i) advisor.add(microseconds(50));
+  EXPECT_GE(rnr_timer_duration(advisor.code()), microseconds(50));
+  EXPECT_LE(rnr_timer_duration(advisor.code()), microseconds(160));
+}
+
+TEST(RnrAdvisor, IsNotMovedByOneCode) {
+  RnrAdvisor advisor(12);
+  for (int i = 0; i < 100; ++i) advisor.add(microseconds(600));
+  const std::uint8_t code = advisor.code();
+  int changes = 0;
+  for (int i = 0; i < 1000; ++i) changes += advisor.add(microseconds(i % 2 == 0 ? 600 : 700)) ? 1 : 0;
+  EXPECT_LE(changes, 1);
+  EXPECT_NEAR(advisor.code(), code, 2);
+}
+
+TEST(RnrAdvisor, NeverAdvisesTheLongestByAccident) {
+  RnrAdvisor advisor(12);
+  for (int i = 0; i < 100; ++i) advisor.add({0});
+  EXPECT_EQ(advisor.code(), 1);
+  advisor.add(seconds(100));
+  EXPECT_EQ(advisor.code(), 0);  // on purpose: nothing waits longer
+}
+
 }  // namespace
 }  // namespace weir

@@ -19,13 +19,13 @@ Duration until_shrink(ShrinkPolicy& policy, Time& now, std::uint32_t used) {
 TEST(ShrinkPolicy, WaitsForAQuietTime) {
   ShrinkPolicy policy(seconds(2));
   Time now{5'000'000'000};
-  EXPECT_EQ(until_shrink(policy, now, 16), milliseconds(2500));  // the first look begins it
+  EXPECT_EQ(until_shrink(policy, now, 24), milliseconds(2500));  // the first look begins it
 }
 
 TEST(ShrinkPolicy, AUsedWindowStays) {
   ShrinkPolicy policy(seconds(2));
   Time now{};
-  EXPECT_EQ(until_shrink(policy, now, 17), seconds(0));
+  EXPECT_EQ(until_shrink(policy, now, 25), seconds(0));
 }
 
 TEST(ShrinkPolicy, OneBusyLookBeginsTheWaitAgain) {

@@ -22,12 +22,14 @@ std::vector<std::byte> first(const Array& bytes, std::size_t size) {
 TEST(Card, SurvivesTheRoundTrip) {
   Card card{.protocol_min = 1, .protocol_max = 3, .port = 0xabcd};
   for (std::size_t i = 0; i < 16; ++i) card.address[i] = static_cast<std::uint8_t>(i * 7);
+  card.key = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11, 12, 13, 14, 15, 16};
   const auto back = decode_card(encode(card));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->protocol_min, card.protocol_min);
   EXPECT_EQ(back->protocol_max, card.protocol_max);
   EXPECT_EQ(back->port, card.port);
   EXPECT_EQ(back->address, card.address);
+  EXPECT_EQ(back->key, card.key);
 }
 
 TEST(Card, RefusesShortForeignAndImpossible) {
@@ -50,7 +52,9 @@ TEST(Hello, SurvivesTheRoundTrip) {
                     .to = {5, 6},
                     .buffer_bytes = 65536,
                     .credits = 0xfffe,
-                    .control_credits = 250};
+                    .control_credits = 250,
+                    .key = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
+                    .attempt = 0xfedcba9876543210};
   const auto back = decode_hello(encode(hello));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->protocol_min, hello.protocol_min);
@@ -60,6 +64,8 @@ TEST(Hello, SurvivesTheRoundTrip) {
   EXPECT_EQ(back->buffer_bytes, hello.buffer_bytes);
   EXPECT_EQ(back->credits, hello.credits);
   EXPECT_EQ(back->control_credits, hello.control_credits);
+  EXPECT_EQ(back->key, hello.key);
+  EXPECT_EQ(back->attempt, hello.attempt);
 }
 
 TEST(Hello, FitsIntoTheSmallestPrivateData) { EXPECT_LE(hello_bytes, 56u); }
