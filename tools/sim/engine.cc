@@ -259,7 +259,6 @@ int Engine::poll_completions() {
     arrived.completion.lane = lane == lane_of_qp_.end() ? LaneId::none : lane->second;
     core_.on_completion(now(), arrived.completion, out_);
   }
-  if (count < static_cast<int>(config_.poll_batch) && count > 0) core_.on_drained(out_);
   return count;
 }
 
@@ -276,7 +275,8 @@ void Engine::release_handled() {
 int Engine::progress(Upcalls& upcalls) {
   if (dead_) return 0;
   core_.begin_round();
-  if (poll_completions() == 0 || released_.size() > core_.release_slack()) keep_house();
+  const bool idle = poll_completions() == 0;
+  if (idle || released_.size() > core_.release_slack()) keep_house(idle);
   if (!out_.empty()) flush();
 
   int count = 0;
@@ -304,10 +304,11 @@ int Engine::progress(Upcalls& upcalls) {
   return count;
 }
 
-void Engine::keep_house() {
+void Engine::keep_house(bool idle) {
   release_handled();
   if (core_.wants_pump()) core_.pump(now(), out_);
   core_.give_back_credits(out_);
+  if (idle) core_.on_idle(out_);
 }
 
 bool Engine::try_close(PeerId peer) {

@@ -140,7 +140,7 @@ class Engine : public ConnectionListener {
   int poll_completions();
   void drain_completions();
   void release_handled();
-  void keep_house();
+  void keep_house(bool idle);
   void finish_send();
   void watch_pending(Duration tick);
   void stand_in();

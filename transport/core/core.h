@@ -126,8 +126,9 @@ class Core {
   // ---- from the adapter ----
 
   void on_completion(Time now, const Completion& completion, Outbox& out);
-  // All arrived completions were handled: the receiver is not the bottleneck now.
-  void on_drained(Outbox& out);
+  // All that arrived was handled, and the application asks for more: the receiver is not the
+  // bottleneck now.
+  void on_idle(Outbox& out);
   void on_srq_limit(Outbox& out);
   // After a limit event, receives were posted again so much later.
   void on_reposted(Duration event_to_repost, Outbox& out);

@@ -177,8 +177,8 @@ std::uint32_t Core::top_up(Peer& peer, std::uint32_t most) {
   return count;
 }
 
-void Core::on_drained(Outbox& out) {
-  if (!starved_peer_seen_) return;
+void Core::on_idle(Outbox& out) {
+  if (!starved_peer_seen_ || pool_.held() > eager_.slack()) return;
   starved_peer_seen_ = false;
   // A peer waits for credits while we have nothing left to do: the window is too small, not we
   // too slow. At most one step for each window's worth of frames, to see what the last one did.

@@ -286,7 +286,6 @@ int Engine::poll_completions() {
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
   }
-  if (static_cast<std::size_t>(count) < poll_batch) core_.on_drained(out_);
   return count;
 }
 
@@ -312,7 +311,7 @@ void Engine::release_handled() {
     core_.begin_round();
     const bool idle = poll_completions() <= 0;
     if (idle ? house_due_ : released_.size() > core_.release_slack()) {
-      keep_house();
+      keep_house(idle);
       house_due_ = !idle;
     }
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
@@ -320,6 +319,7 @@ void Engine::release_handled() {
     }
     if (!out_.empty()) flush();
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
+    house_due_ = true;  // what is handed up now will be released
     messages_.clear();
     messages_.swap(out_.deliveries);
     next_message_ = 0;
@@ -336,10 +336,12 @@ void Engine::release_handled() {
   return true;
 }
 
-void Engine::keep_house() {
+// `idle`: there was nothing to poll.
+void Engine::keep_house(bool idle) {
   if (!released_.empty()) release_handled();
   if (core_.wants_pump()) core_.pump({}, out_);
   core_.give_back_credits(out_);
+  if (idle) core_.on_idle(out_);
   has_held_.store(core_.has_held(), std::memory_order_relaxed);
 }
 

@@ -229,7 +229,7 @@ class Engine {
   void provide_slab();
   int poll_completions();
   void drain_completions();
-  [[gnu::noinline]] void keep_house();
+  [[gnu::noinline]] void keep_house(bool idle);
   void release_handled();
   bool close_one(PeerId peer);
 

@@ -139,7 +139,7 @@ TEST(NoAllocation, OnTheWarmEagerPath) {
       End& to = end == &a ? b : a;
       hand_up(*end, messages);
       end->rig.core.begin_round();
-      end->rig.core.on_drained(end->rig.out);
+      end->rig.core.on_idle(end->rig.out);
       end->rig.core.pump(end->rig.now, end->rig.out);
       end->rig.core.give_back_credits(end->rig.out);
       ASSERT_EQ(end->rig.out.slab_buffers, 0u) << "the window grew: not warm";

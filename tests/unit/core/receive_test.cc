@@ -368,7 +368,7 @@ TEST_F(AfterABurst, WhatRetiresIsBackAtOnceWhenNeeded) {
   a_frame({.starved = true, .control_credits = 1});
   for (int i = 0; i < 16; ++i) a_frame();
   rig->arrive(lane, {.starved = true});
-  rig->core.on_drained(rig->out);
+  rig->core.on_idle(rig->out);
   EXPECT_EQ(rig->core.counters().window, 64u);
   EXPECT_EQ(rig->out.slab_buffers, 0u);
   EXPECT_EQ(rig->core.counters().receive_bytes, bytes);
@@ -413,11 +413,11 @@ TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
     rig.arrive(lane, {.starved = i == 7});
     rig.core.release(rig.take_deliveries().at(0).buffer);
   }
-  rig.core.on_drained(rig.out);
+  rig.core.on_idle(rig.out);
   rig.settle();
   EXPECT_EQ(rig.core.counters().window, 32u);
   EXPECT_EQ(rig.core.counters().window_demands, 1u);
-  rig.core.on_drained(rig.out);
+  rig.core.on_idle(rig.out);
   EXPECT_EQ(rig.core.counters().window, 32u);
 }
 
