@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -148,10 +149,21 @@ def _draw(results, data, script):
     if shutil.which("gnuplot") is None:
         print("arws: no gnuplot, no picture (tools/setup)", file=sys.stderr)
         return
-    names = "|".join(f"{g.title},{g.ranks}" for g, _ in results)
+    names = " ".join(f'"{g.title},{g.ranks}"' for g, _ in results)
     picture = data[:-len("csv")] + "svg"
     done = subprocess.run(["gnuplot", "-e", f"data='{data}'; picture='{picture}'; "
                            f"loads='{names}'; count={len(results)}", script],
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         print(f"arws: gnuplot: {done.stderr.strip()}", file=sys.stderr)
+        return
+    with open(picture) as file:
+        text_ = file.read()
+    # Half of what gnuplot writes repeats defaults.
+    text_ = re.sub(r' (stroke-width="1.00"|stroke-linecap="butt"|stroke-linejoin="miter"'
+                   r'|font-family="sans"|font-size="10.00")', "", text_)
+    text_ = text_.replace("<svg", '<svg font-family="sans" font-size="10"', 1)
+    text_ = re.sub(r"(\d\.\d)\d\b", r"\1", re.sub(r"\s*\n\s*", "\n", text_))
+    text_ = re.sub(r"<(g|title)[^>]*>\s*</\1>", "", text_)
+    with open(picture, "w") as file:
+        file.write(text_)
