@@ -61,8 +61,11 @@ class Progress:
         self.show(f"bench: measured for {time.monotonic() - self.start_s:.0f} s", True)
 
 
-def run(root, asked, groups, build, options=()):
-    """(conditions of the guest, [run events], what went wrong or None)"""
+def run(root, asked, groups, build, options=(), keep=None):
+    """(conditions of the guest, [run events], what went wrong or None)
+
+    keep(guest, runs), if given, is called after each run: a long measurement may be cut short.
+    """
     here = os.path.relpath(os.path.join(root, "tests", "bench", "inside"), root)
     words = [os.path.join(root, "tools", "lab", "lab"), "-q", "--timeout", str(LIMIT_S),
              "--build", build, *options, "--", "python3", here, json.dumps(asked)]
@@ -85,6 +88,8 @@ def run(root, asked, groups, build, options=()):
                 progress.after(event)
             if kind == "run":
                 runs.append(event)
+                if keep:
+                    keep(guest, runs)
         code = lab.wait()
     progress.end()
     problem = f"the lab ended with {code}" if code else None
