@@ -33,8 +33,8 @@ KEPT = re.compile(r"^counter btl_weir_((?:window|srq|credit|receive|frames_recei
                   r"min (\d+) max (\d+) sum (\d+)", re.M)
 
 
-def windows(quick):
-    return [FIXED] + [f"{INITIAL}-{most}" for most in (QUICK_MAXIMA if quick else MAXIMA)]
+def windows(maxima):
+    return [FIXED] + [f"{INITIAL}-{most}" for most in maxima]
 
 
 def rnr_windows(quick):
@@ -192,12 +192,14 @@ def _of(figure, load, ranks, who):
 
 
 def groups_for(asked):
-    """asked: {figure: 2, 3 or None, loads: parts of names, with commas, or None, quick, rounds}"""
+    """asked: {figure: 2, 3 or None; loads: parts of names, or None; windows: [W_max] of
+    figure 2, or None; quick}"""
     quick, found = asked["quick"], []
+    growing = windows(asked["windows"] or (QUICK_MAXIMA if quick else MAXIMA))
     if asked["figure"] in (None, 2):
-        found += [_of(2, load, ranks, windows(quick)) for ranks in (4, 8) for load in LOADS]
+        found += [_of(2, load, ranks, growing) for ranks in (4, 8) for load in LOADS]
         # It takes half a minute: every third round.
-        found.append(Workload(2, HPCC, 4, windows(quick),
+        found.append(Workload(2, HPCC, 4, growing,
                               lambda window, plan: _run_hpcc(4, window, plan), slice=3))
     if asked["figure"] in (None, 3):
         found += [_of(3, load, 8, rnr_windows(quick)) for load in RNR_LOADS]

@@ -41,8 +41,8 @@ def _row(group, who, position, runs):
             "less_memory": memory.get("median"), "speed": speed.get("median"),
             "speed_low": speed.get("low"), "speed_high": speed.get("high"),
             "first_speed": first.get("median"), "naks": _median(values("naks")),
-            "naks_later": _median(values("naks_later")), "w_peak": _median(values("window_peak.max")),
-            "runs": len(time_ms),
+            "naks_later": _median(values("naks_later")),
+            "w_peak": _median(values("window_peak.max")), "runs": len(time_ms),
             "growth": {key: (_median(values(key)), _median(values(f"{key}.max")))
                        for key in GROWTH}}
 

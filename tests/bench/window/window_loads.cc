@@ -49,7 +49,8 @@ bool checked(int round) { return round == 0 || round == rounds - 1; }
 void alltoall(int round, Bytes& out, Bytes& in) {
   MPI_Alltoall(out.data(), length(), MPI_BYTE, in.data(), length(), MPI_BYTE, MPI_COMM_WORLD);
   for (int from = 0; checked(round) && from < size; ++from)
-    check::verify(&in[static_cast<std::size_t>(from) * bytes], bytes, {from, rank, 1, 0}, "alltoall");
+    check::verify(&in[static_cast<std::size_t>(from) * bytes], bytes, {from, rank, 1, 0},
+                  "alltoall");
 }
 
 void burst(int round, Bytes& out, Bytes& in) {
@@ -58,8 +59,9 @@ void burst(int round, Bytes& out, Bytes& in) {
   if (rank == 0) {
     for (int m = 0; m < messages; ++m)
       for (int from = 1; from < size; ++from)
-        MPI_Irecv(&in[(static_cast<std::size_t>(from) * many + static_cast<std::size_t>(m)) * bytes],
-                  length(), MPI_BYTE, from, 1, MPI_COMM_WORLD, &requests.emplace_back());
+        MPI_Irecv(
+            &in[(static_cast<std::size_t>(from) * many + static_cast<std::size_t>(m)) * bytes],
+            length(), MPI_BYTE, from, 1, MPI_COMM_WORLD, &requests.emplace_back());
   } else {
     for (int m = 0; m < messages; ++m)
       MPI_Isend(out.data(), length(), MPI_BYTE, 0, 1, MPI_COMM_WORLD, &requests.emplace_back());
@@ -77,8 +79,8 @@ void flood(int round, Bytes& out, Bytes& in) {
   for (std::size_t m = 0; m < many; ++m) {
     for (int shift = 1; shift < size; ++shift) {
       const int to = (rank + shift) % size, from = (rank + size - shift) % size;
-      MPI_Irecv(&in[(static_cast<std::size_t>(from) * many + m) * bytes], length(), MPI_BYTE, from, 1,
-                MPI_COMM_WORLD, &requests.emplace_back());
+      MPI_Irecv(&in[(static_cast<std::size_t>(from) * many + m) * bytes], length(), MPI_BYTE, from,
+                1, MPI_COMM_WORLD, &requests.emplace_back());
       MPI_Isend(&out[static_cast<std::size_t>(to) * bytes], length(), MPI_BYTE, to, 1,
                 MPI_COMM_WORLD, &requests.emplace_back());
     }
@@ -98,8 +100,8 @@ void halo(int round, Bytes& out, Bytes& in) {
               (rank + size - distances[i]) % size, i, MPI_COMM_WORLD, &requests.emplace_back());
   for (int i = 0; i < 4; ++i) {
     const int to = (rank + distances[i]) % size;
-    MPI_Isend(&out[static_cast<std::size_t>(to) * bytes], length(), MPI_BYTE, to, i,
-              MPI_COMM_WORLD, &requests.emplace_back());
+    MPI_Isend(&out[static_cast<std::size_t>(to) * bytes], length(), MPI_BYTE, to, i, MPI_COMM_WORLD,
+              &requests.emplace_back());
   }
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
   for (int i = 0; checked(round) && i < 4; ++i)
