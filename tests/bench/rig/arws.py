@@ -192,7 +192,7 @@ def _of(figure, load, ranks, who):
 
 
 def groups_for(asked):
-    """asked: {figure: 2, 3 or None; loads: parts of names, or None; windows: [W_max] of
+    """asked: {figure: 2, 3 or None; loads: [part of a name] or None; windows: [W_max] of
     figure 2, or None; quick}"""
     quick, found = asked["quick"], []
     growing = windows(asked["windows"] or (QUICK_MAXIMA if quick else MAXIMA))
@@ -203,5 +203,4 @@ def groups_for(asked):
                               lambda window, plan: _run_hpcc(4, window, plan), slice=3))
     if asked["figure"] in (None, 3):
         found += [_of(3, load, 8, rnr_windows(quick)) for load in RNR_LOADS]
-    wanted = (asked["loads"] or "").split(",")
-    return [g for g in found if any(part in g.key for part in wanted)]
+    return [g for g in found if any(part in g.key for part in asked["loads"] or [""])]

@@ -78,10 +78,10 @@ def _table(head, rows):
 def _main_table(results):
     return _table(
         ["window", "memory MiB: mean", "max", "fixed / this", "speed", "first round", "RNR NAKs",
-         "after the first round", "W"],
+         "after the first round", "W", "runs"],
         [[row["window"], _number(row["memory_mib"]), _number(row["memory_max_mib"]),
           _number(row["less_memory"], 1), _speed(row), _number(row["first_speed"]),
-          _number(row["naks"], 0), _number(row["naks_later"], 0), _number(row["w_peak"], 0)]
+          _number(row["naks"], 0), _number(row["naks_later"], 0), _number(row["w_peak"], 0), str(row["runs"])]
          for row in results])
 
 
@@ -104,8 +104,7 @@ def text(results, taken):
         f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
         f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
         f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
-        f"{host['load']:.1f}. {taken['asked']['rounds']} rounds"
-        f"{', quick' if taken['asked']['quick'] else ''}.", "",
+        f"{host['load']:.1f}{'; quick runs' if taken['asked']['quick'] else ''}.", "",
         f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
         f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
         "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
