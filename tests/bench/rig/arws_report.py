@@ -104,7 +104,8 @@ def text(results, taken):
         f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
         f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
         f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
-        f"{host['load']:.1f}{'; quick runs' if taken['asked']['quick'] else ''}.", "",
+        f"{host['load']:.1f}{'; quick runs' if taken['asked']['quick'] else ''}"
+        f"{'; instructions counted as time' if taken['asked'].get('icount') else ''}.", "",
         f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
         f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
         "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
