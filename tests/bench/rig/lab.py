@@ -10,19 +10,21 @@ import time
 from rig.peers import TITLES
 
 LIMIT_S = 3 * 3600
+QUIET_S = 30  # at most, without a word, where no line can be rewritten
 
 
 class Progress:
-    """One line that rewrites itself on a terminal; else a line a round."""
+    """One line that rewrites itself on a terminal; else a line a round, or every half minute."""
 
     def __init__(self, groups, rounds, stream=sys.stderr):
         self.groups, self.rounds, self.stream = {g.key: g for g in groups}, rounds, stream
         self.live = stream.isatty()
         self.todo = collections.Counter({(g.key, who): len(range(0, rounds, g.slice))
                                          for g in groups for who in g.who})
+        self.all = sum(self.todo.values())
         self.seconds = {}  # of the last run of each kind
         self.round = -1
-        self.start_s = time.monotonic()
+        self.start_s = self.shown_s = time.monotonic()
 
     def show(self, text, final=False):
         if self.live:
@@ -43,20 +45,27 @@ class Progress:
         self.todo[kind] -= 1
         self.seconds[kind] = event.get("seconds", 0)
         left_s = self.left_s()
-        text = (f"bench: round {event['round'] + 1}/{self.rounds}, {left_s:.0f} s left"
-                f" ({event['group']} {TITLES[event['who']]})")
+        who = TITLES.get(event["who"], event["who"])
+        text = (f"bench: round {event['round'] + 1}/{self.rounds}, run "
+                f"{self.all - self.todo.total()} of {self.all}, {left_s:.0f} s left"
+                f" ({event['group']} {who})")
         if event.get("error"):
-            self.show(f"bench: {event['group']}, {TITLES[event['who']]}: {event['error']}", True)
-        if self.live or event["round"] > self.round:
+            self.show(f"bench: {event['group']}, {who}: {event['error']}", True)
+        now_s = time.monotonic()
+        if self.live or event["round"] > self.round or now_s > self.shown_s + QUIET_S:
             self.show(text)
+            self.shown_s = now_s
         self.round = max(self.round, event["round"])
 
     def end(self):
         self.show(f"bench: measured for {time.monotonic() - self.start_s:.0f} s", True)
 
 
-def run(root, asked, groups, build, options=()):
-    """(conditions of the guest, [run events], what went wrong or None)"""
+def run(root, asked, groups, build, options=(), keep=None):
+    """(conditions of the guest, [run events], what went wrong or None)
+
+    keep(guest, runs), if given, is called after each run: a long measurement may be cut short.
+    """
     here = os.path.relpath(os.path.join(root, "tests", "bench", "inside"), root)
     words = [os.path.join(root, "tools", "lab", "lab"), "-q", "--timeout", str(LIMIT_S),
              "--build", build, *options, "--", "python3", here, json.dumps(asked)]
@@ -79,6 +88,8 @@ def run(root, asked, groups, build, options=()):
                 progress.after(event)
             if kind == "run":
                 runs.append(event)
+                if keep:
+                    keep(guest, runs)
         code = lab.wait()
     progress.end()
     problem = f"the lab ended with {code}" if code else None

@@ -36,8 +36,9 @@ class Metric:
 class Plan:
     """What the host asks for; passed into the guest as JSON."""
 
-    def __init__(self, groups, rounds, programs, quick):
+    def __init__(self, groups, rounds, programs, quick, needs=PROGRAMS):
         self.groups, self.rounds, self.programs, self.quick = groups, rounds, programs, quick
+        self.needs = needs  # files in `programs`
 
 
 def _mpi(peer, plan, ranks, program, *arguments, own_core=None):

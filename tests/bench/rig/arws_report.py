@@ -1,0 +1,169 @@
+"""From runs of windows to a table in Markdown, CSV and pictures."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+from rig import arws, stats
+
+COLUMNS = ("workload", "ranks", "window", "w_max", "rnr_timer_us", "position", "memory_mib",
+           "memory_max_mib", "less_memory", "speed", "speed_low", "speed_high", "first_speed",
+           "naks", "naks_later", "w_peak", "runs")
+GROWTH = ("window_peak", "window_grows", "window_demands", "srq_limit_events",
+          "srq_limit_self_raised", "credit_stalls", "credits_overcommitted")
+
+
+def _values(runs, group, who, key):
+    """{round: value}"""
+    return {r["round"]: r["values"][key] for r in runs
+            if r["group"] == group and r["who"] == who and key in r.get("values", {})}
+
+
+def _median(by_round):
+    spread = stats.spread(by_round.values())
+    return spread["median"] if spread else None
+
+
+def _row(group, who, position, runs):
+    values = lambda key, of=who: _values(runs, group.key, of, key)
+    time_ms = values("time_ms")
+    speed = stats.pair_ratios(values("time_ms", arws.FIXED), time_ms) or {}
+    memory = stats.pair_ratios(values("memory_mib", arws.FIXED), values("memory_mib")) or {}
+    first = stats.pair_ratios(values("first_ms", arws.FIXED), values("first_ms")) or {}
+    _, most, timer = arws.parts(who)
+    return {"workload": group.title, "ranks": group.ranks, "window": who, "w_max": most,
+            "rnr_timer_us": timer[:-2] if timer else "", "position": position,
+            "memory_mib": _median(values("memory_mib")),
+            "memory_max_mib": _median(values("memory_max_mib")),
+            "less_memory": memory.get("median"), "speed": speed.get("median"),
+            "speed_low": speed.get("low"), "speed_high": speed.get("high"),
+            "first_speed": first.get("median"), "naks": _median(values("naks")),
+            "naks_later": _median(values("naks_later")),
+            "w_peak": _median(values("window_peak.max")), "runs": len(time_ms),
+            "growth": {key: (_median(values(key)), _median(values(f"{key}.max")))
+                       for key in GROWTH}}
+
+
+def summarise(groups, runs):
+    """[(group, [row])] of what was measured."""
+    found = []
+    for group in groups:
+        rows = [_row(group, who, i, runs) for i, who in enumerate(group.who)]
+        rows = [row for row in rows if row["runs"]]
+        if rows:
+            found.append((group, rows))
+    return found
+
+
+# ---- text --------------------------------------------------------------------------------------
+
+def _number(value, digits=2):
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _speed(row):
+    if row["window"] == arws.FIXED:
+        return "1"
+    return f"{_number(row['speed'])} [{_number(row['speed_low'])} {_number(row['speed_high'])}]"
+
+
+def _table(head, rows):
+    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+            *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def _main_table(results):
+    return _table(
+        ["window", "memory MiB: mean", "max", "fixed / this", "speed", "first round", "RNR NAKs",
+         "after the first round", "W", "runs"],
+        [[row["window"], _number(row["memory_mib"]), _number(row["memory_max_mib"]),
+          _number(row["less_memory"], 1), _speed(row), _number(row["first_speed"]),
+          _number(row["naks"], 0), _number(row["naks_later"], 0), _number(row["w_peak"], 0), str(row["runs"])]
+         for row in results])
+
+
+def _growth_table(results):
+    rows = []
+    for group, of in results:
+        row = of[-1]  # the largest W_max: nothing but the traffic stops it
+        rows.append([f"{group.title}, {group.ranks}"] +
+                    [" / ".join(_number(v, 0) for v in row["growth"][key]) for key in GROWTH])
+    return _table(["workload, ranks", "W", "grown", "by demand", "limit events", "self-raised",
+                   "credit stalls", "credits overcommitted"], rows)
+
+
+def text(results, taken):
+    host, guest = taken["host"], taken["guest"]
+    lines = [
+        "# The receive window under load", "",
+        "Written by `tests/bench/arws --figures`; "
+        "[tests/bench](../../tests/bench/README.md) says how it is measured.", "",
+        f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
+        f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
+        f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
+        f"{host['load']:.1f}{'; quick runs' if taken['asked']['quick'] else ''}"
+        f"{'; instructions counted as time' if taken['asked'].get('icount') else ''}.", "",
+        f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
+        f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
+        "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
+        "has a column of its own. W: the largest of any rank.", ""]
+    for figure in (2, 3):
+        of = [(g, rows) for g, rows in results if g.figure == figure]
+        if not of:
+            continue
+        lines += [f"## Figure {figure}", "", f"![figure {figure}](arws_fig{figure}.svg)", ""]
+        for group, rows in of:
+            lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)
+        if figure == 2:
+            lines += [f"### What made W grow, {of[0][1][-1]['window']}", "",
+                      "Mean / largest over the ranks.", ""] + _growth_table(of)
+    return "\n".join(lines)
+
+
+# ---- files -------------------------------------------------------------------------------------
+
+def _cell(value):
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else value
+
+
+def store(results, text_, directory, scripts):
+    with open(os.path.join(directory, "README.md"), "w") as file:
+        file.write(text_)
+    for figure in (2, 3):
+        of = [(g, rows) for g, rows in results if g.figure == figure]
+        if not of:
+            continue
+        data = os.path.join(directory, f"arws_fig{figure}.csv")
+        with open(data, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for _, rows in of:
+                writer.writerows([_cell(row[c]) for c in COLUMNS] for row in rows)
+        _draw(of, data, os.path.join(scripts, f"fig{figure}.gp"))
+
+
+def _draw(results, data, script):
+    if shutil.which("gnuplot") is None:
+        print("arws: no gnuplot, no picture (tools/setup)", file=sys.stderr)
+        return
+    names = " ".join(f'"{g.title},{g.ranks}"' for g, _ in results)
+    picture = data[:-len("csv")] + "svg"
+    done = subprocess.run(["gnuplot", "-e", f"data='{data}'; picture='{picture}'; "
+                           f"loads='{names}'; count={len(results)}", script],
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"arws: gnuplot: {done.stderr.strip()}", file=sys.stderr)
+        return
+    with open(picture) as file:
+        text_ = file.read()
+    # Half of what gnuplot writes repeats defaults.
+    text_ = re.sub(r' (stroke-width="1.00"|stroke-linecap="butt"|stroke-linejoin="miter"'
+                   r'|font-family="sans"|font-size="10.00")', "", text_)
+    text_ = text_.replace("<svg", '<svg font-family="sans" font-size="10"', 1)
+    text_ = re.sub(r"(\d\.\d)\d\b", r"\1", re.sub(r"\s*\n\s*", "\n", text_))
+    text_ = re.sub(r"<(g|title)[^>]*>\s*</\1>", "", text_)
+    with open(picture, "w") as file:
+        file.write(text_)
