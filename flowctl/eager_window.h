@@ -73,10 +73,11 @@ class EagerWindow {
     return with_slack(out_ + held_ + owed + peers * config_.control_reserve);
   }
 
-  // The receive window that the present peers need, if each holds its least.
-  std::uint32_t least_window() const {
-    return with_slack(peers_ * (config_.min_credits + config_.control_reserve));
+  // The receive window that so many peers need, if each holds its least.
+  std::uint32_t least_window(std::uint32_t peers) const {
+    return with_slack(peers * (config_.min_credits + config_.control_reserve));
   }
+  std::uint32_t least_window() const { return least_window(peers_); }
 
   void join(Share& share) {
     if (share.joined) return;

@@ -19,14 +19,23 @@ class WindowController {
  public:
   struct Config {
     std::uint32_t initial = 8;  // buffers
-    std::uint32_t max = 4096;   // buffers; the SRQ is created with room for so many
+    std::uint32_t max = 256;    // buffers; W_max
+    std::uint32_t most = 0;     // W_max may be raised so far for many peers; 0: not at all
   };
 
   explicit WindowController(const Config& config)
-      : max_(std::max(config.max, 1u)), window_(std::clamp(config.initial, 1u, max_)) {}
+      : max_(std::max(config.max, 1u)),
+        most_(std::max(config.most, max_)),
+        window_(std::clamp(config.initial, 1u, max_)) {}
 
   std::uint32_t window() const { return window_; }
   std::uint32_t max() const { return max_; }
+
+  // The SRQ has to have room for so many.
+  std::uint32_t most() const { return most_; }
+
+  // So many peers are expected that they need `buffers`: raises W_max, as far as it may be.
+  void allow(std::uint32_t buffers) { max_ = std::max(max_, std::min(buffers, most_)); }
 
   // What the SRQ limit is to be armed with.
   std::uint32_t limit() const { return window_ / 2; }
@@ -50,12 +59,13 @@ class WindowController {
 
   // The memory for more than `buffers` could not be had: W stays there for good.
   void cap(std::uint32_t buffers) {
-    max_ = std::clamp(buffers, 1u, max_);
+    most_ = max_ = std::clamp(buffers, 1u, max_);
     window_ = std::min(window_, max_);
   }
 
  private:
   std::uint32_t max_;
+  std::uint32_t most_;
   std::uint32_t window_;
 };
 

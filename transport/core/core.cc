@@ -48,7 +48,8 @@ PeerId Core::find_or_make(PeerName name) {
 void Core::expect_peers(std::uint32_t count) {
   // A share that every expected peer could have at W_max, so that early ones cannot take it all.
   const std::uint32_t reserve = config_.credits.control_reserve;
-  const std::uint32_t most = config_.window.max - EagerWindow::slack(config_.window.max);
+  window_.allow(eager_.least_window(count));
+  const std::uint32_t most = window_.max() - EagerWindow::slack(window_.max());
   const std::uint32_t each = most / std::max(count, 1u);
   eager_.set_max_credits(each > reserve ? each - reserve : 0);
 }

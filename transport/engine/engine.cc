@@ -45,6 +45,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
   Options fitted = options;
   const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
   fitted.core.window.max = std::min(fitted.core.window.max, most);
+  fitted.core.window.most = std::min(fitted.core.window.most, most);
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
@@ -91,7 +92,7 @@ bool Engine::start(std::string& why) {
   if (queues_ != nullptr) return true;
   if (start_failed_) return false;
   start_failed_ = true;  // until the end is reached: there is no second try
-  queues_ = verbs::Queues::create(device_, core_.config().window.max, options_.queue_pair, why);
+  queues_ = verbs::Queues::create(device_, core_.most_receives(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
   slots_ =

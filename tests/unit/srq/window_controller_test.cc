@@ -56,5 +56,25 @@ TEST(WindowController, StaysCappedForGood) {
   EXPECT_EQ(window.window(), 1u);
 }
 
+TEST(WindowController, ManyPeersRaiseTheMaximumAsFarAsItMay) {
+  WindowController window({.initial = 8, .max = 64, .most = 100});
+  EXPECT_EQ(window.most(), 100u);
+  window.allow(40);
+  EXPECT_EQ(window.max(), 64u);
+  window.allow(80);
+  EXPECT_EQ(window.max(), 80u);
+  window.allow(1000);
+  EXPECT_EQ(window.max(), 100u);
+  window.cap(70);
+  window.allow(1000);
+  EXPECT_EQ(window.max(), 70u);
+}
+
+TEST(WindowController, AFixedMaximumStays) {
+  WindowController window({.initial = 8, .max = 16});
+  window.allow(1000);
+  EXPECT_EQ(window.max(), 16u);
+}
+
 }  // namespace
 }  // namespace weir
