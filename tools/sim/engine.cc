@@ -336,6 +336,7 @@ void Engine::watch_deadline() {
     if (dead_ || due != deadline_watched_) return;
     deadline_watched_ = Time::never();
     if (now() >= core_.next_deadline()) {
+      drain_completions();
       core_.on_timer(now(), out_);
       flush();
       if (core_.next_deadline() <= now()) {

@@ -79,7 +79,11 @@ void Engine::run_thread() {
     round_seen_by_thread_ = core_.round();
 
     const Time now = clock();
-    if (now >= core_.next_deadline()) core_.on_timer(now, out_);
+    if (now >= core_.next_deadline()) {
+      drain_completions();  // an application that computes leaves them there: no sign of a dead
+                            // peer
+      core_.on_timer(now, out_);
+    }
     if (!out_.empty()) flush();
   }
 }
