@@ -63,10 +63,12 @@ class World {
   }
 
   void strike(const Fault& fault) {
-    const auto forget_later = [this](Node node, Node other) {
+    const auto forget_later = [this, &fault](Node node, Node other) {
       const Duration late = {plan_.timing.retries.ns + plan_.engine.core.connect_timeout.ns * 2 +
                              plan_.engine.core.peer_timeout.ns};
       fabric_.events.after(late, [this, node, other] { applications_[node]->forget(other); });
+      if (fault.kind == Fault::Kind::break_pair) return;
+      fabric_.events.after(late, [this, node, other] { check_noticed(node, other); });
     };
     switch (fault.kind) {
       case Fault::Kind::kill_told:
@@ -88,6 +90,15 @@ class World {
           forget_later(fault.node, node);
         }
         break;
+    }
+  }
+
+  // By now whoever had a connection there knows of the end, even if it had nothing to send.
+  void check_noticed(Node node, Node other) {
+    if (node == other || !alive(node)) return;
+    if (engines_[node]->core().state(PeerId{other}) == PeerState::ready) {
+      fabric_.violation("node " + std::to_string(node) + " did not notice the end of node " +
+                        std::to_string(other));
     }
   }
 

@@ -20,7 +20,7 @@ namespace weir {
   X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \
   X(control_sent, "frames", "Control frames sent: credits and goodbyes")                           \
   X(control_received, "frames", "Control frames received")                                         \
-  X(probes_sent, "probes", "Zero-length writes to peers that gave no credits for long")            \
+  X(probes_sent, "probes", "Zero-length writes to peers that were silent for long")                \
   X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                            \
   X(sends_signalled, "frames", "Work requests that asked for a completion")                        \
   X(credit_stalls, "times", "Times a peer's sends had to wait for eager credits")                  \

@@ -132,11 +132,12 @@ int send_waiting(Module& module) {
 }  // namespace
 
 int progress(Module& module) {
-  int count = module.engine->progress(Upcalls(module));
+  int count = 0;
+  if (module.early_messages.any()) [[unlikely]]
+    count += hand_up_early(module);  // first: later ones of the same peer may have come
+  count += module.engine->progress(Upcalls(module));
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
-  if (module.early_messages.any()) [[unlikely]]
-    count += hand_up_early(module);
   return count;
 }
 

@@ -102,7 +102,8 @@ constexpr std::array keys{
            "A peer that does not answer a connection request for so long is given up",
            &Settings::connect_timeout_ns),
     number("peer_timeout", Kind::duration, "30s", 1 * s, 24 * h, 2,
-           "A peer that posted sends make no progress to for so long is given up",
+           "A peer that gives no sign of life for so long is given up; one that is silent "
+           "is asked for one now and then, whatever the application does",
            &Settings::peer_timeout_ns),
     number("close_timeout", Kind::duration, "10s", 0, 1 * h, 5,
            "How long leaving waits for sends under way", &Settings::close_timeout_ns),

@@ -4,14 +4,23 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace weir {
 namespace {
 
 std::uint64_t key_of(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
 
-// How often posted work is looked at for progress, as a part of the peer timeout.
-constexpr std::int64_t stall_looks = 8;
+// The watch over lanes looks at all of them eight times in a peer timeout, and counts looks, not
+// time: a process that was stopped for an hour has looked once, and gives its peers their chance.
+constexpr int looks_in_timeout = 8;
+constexpr std::uint8_t work_patience = 7;    // looks without progress after the one that found work
+constexpr std::uint8_t probe_patience = 4;   // looks without an answer to a probe
+constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an idle lane
+// What breaks between two looks is noticed by the end of the timeout: a lane heard just before its
+// turn is probed one interval later.
+static_assert(work_patience + 1 <= looks_in_timeout);
+static_assert(1 + probe_interval + probe_patience <= looks_in_timeout);
 
 }  // namespace
 
@@ -79,9 +88,13 @@ Time Core::next_deadline() const {
 }
 
 bool Core::is_watched(const Lane& lane) const {
+  return lane.queue.awaits_completion() || may_probe(lane);
+}
+
+// A lane to ourselves needs no probe, and its queue pair would refuse the write.
+bool Core::may_probe(const Lane& lane) const {
   const Peer& peer = at(lane.peer);
-  return lane.queue.awaits_completion() ||
-         (peer.state == PeerState::ready && !peer.pending.empty());
+  return peer.state == PeerState::ready && !peer.left && peer.name != config_.self;
 }
 
 void Core::on_timer(Time now, Outbox& out) {
@@ -94,26 +107,38 @@ void Core::on_timer(Time now, Outbox& out) {
     }
   }
   if (may_shrink() && now >= next_window_look_) look_at_window(now, out);
-  // Nobody tells the time when work is posted: a lane's silence counts from the first look that
-  // finds work in flight, never from before.
   if (now < next_look_) return;
-  next_look_ = now + config_.peer_timeout / stall_looks;
+  next_look_ = now + config_.peer_timeout / looks_in_timeout;
+  ++looks_;
   for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-    Lane& lane = lanes_[i];
-    if (!lane.open || !is_watched(lane)) {
-      lane.watched = false;
-    } else if (!lane.queue.awaits_completion()) {
-      // Nothing is under way that could fail: whether the peer computes or is dead, a probe tells.
-      lane.watched = false;
-      send_probe(lane, out);
-    } else if (!lane.watched || lane.watched_retired != lane.queue.retired()) {
-      lane.watched = true;
+    if (lanes_[i].open) look_at(lanes_[i], (looks_ + i) % probe_interval == 0, out);
+  }
+}
+
+// Work in flight has to make progress. Where none is in flight nothing can fail, and whoever only
+// receives would wait for ever for a peer whose host is gone: RC tells nobody, and no goodbye or
+// disconnect comes from a dead host. So a silent lane gets a probe when it is its turn. The turns
+// are spread over the looks, so that thousands of peers are not probed at once.
+void Core::look_at(Lane& lane, bool its_turn, Outbox& out) {
+  const std::uint64_t heard = lane.queue.retired() + lane.rx_sequence;
+  const bool silent = std::exchange(lane.heard, heard) == heard;
+  if (lane.queue.awaits_completion()) {
+    // Nobody tells the time when work is posted: its silence counts from the first look that finds
+    // it in flight, never from before.
+    if (lane.patience == 0 || lane.watched_retired != lane.queue.retired()) {
       lane.watched_retired = lane.queue.retired();
-      lane.watched_since = now;
-    } else if (now - lane.watched_since >= config_.peer_timeout) {
+      lane.patience = work_patience;
+    } else if (--lane.patience == 0) {
       fail(at(lane.peer), FailReason::stalled, CompletionStatus::success, out);
     }
+    return;
   }
+  lane.patience = 0;
+  // Who has something to say, and no credits for it, does not wait for its turn.
+  if (!may_probe(lane) || (at(lane.peer).pending.empty() && !(silent && its_turn))) return;
+  if (!send_probe(lane, out)) return;
+  lane.watched_retired = lane.queue.retired();
+  lane.patience = probe_patience;
 }
 
 bool Core::conserved() const {

@@ -50,7 +50,7 @@ class Core {
     Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
     Duration attempt_timeout = seconds(2);   // then a connection is asked for again
     Duration connect_timeout = seconds(30);  // then the peer is given up
-    Duration peer_timeout = seconds(30);     // without progress of posted work: the same
+    Duration peer_timeout = seconds(30);     // without a sign of life, asked for: the same
   };
 
   explicit Core(const Config& config);
@@ -155,7 +155,8 @@ class Core {
 
   // ---- time ----
 
-  // Retries, gives up, notices stalled lanes. Call when `next_deadline` has come.
+  // Retries, gives up, notices stalled lanes, probes silent ones. Call when `next_deadline` has
+  // come and all completions that are there have been handed over.
   void on_timer(Time now, Outbox& out);
   Time next_deadline() const;
 
@@ -208,9 +209,9 @@ class Core {
     bool open = false;
     std::uint32_t tx_sequence = 0;
     std::uint32_t rx_sequence = 0;
-    bool watched = false;               // work was in flight at the last look of the stall watch
-    std::uint64_t watched_retired = 0;  // and so much was retired then
-    Time watched_since{};               // the first look that saw both
+    std::uint8_t patience = 0;          // looks of the watch until work in flight is too late
+    std::uint64_t watched_retired = 0;  // retired when that began
+    std::uint64_t heard = 0;            // signs of life up to the last look
     SendQueue queue;
 
     explicit Lane(const SendQueue::Config& config) : queue(config) {}
@@ -251,6 +252,8 @@ class Core {
     return &at(id);
   }
   bool is_watched(const Lane& lane) const;
+  bool may_probe(const Lane& lane) const;
+  void look_at(Lane& lane, bool its_turn, Outbox& out);
   static bool is_waiting(PeerState state) {
     return state == PeerState::connecting || state == PeerState::accepting;
   }
@@ -266,7 +269,7 @@ class Core {
   bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out);
   bool open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
-  void send_probe(Lane& lane, Outbox& out);
+  bool send_probe(Lane& lane, Outbox& out);
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);
   void drop_pending(Peer& peer, Outbox& out);
@@ -324,8 +327,9 @@ class Core {
   std::vector<LaneId> free_lanes_;
   std::unordered_map<std::uint64_t, PeerId> by_name_;
   std::uint32_t connecting_ = 0;
-  Time next_look_{};         // of the stall watch, if a lane has work in flight
+  Time next_look_{};         // of the watch, if there is a lane to look at
   Time next_window_look_{};  // if the window may shrink
+  std::uint32_t looks_ = 0;
   std::vector<PeerId> due_;  // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
   std::uint64_t epoch_ = 0;           // the round

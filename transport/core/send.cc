@@ -186,8 +186,8 @@ bool Core::send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits,
   return true;
 }
 
-void Core::send_probe(Lane& lane, Outbox& out) {
-  if (!lane.queue.has_room(true)) return;
+bool Core::send_probe(Lane& lane, Outbox& out) {
+  if (!lane.queue.has_room(true)) return false;
   out.work.push_back({.id = lane.queue.post_probe(),
                       .lane = at(lane.peer).lane,
                       .opcode = Opcode::probe,
@@ -197,6 +197,7 @@ void Core::send_probe(Lane& lane, Outbox& out) {
                       .lkey = 0,
                       .address = 0});
   ++counters_.probes_sent;
+  return true;
 }
 
 void Core::hold(Peer& peer) {

@@ -95,8 +95,7 @@ bool Engine::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.most_receives(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
-  slots_ =
-      std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters().send_bytes);
+  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());
 
   errno = 0;
   core_.start(out_);

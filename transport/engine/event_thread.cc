@@ -86,7 +86,8 @@ void Engine::run_thread() {
 
     const Time now = clock();
     if (now >= core_.next_deadline()) {
-      drain_completions();  // what arrived while the application computes counts, too
+      // What an application that computes left there counts too, and is no sign of a dead peer.
+      drain_completions();
       core_.on_timer(now, out_);
     }
     if (!out_.empty()) flush();

@@ -6,7 +6,10 @@ bool SlotPool::grow(Size size) {
   const std::uint32_t each = slot_bytes_[size];
   Slab slab{verbs::RegisteredMemory::allocate(device_, std::size_t{each} * slab_slots),
             std::make_unique<SendSlot[]>(slab_slots)};
-  if (!slab.memory) return false;
+  if (!slab.memory) {
+    ++counters_.slab_failures;
+    return false;
+  }
   for (std::uint32_t i = slab_slots; i-- > 0;) {
     SendSlot& slot = slab.slots[i];
     slot.frame = slab.memory.data() + std::size_t{each} * i;
@@ -15,7 +18,7 @@ bool SlotPool::grow(Size size) {
     slot.pool = size;
     push_front(size, &slot);
   }
-  bytes_ += std::uint64_t{each} * slab_slots;
+  counters_.send_bytes += std::uint64_t{each} * slab_slots;
   slabs_.push_back(std::move(slab));
   return true;
 }

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/base/fifo.h"
+#include "transport/base/counters.h"
 #include "transport/lane/send_slot.h"
 #include "transport/verbs/memory.h"
 
@@ -20,9 +20,9 @@ class SlotPool {
   enum Size : std::uint8_t { small, full };
 
   // `full_bytes`: memory of a full slot, frame headers included.
-  // `bytes` counts the registered memory.
-  SlotPool(const verbs::Device& device, std::uint32_t full_bytes, std::uint64_t& bytes)
-      : device_(device), slot_bytes_{small_bytes, full_bytes}, bytes_(bytes) {}
+  // `counters` hears of the registered memory, and of what could not be had.
+  SlotPool(const verbs::Device& device, std::uint32_t full_bytes, Counters& counters)
+      : device_(device), slot_bytes_{small_bytes, full_bytes}, counters_(counters) {}
 
   // Registered memory that the first slots of both sizes take.
   static std::size_t least_bytes(std::uint32_t full_bytes) {
@@ -72,7 +72,7 @@ class SlotPool {
   std::array<std::uint32_t, 2> slot_bytes_;
   std::array<SendSlot*, 2> free_{};
   std::vector<Slab> slabs_;
-  std::uint64_t& bytes_;
+  Counters& counters_;
 };
 
 }  // namespace weir

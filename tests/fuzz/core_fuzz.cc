@@ -1,0 +1,373 @@
+// A core among hostile peers: the bytes of the input are events, in any order. Frames of any
+// content arrive, connections are asked for, answered, refused and lost, completions come with any
+// status, memory is refused, time jumps. What the engine promises the core is kept (below), the
+// rest is free. After every event buffers, credits and slots have to add up, and what the core asks
+// for must make sense.
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "tests/fuzz/require.h"
+#include "transport/core/core.h"
+
+namespace weir::fuzz {
+namespace {
+
+constexpr PeerName self{1, 1};
+constexpr std::uint32_t peers = 4;  // the second is we ourselves
+constexpr std::uint32_t buffer_bytes = 256;
+constexpr std::uint32_t queue_depth = 12;
+
+class Input {
+ public:
+  Input(const std::uint8_t* data, std::size_t size) : data_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  std::uint8_t byte() {
+    if (left_ == 0) return 0;
+    --left_;
+    return *data_++;
+  }
+  std::uint32_t below(std::uint32_t bound) { return byte() % bound; }
+  std::size_t bytes(std::byte* to, std::size_t most) {
+    const std::size_t count = std::min(most, left_);
+    if (count > 0) std::memcpy(to, data_, count);
+    data_ += count;
+    left_ -= count;
+    return count;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  std::size_t left_;
+};
+
+Core::Config config() {
+  Core::Config config;
+  config.self = self;
+  config.buffer_bytes = buffer_bytes;
+  config.window = {.initial = 4, .max = 64};
+  config.credits = {.control_reserve = 2, .min_credits = 1, .max_credits = 8};
+  config.queue = {
+      .depth = queue_depth, .control_reserve = 4, .signal_interval = 3, .signal_bytes = 1024};
+  config.inline_bytes = 32;
+  config.bundle_bytes = 200;
+  config.bundle_message_bytes = 64;
+  config.burst_frames = 2;
+  config.pending_frames = 6;
+  return config;
+}
+
+// What stands below the core: memory, queue pairs that count, an SRQ.
+class World {
+ public:
+  World() : core_(config()) {
+    core_.start(out_);
+    for (std::uint32_t i = 0; i < peers; ++i) REQUIRE(core_.add_peer({1, i}) == PeerId{i});
+    core_.expect_peers(peers);
+    settle();
+  }
+
+  void play(Input& input) {
+    for (int steps = 0; !input.empty() && steps < 4000; ++steps) {
+      step(input);
+      settle();
+      check();
+    }
+    for (const BufferId buffer : delivered_) core_.release(buffer);
+    delivered_.clear();
+    for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+    settle();
+    check();
+    REQUIRE(lanes_.empty());
+    REQUIRE(core_.counters().credits_out == 0);
+    REQUIRE(core_.pending_frames() == 0);
+    REQUIRE(core_.connecting_count() == 0);
+    REQUIRE(lent_ == 0);
+  }
+
+ private:
+  struct LanePair {
+    PeerId peer;
+    std::deque<WorkRequest> posted;  // not completed, oldest first
+    WorkId next = 0;
+    std::uint32_t sequence = 0;  // of the peer's frames
+  };
+
+  struct Slot : SendSlot {
+    bool lent = false;
+    std::array<std::byte, buffer_bytes> memory{};
+  };
+
+  PeerId any_peer(Input& input) { return PeerId{input.below(core_.peer_count())}; }
+  LaneId any_lane(Input& input) { return LaneId{input.below(8)}; }
+
+  SendSlot* slot() {
+    Slot* made = nullptr;
+    if (free_.empty()) {
+      slots_.emplace_back();
+      made = &slots_.back();
+      made->frame = made->memory.data();
+      made->capacity_bytes = buffer_bytes;
+    } else {
+      made = free_.back();
+      free_.pop_back();
+    }
+    made->notify = false;
+    made->lent = true;
+    ++lent_;
+    return made;
+  }
+  void back(SendSlot* given) {
+    Slot* const own = static_cast<Slot*>(given);
+    REQUIRE(own->lent);  // else it came back twice
+    own->lent = false;
+    --lent_;
+    free_.push_back(own);
+  }
+
+  void step(Input& input) {
+    now_ = now_ + milliseconds(input.below(8));
+    switch (input.below(20)) {
+      case 0:
+      case 1: return send(input);
+      case 2:
+        if (std::byte* at = core_.append(any_peer(input), 24, 5)) std::memset(at, 7, 24);
+        return;
+      case 3:
+        core_.pump(now_, out_);
+        core_.give_back_credits(out_);
+        return core_.begin_round();
+      case 4: return request(input);
+      case 5: return core_.on_answer(now_, any_lane(input), hello(input), out_);
+      case 6: return core_.on_established(now_, any_lane(input), out_);
+      case 7: {
+        const auto reason = static_cast<wire::Reject>(1 + input.below(5));
+        return core_.on_rejected(now_, any_lane(input), reason, out_);
+      }
+      case 8: {
+        constexpr FailReason reasons[] = {FailReason::connect_timeout, FailReason::connect_refused,
+                                          FailReason::no_resources};
+        return core_.on_connect_failed(now_, any_lane(input), reasons[input.below(3)], out_);
+      }
+      case 9: return core_.on_disconnected(now_, any_lane(input), out_);
+      case 10: return core_.on_lane_error(now_, any_lane(input), out_);
+      case 11:
+      case 12: return complete(input);
+      case 13:
+      case 14: return arrive(input);
+      case 15: return arrive_raw(input);
+      case 16:
+        now_ = now_ + seconds(input.below(40));
+        if (now_ < core_.next_deadline()) return;
+        core_.on_timer(now_, out_);
+        REQUIRE(core_.next_deadline() > now_);
+        return;
+      case 17:
+        if (input.below(8) == 0) return core_.abandon(any_peer(input), out_);
+        return core_.close(now_, any_peer(input), out_);
+      case 18:
+        slab_fails_ = input.below(4) == 0;
+        if (input.below(2) == 0) return core_.on_srq_limit(out_);
+        return core_.on_drained(out_);
+      case 19:
+        while (!delivered_.empty() && input.below(4) != 0) {
+          core_.release(delivered_.back());
+          delivered_.pop_back();
+        }
+        return;
+    }
+  }
+
+  void send(Input& input) {
+    const PeerId peer = any_peer(input);
+    SendSlot* const given = slot();
+    given->notify = input.below(4) == 0;
+    const std::uint32_t length = input.below(2) == 0 ? input.below(64) : input.byte();
+    const bool must_take = input.below(4) == 0;
+    const Status status = core_.send(now_, peer, given, length, 3, must_take, out_);
+    REQUIRE(!must_take || status != Status::back_pressure);
+    REQUIRE((length > core_.max_payload_bytes()) == (status == Status::too_large));
+    if (status != Status::ok) back(given);
+  }
+
+  wire::Hello hello(Input& input) {
+    wire::Hello hello;
+    hello.from = {1, input.below(peers + 1)};
+    hello.to = input.below(16) == 0 ? PeerName{2, 2} : self;
+    hello.buffer_bytes = input.below(16) == 0 ? 512 : buffer_bytes;
+    if (input.below(16) == 0) hello.protocol_min = hello.protocol_max = input.byte();
+    hello.credits = input.byte();
+    hello.control_credits = input.byte();
+    return hello;
+  }
+
+  void request(Input& input) {
+    const RequestId id{++requests_};
+    open_requests_[requests_] = true;
+    core_.on_request(now_, id, hello(input), out_);
+    settle();
+    REQUIRE(open_requests_.empty());  // accepted or refused at once
+  }
+
+  // The adapter completes in order; it may fail any work request, and flushes the rest.
+  void complete(Input& input) {
+    const LaneId lane = any_lane(input);
+    const auto found = lanes_.find(index(lane));
+    if (found == lanes_.end() || found->second.posted.empty()) return;
+    std::deque<WorkRequest>& posted = found->second.posted;
+    const std::size_t which = input.below(static_cast<std::uint32_t>(posted.size()));
+    const WorkRequest work = posted[which];
+    const auto status =
+        input.below(8) == 0 ? static_cast<CompletionStatus>(input.below(22)) : CompletionStatus{};
+    if (status == CompletionStatus::success && !work.signalled) return;
+    posted.erase(posted.begin(), posted.begin() + static_cast<std::ptrdiff_t>(which) + 1);
+    core_.on_completion(now_, {Opcode::send, status, 0, lane, work.id}, out_);
+  }
+
+  void arrive_bytes(LaneId lane, const std::byte* bytes, std::size_t size,
+                    CompletionStatus status) {
+    if (srq_.empty()) return;
+    const ReceivePost post = srq_.front();
+    srq_.pop_front();
+    if (size > 0) std::memcpy(reinterpret_cast<std::byte*>(post.address), bytes, size);
+    core_.on_completion(
+        now_, {Opcode::receive, status, static_cast<std::uint32_t>(size), lane, index(post.buffer)},
+        out_);
+  }
+
+  // A frame that is well formed, from a peer that may lie in everything else.
+  void arrive(Input& input) {
+    const LaneId lane = any_lane(input);
+    const auto found = lanes_.find(index(lane));
+    wire::FrameHeader header;
+    header.kind = static_cast<wire::FrameKind>(1 + std::min(input.below(12), 2u));
+    header.starved = input.below(2) == 0;
+    header.credits = static_cast<std::uint16_t>(input.below(8) == 0 ? input.byte() * 257 : 1);
+    header.control_credits = static_cast<std::uint8_t>(input.below(16) == 0 ? input.byte() : 0);
+    if (found != lanes_.end()) header.sequence = found->second.sequence++;
+    if (input.below(16) == 0) header.sequence += input.byte();
+    std::array<std::byte, buffer_bytes> frame{};
+    wire::put(frame.data(), header);
+    std::size_t size = wire::frame_header_bytes;
+    if (header.kind == wire::FrameKind::messages) {
+      for (std::uint32_t count = 1 + input.below(3); count > 0; --count) {
+        const std::uint32_t length = input.below(40);
+        wire::put(&frame[size], wire::MessageHeader{length, input.byte()});
+        size += wire::message_bytes(length);
+      }
+    }
+    arrive_bytes(lane, frame.data(), size, CompletionStatus::success);
+  }
+
+  void arrive_raw(Input& input) {
+    std::array<std::byte, buffer_bytes> bytes{};
+    const std::size_t size = input.bytes(bytes.data(), input.below(64));
+    const auto status =
+        input.below(4) == 0 ? static_cast<CompletionStatus>(input.below(22)) : CompletionStatus{};
+    arrive_bytes(any_lane(input), bytes.data(), size, status);
+  }
+
+  // Does what the engine does with the box, in its order.
+  void settle() {
+    for (int rounds = 0; !out_.empty(); ++rounds) {
+      REQUIRE(rounds < 100);
+      out_.rare = false;
+      while (out_.slab_buffers > 0) provide_slab();
+      for (const ReceivePost& post : out_.receives) {
+        REQUIRE(post.length_bytes == buffer_bytes);
+        srq_.push_back(post);
+      }
+      out_.receives.clear();
+      REQUIRE(srq_.size() <= config().window.max);
+      out_.arm = false;
+      for (const WorkRequest& work : out_.work) post(work);
+      out_.work.clear();
+      for (std::size_t i = 0; i < out_.connects.size(); ++i) carry_out(out_.connects[i]);
+      out_.connects.clear();
+      for (const Retired& retired : out_.retired) back(retired.slot);
+      out_.retired.clear();
+      for (const Failure& failure : out_.failures) {
+        REQUIRE(index(failure.peer) < core_.peer_count());
+        REQUIRE(failure.reason != FailReason::none);
+      }
+      out_.failures.clear();
+    }
+    for (const Delivery& delivery : out_.deliveries) {
+      const auto at = reinterpret_cast<std::uint64_t>(delivery.payload);
+      const bool inside = std::any_of(slabs_.begin(), slabs_.end(), [&](const auto& slab) {
+        const auto begin = reinterpret_cast<std::uint64_t>(slab.data());
+        return at >= begin && at + delivery.length_bytes <= begin + slab.size();
+      });
+      REQUIRE(inside);
+      if (delivery.last) delivered_.push_back(delivery.buffer);
+    }
+    out_.deliveries.clear();
+  }
+
+  void provide_slab() {
+    const std::uint32_t count = std::exchange(out_.slab_buffers, 0);
+    if (slab_fails_ && !slabs_.empty()) return core_.on_slab_failed(out_);
+    slabs_.emplace_back(std::size_t{count} * buffer_bytes);
+    core_.on_slab(reinterpret_cast<std::uint64_t>(slabs_.back().data()), 1, count, out_);
+  }
+
+  void post(const WorkRequest& work) {
+    const auto found = lanes_.find(index(work.lane));
+    REQUIRE(found != lanes_.end());
+    LanePair& lane = found->second;
+    REQUIRE(work.id == lane.next++);
+    lane.posted.push_back(work);
+    REQUIRE(lane.posted.size() <= queue_depth);
+    if (work.opcode != Opcode::send) return;
+    REQUIRE(wire::check_frame(reinterpret_cast<const std::byte*>(work.address), work.length_bytes));
+  }
+
+  void carry_out(const ConnectAction action) {
+    using Kind = ConnectAction::Kind;
+    if (action.kind == Kind::reject || action.kind == Kind::accept) {
+      REQUIRE(open_requests_.erase(static_cast<std::uint64_t>(action.request)) == 1);
+    }
+    if (action.kind == Kind::reject) return;
+    if (action.kind == Kind::drop) {
+      REQUIRE(lanes_.erase(index(action.lane)) == 1);
+      return;
+    }
+    REQUIRE(lanes_.count(index(action.lane)) == 0);
+    lanes_[index(action.lane)].peer = action.peer;
+    while (core_.lacks_control_slots()) {
+      core_.lend_control_slot(slot());
+      --lent_;  // for good
+    }
+  }
+
+  void check() {
+    REQUIRE(core_.conserved());
+    REQUIRE(core_.counters().receives_posted == srq_.size());
+    REQUIRE(core_.counters().window <= config().window.max);
+  }
+
+  Core core_;
+  Outbox out_;
+  Time now_{1};
+  bool slab_fails_ = false;
+  std::deque<std::vector<std::byte>> slabs_;
+  std::deque<ReceivePost> srq_;
+  std::vector<BufferId> delivered_;
+  std::map<std::uint32_t, LanePair> lanes_;
+  std::map<std::uint64_t, bool> open_requests_;
+  std::uint64_t requests_ = 0;
+  std::deque<Slot> slots_;
+  std::vector<Slot*> free_;
+  std::int64_t lent_ = 0;
+};
+
+}  // namespace
+}  // namespace weir::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  weir::fuzz::Input input(data, size);
+  weir::fuzz::World().play(input);
+  return 0;
+}

@@ -1,0 +1,49 @@
+// Any bytes as a frame. What check_frame accepts, for_each_message must take apart without leaving
+// it, and putting the parts together again must give the same frame.
+#include <vector>
+
+#include "tests/fuzz/require.h"
+#include "transport/wire/frame.h"
+
+namespace weir::fuzz {
+namespace {
+
+void check(const std::byte* frame, std::size_t size) {
+  if (!wire::check_frame(frame, size)) return;
+  REQUIRE(size >= wire::frame_header_bytes);
+  const wire::FrameHeader header = wire::get_frame_header(frame);
+  std::vector<std::byte> again(wire::frame_header_bytes);
+  wire::put(again.data(), header);
+  if (header.kind != wire::FrameKind::messages) {
+    REQUIRE(header.kind == wire::FrameKind::credits || header.kind == wire::FrameKind::goodbye);
+    REQUIRE(size == wire::frame_header_bytes);
+  } else {
+    bool ended = false;
+    wire::for_each_message(
+        frame, size,
+        [&](const std::byte* payload, std::uint32_t length, std::uint8_t tag, bool last) {
+          REQUIRE(!ended);
+          ended = last;
+          const auto start = static_cast<std::size_t>(payload - frame);
+          REQUIRE(start % 8 == 0 && start <= size && length <= size - start);
+          // The bytes between two messages may be anything: they are copied from the frame.
+          again.insert(again.end(), frame + again.size(), frame + start);
+          REQUIRE(again.size() == start);
+          wire::put(&again[start - wire::message_header_bytes], wire::MessageHeader{length, tag});
+          again.insert(again.end(), payload, payload + length);
+        });
+    REQUIRE(ended);
+    REQUIRE(size - again.size() < 8);
+    again.insert(again.end(), frame + again.size(), frame + size);
+  }
+  REQUIRE(again.size() == size && std::memcmp(again.data(), frame, size) == 0);
+}
+
+}  // namespace
+}  // namespace weir::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const weir::fuzz::Exact input(data, size);
+  weir::fuzz::check(input.data(), input.size());
+  return 0;
+}

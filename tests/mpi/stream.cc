@@ -1,0 +1,181 @@
+// stream: checked traffic for some seconds, for tests in which the fabric or a process fails
+// meanwhile. It says when it is under way, and how long the longest pause was.
+//
+//   mpirun -n 6 stream [--seconds 10] [--roles traffic,receive,compute] [--largest 20000]
+//                      [--slow-ms 0] [--end exit|segfault|abort|kill] [--victim 0] [--counters]
+//
+// Ranks 2i and 2i+1 are a pair; without a role for it, a pair has the last one.
+//   traffic  both send and receive, all the time, every byte checked; ends together
+//   receive  the even one waits in MPI_Recv for what never comes; the odd one does, too
+//   compute  the even one waits like that; the odd one sleeps, makes no call of MPI, and receives
+//            only --seconds later
+//   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
+// The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
+// once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
+//
+// With --end, the victim ends like that after --seconds, in the middle of it.
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "check.h"
+#include "pvars.h"
+
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+constexpr int kTag = 3, kNever = 4, kWindow = 8;
+
+int rank, size;
+std::size_t largest;
+double longest_pause_s = 0, seconds = 0;
+bool is_victim = false;
+std::string ending;
+
+[[noreturn]] void end_badly() {
+  std::fprintf(stderr, "stream: rank %d ends by %s\n", rank, ending.c_str());
+  if (ending == "exit") std::exit(0);
+  if (ending == "abort") std::abort();
+  if (ending == "segfault") raise(SIGSEGV);
+  raise(SIGKILL);
+  std::abort();
+}
+
+std::size_t bytes_of(std::uint32_t seq) {
+  check::Random random(check::seed * 31 + seq);
+  return random.chance(70) ? random.below(200) : random.below(static_cast<std::uint32_t>(largest));
+}
+
+// Windows of messages both ways. Rank 2i says in each when it is the last.
+void traffic(int partner) {
+  const double begin = MPI_Wtime();
+  double last = begin;
+  bool more = true;
+  for (std::uint32_t round = 0; more; ++round) {
+    Bytes out[kWindow], in[kWindow];
+    MPI_Request requests[2 * kWindow];
+    MPI_Status statuses[2 * kWindow];
+    for (std::uint32_t i = 0; i < kWindow; ++i) {
+      const std::uint32_t seq = round * kWindow + i;
+      const int n = static_cast<int>(bytes_of(seq));
+      out[i].resize(static_cast<std::size_t>(n)), in[i].resize(static_cast<std::size_t>(n) + 1);
+      check::fill(out[i].data(), out[i].size(), {rank, partner, kTag, seq});
+      MPI_Irecv(in[i].data(), n + 1, MPI_BYTE, partner, kTag, MPI_COMM_WORLD, &requests[i]);
+      MPI_Isend(out[i].data(), n, MPI_BYTE, partner, kTag, MPI_COMM_WORLD, &requests[kWindow + i]);
+    }
+    MPI_Waitall(2 * kWindow, requests, statuses);
+    for (std::uint32_t i = 0; i < kWindow; ++i) {
+      check::verify_status(statuses[i], partner, kTag, out[i].size(), "stream");
+      check::verify(in[i].data(), out[i].size(), {partner, rank, kTag, round * kWindow + i},
+                    "stream");
+    }
+    const double now = MPI_Wtime();
+    longest_pause_s = std::max(longest_pause_s, now - last);
+    last = now;
+    if (is_victim && now - begin > seconds) end_badly();
+    int go_on = now - begin < seconds || !ending.empty();
+    if (rank % 2 == 0) {
+      MPI_Send(&go_on, 1, MPI_INT, partner, kTag, MPI_COMM_WORLD);
+    } else {
+      MPI_Recv(&go_on, 1, MPI_INT, partner, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    more = go_on != 0;
+  }
+}
+
+[[noreturn]] void receive_nothing(int partner) {
+  int nothing;
+  MPI_Recv(&nothing, 1, MPI_INT, partner, kNever, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  check::fail("received what was never sent");
+}
+
+void gather(long slow_ms) {
+  constexpr std::uint32_t per_round = 100;
+  const double begin = MPI_Wtime();
+  double last = begin;
+  for (std::uint32_t round = 0;; ++round) {
+    int go_on = MPI_Wtime() - begin < seconds;
+    MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!go_on) return;
+    if (rank != 0) {
+      Bytes out(largest);
+      for (std::uint32_t i = 0; i < per_round; ++i) {
+        const std::uint32_t seq = round * per_round + i;
+        out.resize(bytes_of(seq));
+        check::fill(out.data(), out.size(), {rank, 0, kTag, seq});
+        MPI_Send(out.data(), static_cast<int>(out.size()), MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
+      }
+      continue;
+    }
+    Bytes in(largest + 1);
+    for (std::uint32_t i = 0; i < per_round; ++i) {
+      for (int from = 1; from < size; ++from) {
+        const std::uint32_t seq = round * per_round + i;
+        MPI_Status status;
+        MPI_Recv(in.data(), static_cast<int>(in.size()), MPI_BYTE, from, kTag, MPI_COMM_WORLD,
+                 &status);
+        check::verify_status(status, from, kTag, bytes_of(seq), "gather");
+        check::verify(in.data(), bytes_of(seq), {from, 0, kTag, seq}, "gather");
+      }
+      if (i % 10 == 0) usleep(static_cast<unsigned>(slow_ms) * 1000);
+    }
+    longest_pause_s = std::max(longest_pause_s, MPI_Wtime() - last);
+    last = MPI_Wtime();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check::Session session(argc, argv, "stream");
+  seconds = static_cast<double>(session.options.number("seconds", 10));
+  largest = static_cast<std::size_t>(session.options.number("largest", 20000));
+  const long slow_ms = session.options.number("slow-ms", 0);
+  std::istringstream list(session.options.text("roles", "traffic"));
+  ending = session.options.text("end", "");
+  const bool show_counters = session.options.flag("counters");
+  is_victim = !ending.empty() && session.rank == session.options.number("victim", 0);
+  session.options.done();
+  rank = session.rank, size = session.size;
+
+  std::string role, next;
+  for (int pair = 0; pair <= rank / 2 && std::getline(list, next, ','); ++pair) role = next;
+  CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "gather",
+        "there is no role '%s'", role.c_str());
+  CHECK(size % 2 == 0, "ranks come in pairs");
+  const int partner = rank ^ 1;
+
+  Counters counters;
+  check::phase("the first exchange");
+  int token = rank;
+  MPI_Sendrecv_replace(&token, 1, MPI_INT, partner, kTag, partner, kTag, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE);
+  CHECK(token == partner, "%d came from %d", token, partner);
+  MPI_Barrier(MPI_COMM_WORLD);
+  std::fprintf(stderr, "stream: rank %d ready, pid %d\n", rank, static_cast<int>(getpid()));
+
+  check::phase(role == "traffic" ? "the traffic" : "waiting for what never comes");
+  if (role == "traffic") {
+    traffic(partner);
+  } else if (role == "gather") {
+    gather(slow_ms);
+  } else {
+    if (role == "compute" && rank % 2 == 1) {
+      const double begin = MPI_Wtime();
+      while (MPI_Wtime() - begin < seconds) usleep(10000);
+      std::fprintf(stderr, "stream: rank %d has computed\n", rank);
+    }
+    receive_nothing(partner);
+  }
+
+  check::phase("the longest pause");
+  double longest = 0;
+  MPI_Reduce(&longest_pause_s, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) std::printf("stream: longest pause %.0f ms\n", longest * 1e3);
+  if (show_counters) counters.print();
+  counters.close();
+  return session.finish();
+}
