@@ -7,6 +7,10 @@
 namespace weir::sim {
 namespace {
 
+// Less than any message of the connection manager takes: what the adapter did is seen before what
+// the connection manager says of it.
+constexpr Duration most_delay = microseconds(8);
+
 std::uint32_t raw(QpNumber qp) { return static_cast<std::uint32_t>(qp); }
 
 }  // namespace
@@ -222,6 +226,8 @@ void Nic::on_packet(const Packet& packet) {
     ++rnr_naks_;
     return answer(packet, *qp, Answer::rnr);
   }
+  const std::uint32_t storm = fabric_.hazards.rnr_storm_permille;
+  if (storm > 0 && fabric_.random.chance(storm)) return answer(packet, *qp, Answer::rnr);
   const ReceivePost post = srq_.front();
   srq_.pop_front();
   const auto size = static_cast<std::uint32_t>(packet.bytes.size());
@@ -285,7 +291,11 @@ void Nic::fire_limit() {
 
 void Nic::complete(QpNumber number, const Completion& completion) {
   if (cq_.size() >= config_.cq_depth) return fabric_.violation("the completion queue overflowed");
-  cq_.push_back({number, completion});
+  Time visible = fabric_.events.now();
+  const std::uint32_t late = fabric_.hazards.delayed_completion_permille;
+  if (late > 0 && fabric_.random.chance(late)) visible = visible + fabric_.random.up_to(most_delay);
+  if (!cq_.empty()) visible = std::max(visible, cq_.back().visible);
+  cq_.push_back({number, completion, visible});
   ++completions_made_;
   if (on_completion) on_completion();
 }
@@ -297,7 +307,7 @@ bool Nic::has_receive_in(std::uint64_t address, std::uint64_t bytes) const {
 }
 
 bool Nic::poll(QpCompletion& completion) {
-  if (cq_.empty()) return false;
+  if (cq_.empty() || cq_.front().visible > fabric_.events.now()) return false;
   completion = cq_.front();
   cq_.pop_front();
   if (completion.completion.opcode == Opcode::send) {

@@ -40,6 +40,7 @@ enum class QpNumber : std::uint32_t { none = 0 };
 struct QpCompletion {
   QpNumber qp;
   Completion completion;  // lane not filled in
+  Time visible{};         // polls before do not see it
 };
 
 class Nic {

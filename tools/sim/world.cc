@@ -59,7 +59,7 @@ class World {
         applications_[fault.node]->expect_trouble(node);
       }
     }
-    fabric_.events.at(fault.when, [this, fault] { strike(fault); });
+    if (fault.step == 0) fabric_.events.at(fault.when, [this, fault] { strike(fault); });
   }
 
   void strike(const Fault& fault) {
@@ -115,6 +115,9 @@ class World {
                                    [](const auto& application) { return application->finished(); });
       if (all) return true;
       if (!fabric_.violations.empty()) return false;
+      for (const Fault& fault : plan_.faults) {
+        if (fault.step != 0 && fault.step == fabric_.events.steps()) strike(fault);
+      }
       if (!fabric_.events.step() || fabric_.events.now() >= Time{} + plan_.deadline ||
           fabric_.events.steps() > plan_.most_steps) {
         fabric_.violation(phase == Application::Phase::closing ? "stuck while closing"
@@ -262,6 +265,8 @@ Plan random_plan(std::uint64_t seed) {
     plan.faults.push_back(fault);
   }
   if (random.chance(500)) core.shrink_after = microseconds(random.between(20, 5000));
+  if (random.chance(200)) plan.hazards.rnr_storm_permille = random.between(1, 300);
+  if (random.chance(300)) plan.hazards.delayed_completion_permille = random.between(1, 700);
   core.rnr_auto = random.chance(300);
   core.window_unattended = random.chance(500) ? 128 : random.between(4, 64);
   return plan;

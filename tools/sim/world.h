@@ -29,6 +29,7 @@ struct Fault {
   Time when;
   Node node = 0;
   Node other = 0;
+  std::uint64_t step = 0;  // if not 0: after so many events, not at a time
 };
 
 struct Plan {
