@@ -46,6 +46,10 @@ class Upcalls {
   }
 
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
+  void on_shortage(const std::string& why) {
+    complain("the receive window cannot grow any further: " + why + ". The job goes on with " +
+             std::to_string(module_.engine->counters().window) + " receive buffers.");
+  }
 
   // The engine reports each peer once.
   void on_failure(const Failure& failure) {
@@ -77,6 +81,7 @@ class LastUpcalls {
   void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
+  void on_shortage(const std::string&) {}
 
  private:
   Module& module_;

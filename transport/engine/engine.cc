@@ -169,14 +169,13 @@ void Engine::flush() {
     }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
-        arrived_notices_.push_back({.retired = retired, .failure = {}, .refusal = {}});
+        arrived_notices_.emplace_back().retired = retired;
       } else {
         slots_->put(retired.slot);
       }
     }
     out_.retired.clear();
-    for (const Failure& failure : out_.failures)
-      arrived_notices_.push_back({.retired = {}, .failure = failure, .refusal = {}});
+    for (const Failure& failure : out_.failures) arrived_notices_.emplace_back().failure = failure;
     out_.failures.clear();
   }
 }
@@ -203,6 +202,10 @@ void Engine::provide_slab() {
   verbs::RegisteredMemory slab =
       verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
   if (!slab) {
+    if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
+      arrived_notices_.emplace_back().shortage =
+          std::make_unique<std::string>(cannot_register(device_));
+    }
     core_.on_slab_failed(out_);
     return;
   }
@@ -270,11 +273,8 @@ void Engine::carry_out(const ConnectAction& action) {
 void Engine::note_refusal(const ConnectAction& action) {
   if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
   if (++core_.counters().requests_refused > refusals_told) return;
-  arrived_notices_.push_back(
-      {.retired = {},
-       .failure = {},
-       .refusal = std::make_unique<Refusal>(
-           Refusal{action.reason, action.hello.from, connections_->asker(action.request)})});
+  arrived_notices_.emplace_back().refusal = std::make_unique<Refusal>(
+      Refusal{action.reason, action.hello.from, connections_->asker(action.request)});
 }
 
 int Engine::poll_completions() {

@@ -120,6 +120,7 @@ class Engine {
   //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
+  //   void on_shortage(const std::string& why)       receive memory could not grow; once
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -136,6 +137,8 @@ class Engine {
         handler.on_retired(notice.retired.slot, notice.retired.delivered);
       } else if (notice.refusal != nullptr) {
         handler.on_refusal(*notice.refusal);
+      } else if (notice.shortage != nullptr) {
+        handler.on_shortage(*notice.shortage);
       } else {
         handler.on_failure(notice.failure);
       }
@@ -192,11 +195,12 @@ class Engine {
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
  private:
-  // What is handed up besides messages: a slot, or else a refusal, or else a failure.
+  // What is handed up besides messages: the first of these that is there.
   struct Notice {
     Retired retired{};
-    Failure failure{};
     std::unique_ptr<Refusal> refusal;
+    std::unique_ptr<std::string> shortage;
+    Failure failure{};
   };
 
   Engine(const Options& options, verbs::Device device);
