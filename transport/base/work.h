@@ -21,7 +21,21 @@ enum class Opcode : std::uint8_t {
   // way; one more waits in the send queue, and what was posted behind it waits too. [IBTA 9.7]
   // (It completes as a `send`.)
   read,
+  // An RDMA write: from `address` into the peer's memory. No receive buffer, no software of the
+  // peer; it may be inlined. Completes when the peer's adapter has the data. (As a `send`.)
+  write,
+  // Atomics on 8 aligned bytes of the peer's memory; what was there before lands at `address`
+  // (length_bytes is 8). fetch_add adds `operand`; compare_swap stores `operand` if what is there
+  // equals `compare`. They count as reads for max_rd_atomic. [IBTA 9.4.5] (They complete as a
+  // `send`.)
+  fetch_add,
+  compare_swap,
 };
+
+// Whether the peer's adapter has to send data back: at most max_rd_atomic of these are under way.
+constexpr bool fetches(Opcode opcode) {
+  return opcode == Opcode::read || opcode == Opcode::fetch_add || opcode == Opcode::compare_swap;
+}
 
 // Names one work request within its lane: the number of work requests posted on it before.
 using WorkId = std::uint64_t;
@@ -36,9 +50,12 @@ struct WorkRequest {
   std::uint32_t length_bytes;
   std::uint32_t lkey;
   std::uint64_t address;
-  // Of a read: where, and the peer's key to it.
+  // Of what touches the peer's memory: where, and the peer's key to it.
   std::uint64_t remote_address = 0;
   std::uint32_t rkey = 0;
+  // Of atomics.
+  std::uint64_t operand = 0;
+  std::uint64_t compare = 0;
 };
 
 // One receive buffer to be posted to the shared receive queue.

@@ -46,14 +46,24 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
   if (work.opcode == Opcode::send) [[likely]]
     return;
-  if (work.opcode == Opcode::read) {
-    request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
-    request.opcode = IBV_WR_RDMA_READ;
-    request.wr.rdma = {work.remote_address, work.rkey};
-  } else {
-    request.num_sge = 0;
-    request.opcode = IBV_WR_RDMA_WRITE;
-    request.wr.rdma = {};
+  request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
+  switch (work.opcode) {
+    case Opcode::read:
+    case Opcode::write:
+    case Opcode::probe:
+      request.opcode = work.opcode == Opcode::read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+      request.wr.rdma = {work.remote_address, work.rkey};
+      return;
+    case Opcode::fetch_add:
+      request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+      request.wr.atomic = {work.remote_address, work.operand, 0, work.rkey};
+      return;
+    case Opcode::compare_swap:
+      request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+      request.wr.atomic = {work.remote_address, work.compare, work.operand, work.rkey};
+      return;
+    case Opcode::send:
+    case Opcode::receive: return;
   }
 }
 
@@ -174,6 +184,8 @@ bool Queues::connect_to_itself(LaneId lane) {
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = port.port;
+  init.qp_access_flags =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   if (!modify(lane, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
     return false;
   }
