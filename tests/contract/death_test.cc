@@ -25,6 +25,7 @@ TEST_P(Death, AtEveryStep) {
   for (std::uint64_t step = 1; step < whole.steps; step += step < every_step ? 1 : stride) {
     const bool told = step % 2 == 0;
     plan.faults = {{.kind = told ? Fault::Kind::kill_told : Fault::Kind::kill_silent,
+                    .when = {},
                     .node = static_cast<Node>(step % plan.scripts.size()),
                     .step = step}};
     const Outcome outcome = run(plan);
