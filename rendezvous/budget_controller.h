@@ -1,0 +1,117 @@
+// The read budget c, fixed or adaptive: how many bytes of reads the receiving side as a whole keeps
+// in the fabric.
+//
+// fixed: c chunks, as in [RDRP §3.3]; bytes are not bounded.
+// adaptive: a window of bytes that begins with slow start; then, once per round trip, the bytes
+// queued in the fabric,
+//
+//   window * (1 - minRTT / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
+//
+// where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it is
+// what held chunks back; above 2q it gives up half of the excess, at least a step. Three round
+// trips in a row with less than q/2: slow start again, so that a window does not crawl back after a
+// slow phase. After a doubling or a cut one round trip passes unjudged, for its chunks were posted
+// under both windows. q is about what one switch port buffers. The window never falls below 2q
+// because of the estimate, whatever the times are.
+//
+// An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
+// to an octave: minRTT is one number per class. Sizes of a class differ by less than a quarter, so
+// at a saturated link a chunk counts at most a quarter of itself as queue that is not there. A
+// class seen for the first time takes the minimum of the larger ones if that is less: a smaller
+// chunk does not take longer.
+//
+// minRTT ages: if no chunk came close to it for `base_age`, either the route has changed or we
+// queue all the time. Then chunks go one at a time until a few were timed in the empty fabric.
+// Those times are the new minimum, and the window is what it was. With times near the minimum,
+// as on an idle fabric, this never happens.
+//
+// Differs: [RDRP] has a constant c, chosen for one fabric; elsewhere it is too much or too little.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace weir {
+
+class BudgetController {
+ public:
+  struct Config {
+    bool adaptive = true;
+    std::uint32_t reads = 16;                 // c, if fixed
+    std::uint32_t most_reads = 128;           // adaptive: reads at a time, however small
+    std::uint64_t initial_bytes = 512 << 10;  // first window
+    std::uint64_t least_bytes = 128 << 10;
+    std::uint64_t most_bytes = 16 << 20;
+    std::uint64_t queue_bytes = 128 << 10;  // q
+    std::uint64_t step_bytes = 128 << 10;   // a chunk
+    Duration base_age = seconds(10);
+  };
+
+  enum class Phase : std::uint8_t { slow_start, steady, probe };
+
+  explicit BudgetController(const Config& config);
+
+  // The limits for the budget.
+  std::uint32_t reads() const { return config_.adaptive ? config_.most_reads : config_.reads; }
+  std::uint64_t bytes() const;
+
+  // A chunk had to wait for the budget. A window that nobody wants does not grow.
+  void on_limited() { limited_ = true; }
+
+  // A read of `bytes` took `rtt`. 0 if that is no measure, for instance because nobody looked for
+  // completions. `outstanding_bytes`: of all reads, this one included. True if the limits changed.
+  bool on_read(Time now, std::uint32_t bytes, Duration rtt, std::uint64_t outstanding_bytes);
+
+  Phase phase() const { return phase_; }
+  // The best time of chunks like this one; 0 if there was none.
+  Duration base_rtt(std::uint32_t bytes) const { return {bases_[size_class(bytes)].ns}; }
+  std::uint64_t window_bytes() const { return window_; }
+  // Bytes queued in the fabric by the last round trip's estimate.
+  std::uint64_t queued_bytes() const { return queued_; }
+  std::uint64_t cuts() const { return cuts_; }
+  std::uint64_t probes() const { return probes_; }
+
+ private:
+  static constexpr unsigned size_classes = 4 * 32;
+  static constexpr std::uint32_t probe_chunks = 4;
+  static constexpr std::uint32_t quiet_round_trips = 3;
+
+  struct Base {
+    std::int64_t ns = 0;  // 0: none yet
+    Time confirmed{};     // a chunk came close to it
+  };
+
+  static unsigned size_class(std::uint32_t bytes);
+  void learn(Base& base, unsigned size, Time now, std::int64_t ns);
+  bool start_probe(Time now);
+  bool on_probe(Time now, unsigned size, std::int64_t ns);
+  bool end_round_trip(Time now);
+  void begin_round_trip(Time now);
+  void set_window(std::uint64_t bytes);
+
+  Config config_;
+  Phase phase_ = Phase::slow_start;
+  std::uint64_t window_;
+  std::array<Base, size_classes> bases_{};
+
+  // This round trip.
+  bool begun_ = false;
+  Time since_{};
+  bool settling_ = false;  // not judged
+  bool limited_ = false;
+  std::uint64_t peak_outstanding_ = 0;
+  double bytes_ = 0;
+  double queued_share_ = 0;  // sum of bytes * (1 - minRTT / RTT)
+
+  std::uint32_t quiet_ = 0;  // round trips in a row
+  std::uint32_t probed_ = 0;
+  std::uint64_t queued_ = 0;
+  std::uint64_t cuts_ = 0;
+  std::uint64_t probes_ = 0;
+};
+
+}  // namespace weir

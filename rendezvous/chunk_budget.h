@@ -1,0 +1,84 @@
+// How many chunks may be outstanding, and how many bytes, on a port as a whole and per peer. The
+// read budget is one of these, the write budget another. The invariant:
+//
+//   chunks <= c  and  a peer's chunks <= its limit  and  (bytes <= limit or chunks == 1)
+//
+// except after a limit fell: then nothing is taken until what is out has come back. One chunk may
+// always be out, however large: a budget smaller than a chunk slows down, it never stops.
+//
+// A peer's limit is its queue pair's max_rd_atomic. One more read would only wait in the send
+// queue, and with it every eager frame behind it. [IBTA 9.7]
+//
+// Differs: [RDRP §3.3] bounds the gets of one transfer; a receiver with n transfers has n*c then.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+
+namespace weir {
+
+class ChunkBudget {
+ public:
+  static constexpr std::uint32_t no_limit = UINT32_MAX;
+
+  // One peer's part. Lives in the scheduler's record of the peer.
+  struct Use {
+    std::uint32_t limit = no_limit;  // chunks
+    std::uint32_t chunks = 0;        // outstanding
+    std::uint64_t bytes = 0;
+
+    bool at_limit() const { return chunks >= limit; }
+  };
+
+  ChunkBudget(std::uint32_t chunks, std::uint64_t bytes) { set_limits(chunks, bytes); }
+
+  // What is out beyond a lower limit stays out until it is done.
+  void set_limits(std::uint32_t chunks, std::uint64_t bytes) {
+    chunk_limit_ = std::max(chunks, 1u);
+    byte_limit_ = bytes;
+  }
+
+  // Whether the port has room for a chunk, its peer's limit apart.
+  bool has_room(std::uint32_t bytes) const {
+    return chunks_ == 0 || (chunks_ < chunk_limit_ && bytes_ + bytes <= byte_limit_);
+  }
+
+  // There must be room for it.
+  void take(Use& use, std::uint32_t bytes) {
+    assert(has_room(bytes) && !use.at_limit());
+    use.chunks += 1;
+    use.bytes += bytes;
+    chunks_ += 1;
+    bytes_ += bytes;
+    peak_chunks_ = std::max(peak_chunks_, chunks_);
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+  }
+
+  void give_back(Use& use, std::uint32_t chunks, std::uint64_t bytes) {
+    assert(use.chunks >= chunks && use.bytes >= bytes && chunks_ >= chunks && bytes_ >= bytes);
+    use.chunks -= chunks;
+    use.bytes -= bytes;
+    chunks_ -= chunks;
+    bytes_ -= bytes;
+  }
+
+  std::uint32_t chunks() const { return chunks_; }
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint32_t chunk_limit() const { return chunk_limit_; }
+  std::uint64_t byte_limit() const { return byte_limit_; }
+  std::uint32_t peak_chunks() const { return peak_chunks_; }
+  std::uint64_t peak_bytes() const { return peak_bytes_; }
+
+ private:
+  std::uint32_t chunk_limit_ = 1;
+  std::uint64_t byte_limit_ = 0;
+  std::uint32_t chunks_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint32_t peak_chunks_ = 0;
+  std::uint64_t peak_bytes_ = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,193 @@
+// Which chunk goes next. [RDRP §3.2]: the receiver issues reads in chunks, never more than the
+// budget; here for all transfers and all peers together.
+//
+//   submit ──▶ a peer's queues ──▶ next(chunk) ──post──▶ on_chunk_done / on_chunk_failed
+//                                                                  │
+//   next_finished ◀── every byte is there, or failed and nothing outstanding
+//
+// Between peers: deficit round robin, a quantum a turn (the largest chunk). Peers that always have
+// something to issue have had the same bytes to within two quanta at any moment, and none waits for
+// more than two quanta of each other one.
+//
+// Within a peer: first come, first served, but small transfers pass large ones. For every
+// `bypass_bytes` that passed it, the oldest large transfer issues a chunk. So a large one has at
+// least every (bypass_bytes / largest chunk + 2)th chunk, and a small one waits for the small ones
+// before it and one large chunk per bypass_bytes of those, and one more.
+//
+// Gets and puts take turns, each kind under its own budget: reads within c and a peer's
+// max_rd_atomic, writes within bytes. If the chunk whose turn it is does not fit, its kind waits;
+// a smaller one does not pass it, or the large one might never fit.
+//
+// Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
+// Allocates for the first transfer with a peer and for more transfers at a time than ever before.
+//
+// A chunk that `next` gave counts against the budget until exactly one of these:
+//   on_chunk_done     it completed
+//   on_chunk_failed   it completed with an error, or was flushed
+//   drop_peer         its lanes are gone and nothing of it can arrive any more
+// cancel_peer gives nothing back: the adapter still has the chunks.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rendezvous/budget_controller.h"
+#include "rendezvous/chunk_budget.h"
+#include "rendezvous/chunk_plan.h"
+#include "rendezvous/transfer.h"
+#include "rendezvous/transfer_table.h"
+#include "transport/base/stable_vector.h"
+#include "transport/base/time.h"
+
+namespace weir {
+
+// One work request to post.
+struct Chunk {
+  TransferId transfer = TransferId::none;
+  TransferKind kind = TransferKind::get;
+  bool last = false;  // of its transfer
+  PeerId peer = PeerId::none;
+  std::uint32_t length_bytes = 0;
+  std::uint64_t offset = 0;  // in the transfer
+  std::uint64_t local_address = 0;
+  std::uint64_t remote_address = 0;
+  std::uint32_t lkey = 0;
+  std::uint32_t rkey = 0;
+};
+
+// What the layer above is to hear, once per transfer.
+struct FinishedTransfer {
+  TransferKind kind = TransferKind::get;
+  bool failed = false;
+  PeerId peer = PeerId::none;
+  std::uint64_t token = 0;
+  std::uint64_t length_bytes = 0;
+};
+
+class Scheduler {
+ public:
+  struct Config {
+    ChunkPlan::Config plan;
+    BudgetController::Config reads;
+    std::uint64_t write_bytes = 4 << 20;     // of puts outstanding on the port
+    std::uint64_t small_bytes = 256 << 10;   // a transfer up to this is small
+    std::uint64_t bypass_bytes = 512 << 10;  // of small ones, for one chunk of a large one
+  };
+
+  struct Counts {
+    std::uint64_t submitted = 0;
+    std::uint64_t done = 0;
+    std::uint64_t failed = 0;
+    std::uint64_t chunks_issued = 0;
+    std::uint64_t chunks_done = 0;
+    std::uint64_t chunks_lost = 0;    // failed, or dropped with their peer
+    std::uint64_t chunks_late = 0;    // completions of transfers that are over
+    std::uint64_t budget_stalls = 0;  // times a chunk did not fit into the port's budget
+    std::uint64_t peer_stalls = 0;    // times a peer reached its own limit with more to read
+    std::uint64_t bypasses = 0;       // chunks of small transfers that passed a large one
+  };
+
+  explicit Scheduler(const Config& config);
+
+  // Makes room for so many transfers at a time and peers.
+  void reserve(std::uint32_t transfers, std::uint32_t peers);
+
+  // Takes a get or put, always. Nothing of it is issued before its peer is open.
+  TransferId submit(const TransferRequest& request);
+
+  // The peer's lanes take work: at most `max_reads` reads at a time (max_rd_atomic).
+  void open_peer(PeerId peer, std::uint32_t max_reads);
+  // For now they do not (no lane yet, send queue full). What is under way stays.
+  void hold_peer(PeerId peer);
+
+  // The next chunk to post, if any may go now. It is outstanding from here on.
+  bool next(Chunk& chunk);
+
+  // A chunk is over. `post_to_completion`: 0 if that is no measure. False, and nothing changes, if
+  // its transfer is over already.
+  bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion);
+  // The same for one that completed with an error: its transfer fails.
+  bool on_chunk_failed(TransferId id, std::uint32_t bytes);
+
+  // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
+  // when the last one is over.
+  void cancel_peer(PeerId peer);
+  // The same, and what was outstanding is over: its queue pairs are destroyed.
+  void drop_peer(PeerId peer);
+
+  // The next transfer that is over, oldest first.
+  bool next_finished(FinishedTransfer& finished);
+  bool has_finished() const { return !finished_.empty(); }
+
+  // Nothing submitted that was not handed back.
+  bool idle() const { return transfers_.live() == 0; }
+
+  const ChunkPlan& plan() const { return plan_; }
+  const ChunkBudget& reads() const { return budget_of(TransferKind::get); }
+  const ChunkBudget& writes() const { return budget_of(TransferKind::put); }
+  const BudgetController& controller() const { return controller_; }
+  const Counts& counts() const { return counts_; }
+  std::uint32_t outstanding(PeerId peer, TransferKind kind) const;
+
+  // Recounts everything; for tests and debug checks.
+  bool conserved() const;
+
+ private:
+  struct Peer;
+
+  // A peer's transfers of one kind.
+  struct Flow {
+    Peer* peer = nullptr;
+    TransferQueue small;
+    TransferQueue large;
+    ChunkBudget::Use use;
+    std::int64_t deficit = 0;        // bytes it may still issue this turn; a debt if negative
+    std::uint64_t passed_bytes = 0;  // of small ones since a large one was served
+    Link<Flow> active;
+
+    bool empty() const { return small.empty() && large.empty(); }
+  };
+
+  struct Peer {
+    PeerId id = PeerId::none;
+    bool open = false;
+    std::array<Flow, 2> flows;  // by kind
+    TransfersOfPeer transfers;
+  };
+
+  // All flows of one kind.
+  struct Direction {
+    ChunkBudget budget;
+    List<Flow, &Flow::active> active;  // may issue; the front one has its turn
+  };
+
+  static unsigned of(TransferKind kind) { return static_cast<unsigned>(kind); }
+  const ChunkBudget& budget_of(TransferKind kind) const { return directions_[of(kind)].budget; }
+
+  Peer& peer_at(PeerId id);
+  Flow& flow_of(const Transfer& t) {
+    return peers_[index(t.request.peer)].flows[of(t.request.kind)];
+  }
+  bool take(TransferKind kind, Chunk& chunk);
+  Transfer& pick(Flow& flow) const;
+  void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
+  void refresh(Flow& flow, TransferKind kind);
+  Transfer* take_back(TransferId id, std::uint32_t bytes);
+  void fail(Transfer& transfer);
+  void finish(Transfer& transfer);
+
+  ChunkPlan plan_;
+  std::uint64_t small_bytes_;
+  std::uint64_t bypass_bytes_;
+  BudgetController controller_;
+  std::array<Direction, 2> directions_;  // by kind
+  TransferKind turn_ = TransferKind::get;
+  TransferTable transfers_;
+  StableVector<Peer> peers_;
+  TransferQueue finished_;
+  Counts counts_;
+};
+
+}  // namespace weir

@@ -1,0 +1,92 @@
+// One get or put, from its submission until the layer above has heard of its end.
+//
+//   waiting ──first chunk──▶ running ──last byte──▶ done
+//      │  └──no bytes──────────────────────────────▲
+//      └──────────┬─────────────┘
+//                 ▼
+//               failed      reported when no chunk is outstanding any more, never before: a late
+//                           read response must not land in memory that is already used again
+//
+// Pure values; the scheduler moves them.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+
+#include "transport/base/ids.h"
+#include "transport/base/list.h"
+
+namespace weir {
+
+enum class TransferKind : std::uint8_t { get, put };
+
+enum class TransferState : std::uint8_t {
+  waiting,  // no chunk was issued yet
+  running,  // some were
+  done,     // every byte is where it belongs
+  failed,   // no chunk is issued any more
+};
+
+constexpr const char* to_text(TransferState state) {
+  constexpr const char* names[] = {"waiting", "running", "done", "failed"};
+  return names[static_cast<unsigned>(state)];
+}
+
+// Whether the picture above has the edge.
+constexpr bool allowed(TransferState from, TransferState to) {
+  constexpr bool edges[4][4] = {
+      //            waiting running done   failed
+      /* waiting */ {false, true, true, true},
+      /* running */ {false, false, true, true},
+      /* done    */ {false, false, false, false},
+      /* failed  */ {false, false, false, false},
+  };
+  return edges[static_cast<unsigned>(from)][static_cast<unsigned>(to)];
+}
+
+// Slot and generation: the id of a transfer that is over never means the next one in its slot.
+enum class TransferId : std::uint64_t { none = ~std::uint64_t{0} };
+
+// What the layer above asks for.
+struct TransferRequest {
+  TransferKind kind = TransferKind::get;
+  PeerId peer = PeerId::none;
+  std::uint64_t remote_address = 0;
+  std::uint64_t local_address = 0;
+  std::uint64_t length_bytes = 0;
+  std::uint32_t lkey = 0;
+  std::uint32_t rkey = 0;
+  std::uint64_t token = 0;  // the layer above's; never looked at
+};
+
+struct Transfer {
+  TransferId id = TransferId::none;
+  TransferState state = TransferState::waiting;
+  bool small = false;  // goes before large ones of its peer
+  bool live = false;   // the slot is taken
+  TransferRequest request;
+  std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
+  std::uint64_t done_bytes = 0;    // of them, completed
+  std::uint64_t outstanding_bytes = 0;
+  std::uint32_t outstanding_chunks = 0;
+
+  Link<Transfer> queue;    // in its peer's queue, then in the list of the finished, or in the free
+  Link<Transfer> of_peer;  // among all of its peer
+
+  bool all_issued() const { return issued_bytes == request.length_bytes; }
+
+  // Where its first byte is written to.
+  std::uint64_t written() const {
+    return request.kind == TransferKind::get ? request.local_address : request.remote_address;
+  }
+
+  void move_to(TransferState to) {
+    assert(allowed(state, to));
+    state = to;
+  }
+};
+
+using TransferQueue = List<Transfer, &Transfer::queue>;
+using TransfersOfPeer = List<Transfer, &Transfer::of_peer>;
+
+}  // namespace weir
