@@ -105,6 +105,9 @@ class Scheduler {
   // The next chunk to post, if any may go now. It is outstanding from here on.
   bool next(Chunk& chunk);
 
+  // What a chunk is a part of; its transfer must not be over.
+  const TransferRequest& request(TransferId id) { return transfers_.find(id)->request; }
+
   // A chunk is over. `post_to_completion`: 0 if that is no measure. False, and nothing changes, if
   // its transfer is over already.
   bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion);
@@ -120,6 +123,11 @@ class Scheduler {
   // The next transfer that is over, oldest first.
   bool next_finished(FinishedTransfer& finished);
   bool has_finished() const { return !finished_.empty(); }
+
+  // Whether the peer has transfers that are not over.
+  bool has_transfers(PeerId peer) const {
+    return index(peer) < peers_.size() && !peers_[index(peer)].transfers.empty();
+  }
 
   // Nothing submitted that was not handed back.
   bool idle() const { return transfers_.live() == 0; }

@@ -15,6 +15,7 @@
 
 #include "transport/base/ids.h"
 #include "transport/base/list.h"
+#include "transport/base/work.h"
 
 namespace weir {
 
@@ -44,9 +45,6 @@ constexpr bool allowed(TransferState from, TransferState to) {
   return edges[static_cast<unsigned>(from)][static_cast<unsigned>(to)];
 }
 
-// Slot and generation: the id of a transfer that is over never means the next one in its slot.
-enum class TransferId : std::uint64_t { none = ~std::uint64_t{0} };
-
 // What the layer above asks for.
 struct TransferRequest {
   TransferKind kind = TransferKind::get;
@@ -56,7 +54,10 @@ struct TransferRequest {
   std::uint64_t length_bytes = 0;
   std::uint32_t lkey = 0;
   std::uint32_t rkey = 0;
-  std::uint64_t token = 0;  // the layer above's; never looked at
+  std::uint64_t token = 0;       // the layer above's; never looked at
+  Opcode opcode = Opcode::read;  // write for a put; atomics are gets of 8 bytes
+  std::uint64_t operand = 0;     // of an atomic
+  std::uint64_t compare = 0;
 };
 
 struct Transfer {

@@ -70,6 +70,7 @@ class EngineSide : public Side {
     engine_->discard(slot);
   }
   void on_failure(const Failure& failure) { failures.push_back(failure.reason); }
+  void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_shortage(const std::string& why) { ADD_FAILURE() << why; }
 
@@ -141,6 +142,7 @@ struct Collector {
   }
   void on_retired(SendSlot*, bool) {}
   void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
+  void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_shortage(const std::string& why) { ADD_FAILURE() << why; }
 

@@ -47,6 +47,15 @@ namespace weir {
   X(receive_bytes_peak, "bytes", "Most registered receive memory so far")                          \
   X(send_bytes, "bytes", "Registered send memory now")                                             \
   X(slab_failures, "times", "Times memory for buffers could not be had or registered")             \
+  X(gets, "transfers", "Gets handed over: large messages by RDMA read, MPI_Get")                   \
+  X(get_bytes, "bytes", "Payload of gets")                                                         \
+  X(puts, "transfers", "Puts handed over")                                                         \
+  X(put_bytes, "bytes", "Payload of puts")                                                         \
+  X(atomics, "operations", "Atomic operations handed over")                                        \
+  X(chunks_sent, "chunks", "RDMA work requests posted for them")                                   \
+  X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \
+  X(reads_out_peak, "chunks", "Most RDMA reads and atomics that were ever under way")              \
+  X(read_window, "bytes", "Read budget now: bytes of reads kept in the fabric at most")            \
   X(connections, "connections", "Connections established")                                         \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \

@@ -26,6 +26,10 @@ enum class BufferId : std::uint32_t { none = 0xffffffff };
 // The engine's number for one incoming connection request; 0 is none.
 enum class RequestId : std::uint64_t { none = 0 };
 
+// A get or put under way: slot and generation, so the id of one that is over never means the next
+// one in its slot.
+enum class TransferId : std::uint64_t { none = ~std::uint64_t{0} };
+
 constexpr std::uint32_t index(PeerId id) { return static_cast<std::uint32_t>(id); }
 constexpr std::uint32_t index(LaneId id) { return static_cast<std::uint32_t>(id); }
 constexpr std::uint32_t index(BufferId id) { return static_cast<std::uint32_t>(id); }

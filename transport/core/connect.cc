@@ -171,6 +171,7 @@ void Core::become_ready(Time now, Peer& peer, Outbox& out) {
   counters_.connect_ns_sum += static_cast<std::uint64_t>((now - peer.connect_since).ns);
   note_due(peer);
   post_pending(peer, false, out);
+  let_chunks_go(now, peer, out);
 }
 
 void Core::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
@@ -206,7 +207,7 @@ void Core::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& o
 }
 
 void Core::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
-  if (peer.state == PeerState::accepting && peer.pending.empty()) {
+  if (peer.state == PeerState::accepting && !has_work(peer)) {
     // The asker went away, and we have nothing to say to it.
     return finish_close(peer, out);
   }
@@ -252,6 +253,7 @@ void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outb
   move_to(peer, PeerState::failed);
   out.report({id_of(peer), reason, completion});
   drop_lane(peer, out);
+  drop_transfers(peer, out);
   reset_session(peer);
   drop_pending(peer, out);
 }
@@ -267,11 +269,11 @@ void Core::close(Time now, PeerId id, Outbox& out) {
       return;
     case PeerState::connecting:
     case PeerState::accepting:
-      if (peer.pending.empty()) finish_close(peer, out);
+      if (!has_work(peer)) finish_close(peer, out);
       return;  // otherwise call again: what is pending has to go out first
     case PeerState::ready:
       post_pending(peer, false, out);
-      if (!peer.pending.empty() && !peer.left) return;  // likewise
+      if (has_work(peer) && !peer.left) return;  // likewise
       move_to(peer, PeerState::closing);
       try_finish_close(peer, out);
       return;
@@ -288,6 +290,7 @@ void Core::try_finish_close(Peer& peer, Outbox& out) {
 
 void Core::finish_close(Peer& peer, Outbox& out) {
   drop_lane(peer, out);
+  drop_transfers(peer, out);
   move_to(peer, PeerState::closed);
   reset_session(peer);
   drop_pending(peer, out);

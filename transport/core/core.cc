@@ -30,7 +30,8 @@ Core::Core(const Config& config)
       shrink_(config.shrink_after),
       rnr_(config.rnr_code),
       eager_(config.credits),
-      pool_(config.buffer_bytes) {
+      pool_(config.buffer_bytes),
+      scheduler_(config.transfers) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();
   counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
@@ -144,7 +145,7 @@ void Core::look_at(Lane& lane, bool its_turn, Outbox& out) {
 bool Core::conserved() const {
   std::uint32_t out = 0;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_[i].share.out;
-  return pool_.conserved() && out == eager_.out();
+  return pool_.conserved() && out == eager_.out() && scheduler_.conserved();
 }
 
 }  // namespace weir

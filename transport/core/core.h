@@ -8,7 +8,7 @@
 // Thread rule: the caller serialises all calls.
 //
 // Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
-// connect.cc (connections, close, failure).
+// rdma.cc (gets, puts, atomics), connect.cc (connections, close, failure).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "flowctl/eager_window.h"
+#include "rendezvous/scheduler.h"
 #include "srq/receive_pool.h"
 #include "srq/rnr_timer.h"
 #include "srq/shrink_policy.h"
@@ -46,6 +47,8 @@ class Core {
     std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
     std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
     std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
+    Scheduler::Config transfers;
+    std::uint32_t max_rd_atomic = 16;        // reads and atomics a queue pair has under way
     std::uint32_t window_unattended = 128;   // W grows beyond only for an application that receives
     Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
     Duration attempt_timeout = seconds(2);   // then a connection is asked for again
@@ -115,6 +118,9 @@ class Core {
   // thread looks after them, should the application not come back.
   std::uint64_t pending_frames() const { return pending_frames_; }
 
+  // Frames wait, or transfers whose next chunks need the completions of earlier ones.
+  bool needs_attendance() const { return pending_frames_ > 0 || has_transfers(); }
+
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return held_head_ != nullptr; }
 
@@ -122,6 +128,15 @@ class Core {
   bool wants_pump() const {
     return held_head_ != nullptr || pool_.free() > release_slack() || pool_.can_drop();
   }
+
+  // ---- large messages and one-sided ----
+
+  // Takes a get, put or atomic, always. Its end is in Outbox::transfers. Local and remote memory
+  // are registered, and stay so until then.
+  void transfer(Time now, const TransferRequest& request, Outbox& out);
+
+  // Transfers are under way: completions are needed in time, and the time with them.
+  bool has_transfers() const { return !scheduler_.idle(); }
 
   // ---- from the adapter ----
 
@@ -258,6 +273,10 @@ class Core {
     return state == PeerState::connecting || state == PeerState::accepting;
   }
   void move_to(Peer& peer, PeerState state);
+  // Frames that wait, or transfers that are not over.
+  bool has_work(const Peer& peer) const {
+    return !peer.pending.empty() || scheduler_.has_transfers(id_of(peer));
+  }
 
   // send.cc
   [[gnu::noinline]] void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
@@ -273,6 +292,14 @@ class Core {
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);
   void drop_pending(Peer& peer, Outbox& out);
+
+  // rdma.cc
+  void issue_chunks(Time now, Outbox& out);
+  void let_chunks_go(Time now, Peer& peer, Outbox& out);
+  void on_chunk(Time now, const RdmaInFlight& chunk);
+  void drop_transfers(const Peer& peer, Outbox& out);
+  void take_finished(Outbox& out);
+  void count_transfer(const TransferRequest& request);
 
   // receive.cc
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
@@ -315,6 +342,7 @@ class Core {
   RnrAdvisor rnr_;
   EagerWindow eager_;
   ReceivePool pool_;
+  Scheduler scheduler_;
   std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet
   std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
   bool starved_peer_seen_ = false;

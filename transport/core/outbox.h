@@ -57,6 +57,13 @@ struct Failure {
   CompletionStatus completion;
 };
 
+// A get, put or atomic that is over. All data is in place, or, not `ok`, the lane is broken and
+// nothing more of it can arrive.
+struct TransferEnd {
+  std::uint64_t token;
+  bool ok;
+};
+
 struct Outbox {
   bool rare = false;  // there is something besides work, receives, retired slots and deliveries
   std::uint32_t slabs_dropped = 0;    // so many of the youngest slabs are no longer needed
@@ -70,7 +77,8 @@ struct Outbox {
   std::vector<ConnectAction> connects;
   std::vector<Retired> retired;
   std::vector<Failure> failures;
-  std::vector<Delivery> deliveries;  // to be handed up, in order
+  std::vector<TransferEnd> transfers;  // told only after `connects` were carried out
+  std::vector<Delivery> deliveries;    // to be handed up, in order
 
   Outbox() {
     receives.reserve(256);
@@ -79,6 +87,7 @@ struct Outbox {
     deliveries.reserve(256);
     retired.reserve(256);
     failures.reserve(16);
+    transfers.reserve(256);
   }
 
   void drop_slab() {
@@ -102,6 +111,10 @@ struct Outbox {
   void act(const ConnectAction& action) {
     rare = true;
     connects.push_back(action);
+  }
+  void report(const TransferEnd& end) {
+    rare = true;
+    transfers.push_back(end);
   }
   void report(const Failure& failure) {
     rare = true;

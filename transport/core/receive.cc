@@ -14,7 +14,7 @@ void Core::on_completion(Time now, const Completion& completion, Outbox& out) {
   }
 }
 
-void Core::on_send_completion(Time, const Completion& completion, Outbox& out) {
+void Core::on_send_completion(Time now, const Completion& completion, Outbox& out) {
   Lane* lane = open_lane(completion.lane);
   if (lane == nullptr) return;  // of a lane dropped meanwhile
   Peer& peer = at(lane->peer);
@@ -26,8 +26,12 @@ void Core::on_send_completion(Time, const Completion& completion, Outbox& out) {
     }
     return;
   }
-  lane->queue.retire(completion.id, [&](SendSlot* slot) { retire(slot, true, out); });
+  lane->queue.retire(
+      completion.id, [&](SendSlot* slot) { retire(slot, true, out); },
+      [&](const RdmaInFlight& chunk) { on_chunk(now, chunk); });
   if (peer.lane != completion.lane) return;
+  if (has_transfers()) [[unlikely]]
+    let_chunks_go(now, peer, out);
   if (peer.state == PeerState::ready) {
     if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {

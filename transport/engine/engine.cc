@@ -169,13 +169,15 @@ void Engine::flush() {
     }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
-        arrived_notices_.emplace_back().retired = retired;
+        arrived_notices_.emplace_back(retired);
       } else {
         slots_->put(retired.slot);
       }
     }
     out_.retired.clear();
-    for (const Failure& failure : out_.failures) arrived_notices_.emplace_back().failure = failure;
+    for (const TransferEnd& end : out_.transfers) arrived_notices_.emplace_back(end);
+    out_.transfers.clear();
+    for (const Failure& failure : out_.failures) arrived_notices_.emplace_back(failure);
     out_.failures.clear();
   }
 }
@@ -203,8 +205,7 @@ void Engine::provide_slab() {
       verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
-      arrived_notices_.emplace_back().shortage =
-          std::make_unique<std::string>(cannot_register(device_));
+      arrived_notices_.emplace_back(cannot_register(device_));
     }
     core_.on_slab_failed(out_);
     return;
@@ -273,7 +274,7 @@ void Engine::carry_out(const ConnectAction& action) {
 void Engine::note_refusal(const ConnectAction& action) {
   if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
   if (++core_.counters().requests_refused > refusals_told) return;
-  arrived_notices_.emplace_back().refusal = std::make_unique<Refusal>(
+  arrived_notices_.emplace_back(
       Refusal{action.reason, action.hello.from, connections_->asker(action.request)});
 }
 
@@ -282,7 +283,8 @@ int Engine::poll_completions() {
   const int count = queues_->poll(done);
   if (count <= 0) return count;
   house_due_ = true;
-  const Time now = core_.connecting_count() > 0 ? clock() : Time{};
+  const bool timed = core_.connecting_count() > 0 || core_.has_transfers();
+  const Time now = timed ? clock() : Time{};
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
   }

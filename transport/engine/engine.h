@@ -113,11 +113,23 @@ class Engine {
     return status;
   }
 
+  // ---- large messages and one-sided ----
+
+  // Takes a get, put or atomic, always; the handler hears of its end. The memory stays registered
+  // and untouched until then.
+  void transfer(const TransferRequest& request) {
+    std::lock_guard guard(lock_);
+    core_.transfer(clock(), request, out_);
+    if (!out_.empty()) flush();
+    if (thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
+  }
+
   // ---- progress ----
 
   // Polls once and hands up what there is. `Handler` has
   //   void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length)
   //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
+  //   void on_transfer(const TransferEnd&)
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_shortage(const std::string& why)       receive memory could not grow; once
@@ -133,14 +145,14 @@ class Engine {
     }
     for (; next_notice_ < notices_.size(); ++count) {
       const Notice notice = std::move(notices_[next_notice_++]);
-      if (notice.retired.slot != nullptr) {
-        handler.on_retired(notice.retired.slot, notice.retired.delivered);
-      } else if (notice.refusal != nullptr) {
-        handler.on_refusal(*notice.refusal);
-      } else if (notice.shortage != nullptr) {
-        handler.on_shortage(*notice.shortage);
-      } else {
-        handler.on_failure(notice.failure);
+      switch (notice.kind) {
+        case Notice::Kind::retired:
+          handler.on_retired(notice.retired.slot, notice.retired.delivered);
+          break;
+        case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
+        case Notice::Kind::failure: handler.on_failure(notice.failure); break;
+        case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
+        case Notice::Kind::shortage: handler.on_shortage(*notice.shortage); break;
       }
     }
     leave_progress();
@@ -195,12 +207,22 @@ class Engine {
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
  private:
-  // What is handed up besides messages: the first of these that is there.
+  // What is handed up besides messages.
   struct Notice {
+    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, shortage } kind;
     Retired retired{};
+    TransferEnd transfer{};
+    Failure failure{};
     std::unique_ptr<Refusal> refusal;
     std::unique_ptr<std::string> shortage;
-    Failure failure{};
+
+    explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
+    explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
+    explicit Notice(const Failure& peer) : kind(Kind::failure), failure(peer) {}
+    explicit Notice(Refusal&& request)
+        : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
+    explicit Notice(std::string&& why)
+        : kind(Kind::shortage), shortage(std::make_unique<std::string>(std::move(why))) {}
   };
 
   Engine(const Options& options, verbs::Device device);

@@ -51,7 +51,7 @@ void Engine::run_thread() {
     {
       std::lock_guard guard(lock_);
       if (stopping_) return;
-      if (quiet_ticks >= idle_ticks && core_.pending_frames() == 0) {
+      if (quiet_ticks >= idle_ticks && !core_.needs_attendance()) {
         thread_sleeps_.store(true, std::memory_order_relaxed);
         timeout = to_poll_timeout(clock(), core_.next_deadline());
       }
@@ -74,9 +74,10 @@ void Engine::run_thread() {
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
 
     const std::uint64_t waiting = core_.pending_frames();
-    if (waiting > 0 && core_.round() == round_seen_by_thread_) stand_in();
-    tick = core_.pending_frames() < waiting ? tick_ms : std::min(tick * 2, slow_tick_ms);
-    quiet_ticks = core_.pending_frames() > 0 ? 0 : std::min(quiet_ticks + 1, idle_ticks);
+    if (core_.needs_attendance() && core_.round() == round_seen_by_thread_) stand_in();
+    const bool helped = core_.pending_frames() < waiting || core_.has_transfers();
+    tick = helped ? tick_ms : std::min(tick * 2, slow_tick_ms);
+    quiet_ticks = core_.needs_attendance() ? 0 : std::min(quiet_ticks + 1, idle_ticks);
     round_seen_by_thread_ = core_.round();
 
     if (silence && timeout > slow_tick_ms) {

@@ -11,10 +11,18 @@
 #include <cstdint>
 
 #include "transport/base/ring.h"
+#include "transport/base/time.h"
 #include "transport/base/work.h"
 #include "transport/lane/send_slot.h"
 
 namespace weir {
+
+// A chunk of a get or put, or an atomic, in flight.
+struct RdmaInFlight {
+  TransferId transfer;
+  std::uint32_t bytes;
+  Time posted;
+};
 
 class SendQueue {
  public:
@@ -25,7 +33,8 @@ class SendQueue {
     std::uint32_t signal_bytes = 32768;  // at most so many bytes of slots without a completion
   };
 
-  explicit SendQueue(const Config& config) : config_(config), in_flight_(config.depth) {}
+  explicit SendQueue(const Config& config)
+      : config_(config), in_flight_(config.depth), rdma_(config.depth) {}
 
   bool has_room(bool control) const {
     const std::uint32_t room = config_.depth - static_cast<std::uint32_t>(in_flight_.size());
@@ -40,6 +49,14 @@ class SendQueue {
   // Takes a probe into flight: it has no slot and is always signalled. There must be room.
   WorkId post_probe() {
     in_flight_.push(nullptr);
+    mark_signalled();
+    return posted_++;
+  }
+
+  // Takes a chunk into flight: it has no slot and is always signalled. There must be room.
+  WorkId post_rdma(const RdmaInFlight& chunk) {
+    in_flight_.push(&rdma_slot);
+    rdma_.push(chunk);
     mark_signalled();
     return posted_++;
   }
@@ -69,25 +86,24 @@ class SendQueue {
     unsignalled_notify_ = false;
   }
 
-  // A completion for work request `id`: calls `retired(slot)` for it and all before it (but not for
-  // probes). False if `id` was never posted or is already retired.
-  template <typename F>
-  bool retire(WorkId id, F&& retired) {
+  // A completion for work request `id`: calls `retired(slot)` or `rdma(chunk)` for it and all
+  // before it (nothing for probes). False if `id` was never posted or is already retired.
+  template <typename F, typename G>
+  bool retire(WorkId id, F&& retired, G&& rdma) {
     if (id >= posted_ || id < retired_) return false;
-    while (retired_ <= id) {
-      ++retired_;
-      if (SendSlot* slot = in_flight_.pop()) retired(slot);
-    }
+    while (retired_ <= id) pop(retired, rdma);
     return true;
   }
 
-  // The lane is gone: everything in flight comes back.
+  template <typename F>
+  bool retire(WorkId id, F&& retired) {
+    return retire(id, retired, [](const RdmaInFlight&) {});
+  }
+
+  // The lane is gone: the slots in flight come back. (Of its chunks the scheduler knows.)
   template <typename F>
   void abandon(F&& retired) {
-    while (!in_flight_.empty()) {
-      ++retired_;
-      if (SendSlot* slot = in_flight_.pop()) retired(slot);
-    }
+    while (!in_flight_.empty()) pop(retired, [](const RdmaInFlight&) {});
     mark_signalled();
   }
 
@@ -99,8 +115,23 @@ class SendQueue {
   bool awaits_completion() const { return in_flight_.size() > unsignalled_frames_; }
 
  private:
+  template <typename F, typename G>
+  void pop(F& retired, G&& rdma) {
+    ++retired_;
+    SendSlot* const slot = in_flight_.pop();
+    if (slot == &rdma_slot) [[unlikely]] {
+      rdma(rdma_.pop());
+    } else if (slot != nullptr) {
+      retired(slot);
+    }
+  }
+
+  // Stands for a chunk; the chunk itself is in `rdma_`, in the same order.
+  static inline SendSlot rdma_slot{};
+
   Config config_;
   Ring<SendSlot*> in_flight_;
+  Ring<RdmaInFlight> rdma_;
   std::uint64_t posted_ = 0;
   std::uint64_t retired_ = 0;
   std::uint32_t unsignalled_frames_ = 0;
