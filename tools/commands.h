@@ -5,7 +5,9 @@
 
 namespace weir::tools {
 
-// `weir info`: RDMA ports, their GIDs, and the ones weir would use.
+// `weir info`: devices, ports, their GIDs, the ones weir would use, and the limits.
 void add_info(CLI::App& app);
+// `weir doctor`: does what weir needs work here, and what to do about it.
+void add_doctor(CLI::App& app);
 
 }  // namespace weir::tools

@@ -1,61 +1,170 @@
 // `weir info`: what there is to run on.
 
-#include <arpa/inet.h>
 #include <fmt/core.h>
 
-#include <array>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "tools/commands.h"
-#include "transport/verbs/device.h"
+#include "tools/needs.h"
+#include "tools/port_facts.h"
+#include "transport/config/schema.h"
+#include "transport/verbs/hw_counters.h"
 
 namespace weir::tools {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 struct InfoOptions {
   std::string device = "auto";
   int gid_index = -1;
+  bool json = false;
 };
 
-std::string address_of(const verbs::Gid& gid) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET6, gid.raw.data(), text.data(), text.size());
-  return text.data();
+struct CounterName {
+  const char* name;
+  std::optional<std::uint64_t> verbs::HwCounters::*field;
+};
+constexpr std::array counter_names{
+    CounterName{"rnr_naks_sent", &verbs::HwCounters::rnr_naks_sent},
+    CounterName{"rnr_naks_received", &verbs::HwCounters::rnr_naks_received},
+    CounterName{"retries_exceeded", &verbs::HwCounters::retries_exceeded},
+    CounterName{"ack_timeouts", &verbs::HwCounters::ack_timeouts},
+    CounterName{"out_of_sequence", &verbs::HwCounters::out_of_sequence},
+    CounterName{"sequence_naks", &verbs::HwCounters::sequence_naks},
+    CounterName{"duplicates", &verbs::HwCounters::duplicates},
+};
+
+// All that is shown, as JSON; the table is made from it too, so that both say the same.
+Json describe_port(const verbs::PortChoice& port, bool chosen) {
+  Json gids = Json::array();
+  for (const verbs::Gid& gid : port.gids) {
+    const bool taken = port.address.ss_family != 0 && gid.index == port.gid.index;
+    Json one{{"index", gid.index},
+             {"type", verbs::to_text(gid.type)},
+             {"address", address_of(gid)},
+             {"taken", taken}};
+    if (taken) one["why"] = verbs::why_chosen(gid);
+    gids.push_back(one);
+  }
+  Json counters = Json::object();
+  const verbs::HwCounters read =
+      verbs::read_hw_counters(verbs::hw_counter_folder(port.device, port.port));
+  for (const CounterName& counter : counter_names) {
+    if (const auto value = read.*counter.field) counters[counter.name] = *value;
+  }
+  return Json{{"port", port.port},
+              {"taken", chosen},
+              {"state", state_text(port)},
+              {"link", port.ethernet ? "RoCE" : "InfiniBand"},
+              {"interface", interface_of(port)},
+              {"address", port.address.ss_family != 0 ? verbs::to_text(port.address) : ""},
+              {"speed_gbps", static_cast<double>(port.speed_mbps) / 1000},
+              {"mtu_bytes", port.mtu_bytes},
+              {"gids", gids},
+              {"counters", counters}};
 }
 
-void print_port(const verbs::PortChoice& port, bool chosen) {
-  fmt::print("{} {}  {}, {}, MTU {} B, {} Gb/s, address {}\n", chosen ? "*" : " ", port.name(),
-             port.ethernet ? "RoCE" : "InfiniBand", port.active ? "active" : "not active",
-             port.mtu_bytes, port.speed_mbps / 1000, verbs::to_text(port.address));
-  for (const verbs::Gid& gid : port.gids) {
-    fmt::print("      {} GID {:3}  {:10}  {}\n", gid.index == port.gid.index ? "*" : " ", gid.index,
-               verbs::to_text(gid.type), address_of(gid));
+Json describe_device(const verbs::PortChoice& port, const config::Settings& settings) {
+  std::string why;
+  const auto device = verbs::Device::open(port, why);
+  if (!device) return Json{{"name", port.device}, {"error", why}, {"ports", Json::array()}};
+  Json needs = Json::array();
+  for (const Need& need : needs_of(*device, settings)) {
+    needs.push_back({{"limit", need.limit},
+                     {"has", need.has},
+                     {"wants", need.wants},
+                     {"met", need.met()},
+                     {"why", need.why}});
   }
+  return Json{{"name", port.device},
+              {"driver", driver_of(port.device)},
+              {"firmware", std::string(device->limits().fw_ver)},
+              {"atomics", atomics_text(device->limits().atomic_cap)},
+              {"ports", Json::array()},
+              {"limits", needs}};
+}
+
+std::string text(const Json& value) { return value.get<std::string>(); }
+
+void print_port(const std::string& device, const Json& port) {
+  fmt::print("{} port {}:{}  {} {}, {} Gb/s, MTU {} B{}{}\n", port["taken"] == true ? "*" : " ",
+             device, port["port"].get<int>(), text(port["link"]), text(port["state"]),
+             port["speed_gbps"].get<double>(), port["mtu_bytes"].get<int>(),
+             text(port["interface"]).empty() ? "" : ", interface " + text(port["interface"]),
+             text(port["address"]).empty() ? ", no address" : ", address " + text(port["address"]));
+  for (const Json& gid : port["gids"]) {
+    fmt::print("    {} GID {:3}  {:10}  {:39}  {}\n", gid["taken"] == true ? "*" : " ",
+               gid["index"].get<int>(), text(gid["type"]), text(gid["address"]),
+               gid.contains("why") ? text(gid["why"]) : "");
+  }
+  for (const auto& [name, value] : port["counters"].items()) {
+    fmt::print("      {:22} {:>10}\n", name, value.get<std::uint64_t>());
+  }
+}
+
+void print_device(const Json& device) {
+  if (device.contains("error")) {
+    fmt::print("{}: {}\n", text(device["name"]), text(device["error"]));
+    return;
+  }
+  fmt::print("{}  driver {}, firmware {}, atomics {}\n", text(device["name"]),
+             text(device["driver"]).empty() ? "unknown" : text(device["driver"]),
+             text(device["firmware"]).empty() ? "none" : text(device["firmware"]),
+             text(device["atomics"]));
+  for (const Json& port : device["ports"]) print_port(text(device["name"]), port);
+  fmt::print("  {:20} {:>20} {:>14}         {}\n", "limit", "device has", "weir wants", "for");
+  for (const Json& limit : device["limits"]) {
+    fmt::print("  {:20} {:>20} {:>14}  {:5}  {}\n", text(limit["limit"]),
+               limit["has"].get<std::uint64_t>(), limit["wants"].get<std::uint64_t>(),
+               limit["met"] == true ? "ok" : "short", text(limit["why"]));
+  }
+  fmt::print("\n");
 }
 
 void run(const InfoOptions& options) {
+  const config::Settings settings = config::defaults();
   std::string why;
   const auto choice = verbs::choose_port({options.device, options.gid_index}, why);
+
+  Json devices = Json::array();
   for (const verbs::PortChoice& port : verbs::list_ports(options.gid_index)) {
-    print_port(port, choice && choice->name() == port.name());
+    if (devices.empty() || devices.back()["name"] != port.device) {
+      devices.push_back(describe_device(port, settings));
+    }
+    devices.back()["ports"].push_back(describe_port(port, choice && choice->name() == port.name()));
   }
-  if (!choice) {
-    fmt::print(stderr, "weir: {}\n", why);
-    throw CLI::RuntimeError(1);
+
+  if (options.json) {
+    Json whole{{"version", WEIR_VERSION},
+               {"taken", choice ? Json(choice->name()) : Json()},
+               {"devices", devices}};
+    if (!choice) whole["error"] = why;
+    fmt::print("{}\n", whole.dump(2, ' ', false, Json::error_handler_t::replace));
+  } else {
+    for (const Json& device : devices) print_device(device);
+    if (choice) fmt::print("* is what weir takes by itself\n");
   }
-  fmt::print("* is what weir takes by itself\n");
+  if (choice) return;
+  if (!options.json) fmt::print(stderr, "weir: {}\n", why);
+  throw CLI::RuntimeError(1);
 }
 
 }  // namespace
 
 void add_info(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* info = app.add_subcommand("info", "Show the RDMA ports and GIDs, and which weir takes");
+  CLI::App* info = app.add_subcommand(
+      "info", "Show devices, ports and GIDs, which weir takes, and whether limits meet its needs");
   info->add_option("--device", options->device, "As btl_weir_device: auto, mlx5_0 or mlx5_0:1")
       ->capture_default_str();
   info->add_option("--gid-index", options->gid_index, "As btl_weir_gid_index; -1 chooses")
       ->capture_default_str();
+  info->add_flag("--json", options->json, "Print one JSON object instead of a table");
+  info->footer("Exit status: 0; 1 when there is no port weir could use; 2 on wrong usage.");
   info->callback([options] { run(*options); });
 }
 

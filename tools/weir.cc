@@ -16,10 +16,13 @@ int main(int argc, char** argv) {
       "  eval \"$(tools/env)\"; mpirun --tune conf/weir-tune.conf -np 4 ./my_app\n"
       "Its MCA parameters: ompi_info --param btl weir --level 9");
   weir::tools::add_info(app);
+  weir::tools::add_doctor(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& error) {
+    return error.get_exit_code();  // a subcommand's own
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : 2;  // 0: --help and --version
   } catch (const std::exception& error) {
     fmt::print(stderr, "weir: {}\n", error.what());
     return 1;

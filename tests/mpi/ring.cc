@@ -1,10 +1,14 @@
 // ring: a token walks round all ranks, and every rank checks it. The first program to try.
 //
-//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--counters]
+//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--counters] [--during CMD]
+//
+// --during: rank 0 runs CMD (through the shell) inside the job, before the counters are read.
 
 #include <mpi.h>
 
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "check.h"
@@ -16,6 +20,7 @@ int main(int argc, char** argv) {
   const int laps = static_cast<int>(options.number("laps", 10));
   const int bytes = static_cast<int>(options.number("bytes", 64));
   const bool counters = options.flag("counters");
+  const std::string during = options.text("during", "");
   check::seed = static_cast<std::uint64_t>(options.number("seed", 1));
   check::start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
   options.done();
@@ -55,6 +60,10 @@ int main(int argc, char** argv) {
   if (rank == 0)
     std::printf("ring: ok, %d ranks, %d laps of %d bytes, %.1f us a hop\n", size, laps, bytes,
                 laps > 0 ? elapsed_s * 1e6 / laps / size : 0.0);
+  if (!during.empty()) {
+    if (rank == 0) CHECK(std::system(during.c_str()) == 0, "'%s' failed", during.c_str());
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
   if (watch) watch->print(), watch->close();
   MPI_Finalize();
   return 0;

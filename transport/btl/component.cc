@@ -70,6 +70,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       return nullptr;
     }
     note(10, "uses " + engine->port().name());
+    register_device_pvars(mca_btl_weir_component.btl_version, engine->port());
 
     auto module = std::make_unique<Module>(standard, settings, std::move(engine));
     auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));

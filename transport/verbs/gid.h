@@ -26,4 +26,7 @@ const Gid* choose_gid(std::span<const Gid> table);
 
 const char* to_text(GidType type);
 
+// What speaks for or against this GID, in a few words.
+const char* why_chosen(const Gid& gid);
+
 }  // namespace weir::verbs

@@ -1,0 +1,201 @@
+// `weir doctor`: goes through the checks and shows what they find.
+
+#include <fmt/color.h>
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tools/commands.h"
+#include "tools/doctor/checks.h"
+#include "transport/config/schema.h"
+
+namespace weir::tools {
+namespace doctor {
+namespace {
+
+struct Options {
+  std::string device = "auto";
+  int gid_index = -1;
+  bool json = false;
+};
+
+// Each check has its own deadlines; this one is for calls into a driver that never return.
+constexpr std::chrono::seconds check_limit{45};
+
+const char* word(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok: return "ok";
+    case Verdict::warn: return "warn";
+    case Verdict::fail: return "fail";
+  }
+  return "";
+}
+
+class Report {
+ public:
+  explicit Report(bool json) : json_(json), colour_(!json && isatty(STDOUT_FILENO) != 0) {}
+
+  void add(const Findings& findings) {
+    for (const Finding& finding : findings) {
+      all_.push_back(finding);
+      if (!json_) show(finding);
+    }
+    std::fflush(stdout);
+  }
+
+  // Returns the exit status.
+  int finish() const {
+    if (json_) {
+      nlohmann::ordered_json checks = nlohmann::ordered_json::array();
+      for (const Finding& finding : all_) {
+        nlohmann::ordered_json one{
+            {"name", finding.name}, {"status", word(finding.verdict)}, {"text", finding.text}};
+        if (!finding.fix.empty()) one["fix"] = finding.fix;
+        checks.push_back(one);
+      }
+      const nlohmann::ordered_json whole{{"version", WEIR_VERSION},
+                                         {"checks", checks},
+                                         {"ok", count(Verdict::ok)},
+                                         {"warn", count(Verdict::warn)},
+                                         {"fail", count(Verdict::fail)}};
+      // What the system says may be no UTF-8.
+      fmt::print("{}\n", whole.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    } else {
+      fmt::print("{} ok, {} warn, {} fail\n", count(Verdict::ok), count(Verdict::warn),
+                 count(Verdict::fail));
+    }
+    std::fflush(stdout);
+    return count(Verdict::fail) == 0 ? 0 : 1;
+  }
+
+ private:
+  void show(const Finding& finding) const {
+    const fmt::color colour = finding.verdict == Verdict::ok     ? fmt::color::green
+                              : finding.verdict == Verdict::warn ? fmt::color::orange
+                                                                 : fmt::color::red;
+    const std::string verdict = fmt::format("{:4}", word(finding.verdict));
+    fmt::print("{}  {:13}  {}\n", colour_ ? fmt::format(fmt::fg(colour), "{}", verdict) : verdict,
+               finding.name, finding.text);
+    if (!finding.fix.empty()) fmt::print("{:6}fix: {}\n", "", finding.fix);
+  }
+
+  std::ptrdiff_t count(Verdict verdict) const {
+    return std::count_if(all_.begin(), all_.end(),
+                         [&](const Finding& finding) { return finding.verdict == verdict; });
+  }
+
+  bool json_;
+  bool colour_;
+  Findings all_;
+};
+
+// Runs `check` in a thread of its own, so that a driver that hangs does not take us with it.
+template <typename Check>
+auto in_time(Report& report, const char* name, Check check) {
+  using Result = decltype(check());
+  auto task = std::make_shared<std::packaged_task<Result()>>(std::move(check));
+  std::future<Result> result = task->get_future();
+  std::thread([task] { (*task)(); }).detach();
+  if (result.wait_for(check_limit) == std::future_status::ready) return result.get();
+  report.add({fail(name,
+                   fmt::format("this check did not come back within {} s: a call into the "
+                               "driver hangs",
+                               check_limit.count()),
+                   "look at dmesg; reload the driver or reboot")});
+  // What hangs holds the device: nothing after it would tell the truth.
+  _exit(report.finish());
+}
+
+void check_device(Report& report, const verbs::DeviceWish& wish, const config::Settings& settings) {
+  const auto run = [&](const char* name, auto check) { report.add(in_time(report, name, check)); };
+
+  const auto [findings, choice] = in_time(report, "port", [wish] {
+    std::optional<verbs::PortChoice> port;
+    Findings found = check_port(wish, port);
+    return std::pair(found, port);
+  });
+  report.add(findings);
+  if (!choice) return;
+
+  std::string why;
+  std::optional<verbs::Device> opened = verbs::Device::open(*choice, why);
+  if (!opened) {
+    report.add({fail("open", why, "see 'device files' above, and dmesg")});
+    return;
+  }
+  const verbs::Device& device = *opened;
+  run("limits", [&] { return check_limits(device, settings); });
+  run("registration", [&] { return probe_memory(device, settings); });
+  run("connection", [&] { return probe_connection(device); });
+  run("srq limit", [&] { return probe_srq_limit(device); });
+  run("rnr", [&] { return probe_rnr(device, settings); });
+  run("dead peer", [&] { return probe_retries(device); });
+  run("rdma", [&] { return probe_rdma(device); });
+  run("counters", [&] { return check_counters(device); });
+}
+
+void run(const Options& options) {
+  const config::Settings settings = config::defaults();
+  Report report(options.json);
+  const Findings devices = check_devices();
+  report.add(devices);
+  report.add(check_memlock(settings));
+  report.add(check_process());
+  if (devices.front().verdict == Verdict::ok) {
+    const Findings files = check_device_files();
+    report.add(files);
+    // Without the files libibverbs sees no device at all, and would say so in other words.
+    const bool usable = std::none_of(files.begin(), files.end(), [](const Finding& finding) {
+      return finding.verdict == Verdict::fail;
+    });
+    report.add(check_fork());
+    if (usable) check_device(report, {options.device, options.gid_index}, settings);
+  }
+  report.add(in_time(report, "open mpi", check_open_mpi));
+  if (const int status = report.finish(); status != 0) throw CLI::RuntimeError(status);
+}
+
+constexpr const char* manual =
+    "Tries on this machine what weir needs, and says for each thing: ok, warn (works, but worse "
+    "or\n"
+    "not yet complete) or fail (weir will not work), with a fix for what is not ok. It really "
+    "does\n"
+    "these things: connects a queue pair to itself, sends, waits for an SRQ limit event, lets a\n"
+    "message run into an RNR NAK, reads and writes by RDMA, lets ompi_info load the plugin. Every\n"
+    "wait has a deadline. It changes nothing, and needs no other host and no root.\n"
+    "\n"
+    "Exit status:\n"
+    "  0  nothing failed (there may be warnings)\n"
+    "  1  something failed\n"
+    "  2  wrong usage\n"
+    "\n"
+    "Examples:\n"
+    "  weir doctor                      the port weir would take\n"
+    "  weir doctor --device mlx5_1:1    another one\n"
+    "  weir doctor --json | jq '.checks[] | select(.status != \"ok\")'\n"
+    "  tools/lab/lab -- weir doctor     in a micro-VM with Soft-RoCE";
+
+}  // namespace
+}  // namespace doctor
+
+void add_doctor(CLI::App& app) {
+  auto options = std::make_shared<doctor::Options>();
+  CLI::App* command =
+      app.add_subcommand("doctor", "Try what weir needs on this machine, and say how to repair it");
+  command->add_option("--device", options->device, "As btl_weir_device: auto, mlx5_0 or mlx5_0:1")
+      ->capture_default_str();
+  command->add_option("--gid-index", options->gid_index, "As btl_weir_gid_index; -1 chooses")
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "Print one JSON object instead of lines");
+  command->footer(doctor::manual);
+  command->callback([options] { doctor::run(*options); });
+}
+
+}  // namespace weir::tools

@@ -1,0 +1,113 @@
+#include "tools/needs.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <thread>
+
+#include "transport/engine/slot_pool.h"
+#include "transport/verbs/queues.h"
+
+namespace weir::tools {
+namespace {
+
+// What a full node has of processes, for want of anything better known.
+std::uint64_t processes() { return std::max(1u, std::thread::hardware_concurrency()); }
+
+std::uint64_t inline_wanted(const config::Settings& settings) {
+  return settings.inline_bytes == config::automatic
+             ? verbs::QueuePairOptions{}.inline_bytes
+             : static_cast<std::uint64_t>(settings.inline_bytes);
+}
+
+using CompletionQueue = std::unique_ptr<ibv_cq, verbs::Destroyer<ibv_destroy_cq>>;
+using QueuePair = std::unique_ptr<ibv_qp, verbs::Destroyer<ibv_destroy_qp>>;
+
+}  // namespace
+
+std::uint32_t max_inline_bytes(const verbs::Device& device) {
+  const CompletionQueue cq(ibv_create_cq(device.context(), 4, nullptr, nullptr, 0));
+  if (!cq) return 0;
+  std::uint32_t most = 0;
+  for (std::uint32_t bytes = 64; bytes <= 4096; bytes *= 2) {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = cq.get();
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap = {1, 1, 1, 1, bytes};
+    const QueuePair pair(ibv_create_qp(device.pd(), &attributes));
+    if (!pair) break;
+    most = std::max(most, attributes.cap.max_inline_data);
+  }
+  return most;
+}
+
+const char* atomics_text(ibv_atomic_cap atomics) {
+  switch (atomics) {
+    case IBV_ATOMIC_HCA: return "among RDMA atomics";
+    case IBV_ATOMIC_GLOB: return "with the CPU too";
+    default: return "none";
+  }
+}
+
+std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& settings) {
+  const ibv_device_attr& has = device.limits();
+  ibv_port_attr port{};
+  ibv_query_port(device.context(), device.port().port, &port);
+  const auto u = [](auto value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t full_node = processes();
+  const std::uint64_t depth = u(settings.send_queue_depth);
+  const std::uint64_t window = u(settings.window_max);
+  const std::uint64_t buffer = u(settings.buffer_bytes);
+
+  // As verbs/queues.cc sizes it: each receive and each send of each peer may complete at once.
+  const std::uint64_t completions = window + (full_node + 1) * depth;
+  const std::uint64_t peers =
+      u(has.max_cqe) > window + depth ? (u(has.max_cqe) - window) / depth - 1 : 0;
+  // Receive memory comes in slabs that double the window; 16 each way is plenty.
+  constexpr std::uint64_t slabs = 32;
+
+  const std::string node = fmt::format("{} processes, one for each CPU", full_node);
+  return {
+      {"max_qp", u(has.max_qp), full_node * full_node,
+       "one a process and peer; a node's own: " + node, true},
+      {"max_cq", u(has.max_cq), full_node, "one a process; " + node, true},
+      {"max_srq", u(has.max_srq), full_node, "one a process; " + node, true},
+      {"max_srq_wr", u(has.max_srq_wr), window, "btl_weir_window_max", true},
+      {"max_cqe", u(has.max_cqe), completions,
+       fmt::format("window_max + send_queue_depth for each peer: {} peers fit", peers), false},
+      {"max_qp_wr", u(has.max_qp_wr), depth, "btl_weir_send_queue_depth", true},
+      {"max_mr", u(has.max_mr), full_node * slabs, "slabs of buffers; " + node, false},
+      {"max_mr_size", u(has.max_mr_size), window * buffer,
+       "btl_weir_window_max * btl_weir_buffer_size", false},
+      {"max_msg_sz", u(port.max_msg_sz), buffer, "btl_weir_buffer_size", true},
+      {"max_inline", max_inline_bytes(device), inline_wanted(settings), "btl_weir_inline_limit",
+       false},
+      {"max_qp_rd_atom", u(has.max_qp_rd_atom), 1, "large messages by RDMA read (later)", false},
+      {"max_qp_init_rd_atom", u(has.max_qp_init_rd_atom), 1, "large messages by RDMA read (later)",
+       false},
+      {"atomics", has.atomic_cap == IBV_ATOMIC_NONE ? 0u : 1u, 1, "one-sided operations (later)",
+       false},
+  };
+}
+
+std::uint64_t least_registered_bytes(const config::Settings& settings) {
+  return static_cast<std::uint64_t>(settings.window_initial * settings.buffer_bytes) +
+         SlotPool::least_bytes(static_cast<std::uint32_t>(settings.buffer_bytes));
+}
+
+std::uint64_t most_registered_bytes(const config::Settings& settings) {
+  return static_cast<std::uint64_t>(settings.window_max * settings.buffer_bytes +
+                                    settings.send_memory_bytes);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  std::size_t unit = 0;
+  auto value = static_cast<double>(bytes);
+  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
+  return fmt::format("{:.4g} {}", value, units[unit]);
+}
+
+}  // namespace weir::tools

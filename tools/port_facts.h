@@ -1,0 +1,28 @@
+// What the kernel says of a port beyond what weir needs to run on it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/verbs/device.h"
+
+namespace weir::tools {
+
+// The state in words: "active", "down", "init".
+std::string state_text(const verbs::PortChoice& port);
+
+// The network interface of a RoCE port, from its GID or sysfs; empty if unknown.
+std::string interface_of(const verbs::PortChoice& port);
+
+// MTU of a network interface; 0 if unknown.
+std::uint32_t interface_mtu(const std::string& interface);
+
+// "rdma_rxe", "mlx5_core"; empty if unknown.
+std::string driver_of(const std::string& device);
+
+std::string address_of(const verbs::Gid& gid);
+
+// First line of a small file, without its end; empty if it cannot be read.
+std::string line_of(const std::string& path);
+
+}  // namespace weir::tools
