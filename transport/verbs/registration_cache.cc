@@ -1,0 +1,479 @@
+#include "transport/verbs/registration_cache.h"
+
+// UCX's headers are C and not as strict as we are.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+extern "C" {
+#include <ucm/api/ucm.h>
+#include <ucs/memory/rcache.h>
+}
+#pragma GCC diagnostic pop
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace weir::verbs {
+namespace {
+
+constexpr Access writing = Access::local_write | Access::remote_write | Access::remote_atomic;
+
+// Unmapped memory stays pinned until the next miss, or until this much of it waits.
+constexpr std::size_t max_unreleased_bytes = std::size_t{16} << 20;
+
+bool writes(Access access) { return (access & writing) != Access::local_read; }
+int protection(Access access) { return writes(access) ? PROT_READ | PROT_WRITE : PROT_READ; }
+
+bool is_exhaustion(int error) { return error == ENOMEM || error == EAGAIN || error == ENOSPC; }
+
+std::size_t page_bytes() {
+  static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+void add(std::uint64_t& counter, std::uint64_t by = 1) {
+  std::atomic_ref(counter).fetch_add(by, std::memory_order_relaxed);
+}
+
+// What UCX allocates for a region. Lives on UCX's terms: `super` first.
+struct Entry {
+  ucs_rcache_region_t super;
+  Registration registration;
+  void* handle;             // nullptr: could not be registered, and `error` tells why
+  int error;
+  std::uint64_t last_used;  // by the cache's clock of uses
+  std::uint8_t dropped;     // taken out of the cache by us
+  bool evicted;             // of these, to make room
+  Entry* previous;          // of all entries with a handle
+  Entry* next;
+  alignas(std::max_align_t) std::byte completion[64];  // UCX's, in some versions
+};
+static_assert(std::is_standard_layout_v<Entry> && std::is_trivially_copyable_v<Entry>);
+
+Entry& entry_of(ucs_rcache_region_t* region) { return *reinterpret_cast<Entry*>(region); }
+Entry& entry_of(Registration* registration) {
+  return *reinterpret_cast<Entry*>(reinterpret_cast<std::byte*>(registration) -
+                                   offsetof(Entry, registration));
+}
+
+// One call of ucs_rcache_get, for mem_reg.
+struct Request {
+  Access access;
+  bool look_only = false;
+  bool entered = false;  // out: it was a miss
+};
+
+// UCX changes these between its versions (1.13, 1.14 and later seen): the signature decides.
+template <typename Get>
+ucs_status_t call_get(Get* get, ucs_rcache_t* cache, void* address, std::size_t length_bytes,
+                      int prot, Request* request, ucs_rcache_region_t** region) {
+  if constexpr (std::is_invocable_v<Get*, ucs_rcache_t*, void*, std::size_t, int, void*,
+                                    ucs_rcache_region_t**>) {
+    return get(cache, address, length_bytes, prot, request, region);
+  } else {
+    return get(cache, address, length_bytes, page_bytes(), prot, request, region);
+  }
+}
+
+using Invalidated = void (*)(void*);
+
+void call_invalidate(void (*invalidate)(ucs_rcache_t*, ucs_rcache_region_t*, Invalidated, void*),
+                     ucs_rcache_t* cache, Entry& entry) {
+  invalidate(cache, &entry.super, [](void*) {}, nullptr);
+}
+
+template <typename Completion>
+void call_invalidate(void (*invalidate)(ucs_rcache_t*, ucs_rcache_region_t*, Completion*),
+                     ucs_rcache_t* cache, Entry& entry) {
+  static_assert(sizeof(Completion) <= sizeof entry.completion);
+  auto* const completion = new (entry.completion) Completion{};
+  completion->func = [](void*) {};
+  invalidate(cache, &entry.super, completion);
+}
+
+template <typename Parameters>
+void set_alignment(Parameters& parameters) {
+  if constexpr (requires { parameters.max_alignment; }) {
+    parameters.alignment = parameters.max_alignment = page_bytes();
+  }
+}
+
+template <typename Operations>
+void set_merge(Operations& operations) {
+  if constexpr (requires { operations.merge; }) {
+    operations.merge = [](void*, ucs_rcache_t*, void*, ucs_rcache_region_t*) {};
+  }
+}
+
+void* enter_verbs(void* context, void* address, std::size_t length_bytes, Access access,
+                  std::uint32_t& lkey, std::uint32_t& rkey) {
+  int flags = 0;
+  // Remote writes and atomics are not allowed without the local right.
+  if (writes(access)) flags |= IBV_ACCESS_LOCAL_WRITE;
+  if (includes(access, Access::remote_read)) flags |= IBV_ACCESS_REMOTE_READ;
+  if (includes(access, Access::remote_write)) flags |= IBV_ACCESS_REMOTE_WRITE;
+  if (includes(access, Access::remote_atomic)) flags |= IBV_ACCESS_REMOTE_ATOMIC;
+  ibv_mr* const mr = ibv_reg_mr(static_cast<ibv_pd*>(context), address, length_bytes, flags);
+  if (mr == nullptr) return nullptr;
+  lkey = mr->lkey;
+  rkey = mr->rkey;
+  return mr;
+}
+
+void remove_verbs(void*, void* handle) { ibv_dereg_mr(static_cast<ibv_mr*>(handle)); }
+
+// The proof that hooks work: an event for each way in which pages can go away, before they do.
+struct Expected {
+  std::uintptr_t address;
+  pthread_t thread;
+  bool seen;
+};
+
+void note_expected(ucm_event_type_t, ucm_event_t* event, void* argument) {
+  auto* const expected = static_cast<Expected*>(argument);
+  if (pthread_equal(pthread_self(), expected->thread) == 0) return;
+  const auto from = reinterpret_cast<std::uintptr_t>(event->vm_unmapped.address);
+  if (expected->address - from < event->vm_unmapped.size) expected->seen = true;
+}
+
+// The name of the first call that takes pages away unseen; nullptr if there is none.
+const char* find_blind_spot() {
+  constexpr int events = UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL;
+  const std::size_t bytes = page_bytes();
+  const auto map = [&](void* at, int flags) {
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  };
+  Expected expected{0, pthread_self(), false};
+  if (ucm_set_event_handler(events, 0, note_expected, &expected) != UCS_OK) return "anything";
+  const auto sees = [&](void* page, auto&& act) {
+    expected.address = reinterpret_cast<std::uintptr_t>(page);
+    expected.seen = false;
+    act();
+    return expected.seen;
+  };
+  const char* blind = nullptr;
+  void* page = map(nullptr, 0);
+  if (page == MAP_FAILED) {
+    blind = "mmap";
+  } else if (!sees(page, [&] { madvise(page, bytes, MADV_DONTNEED); })) {
+    blind = "madvise";
+  } else if (!sees(page, [&] { map(page, MAP_FIXED); })) {
+    blind = "mmap with MAP_FIXED";
+  } else if (void* moved = MAP_FAILED; !sees(page, [&] {
+               moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE);
+             })) {
+    blind = "mremap";
+  } else if (!sees(moved, [&] { munmap(moved, bytes * 2); })) {
+    blind = "munmap";
+  }
+  ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, note_expected, &expected);
+  // brk is not tried: another thread may be using the heap. Everybody leaves it to UCX, which
+  // patches it when loaded, unless told not to.
+  if (blind == nullptr && ucm_global_opts.mmap_hook_mode == UCM_MMAP_HOOK_NONE) blind = "brk";
+  return blind;
+}
+
+}  // namespace
+
+struct RegistrationCache::State {
+  Registrar registrar;
+  Options options;
+  ucs_rcache_t* cache = nullptr;
+  pid_t owner = getpid();
+  RegistrationCounters counters;
+  std::atomic<std::uint64_t> uses{0};
+
+  std::mutex lock;  // of the list; taken after UCX's own, which keeps `enter` to one thread
+  Entry* first = nullptr;
+
+  static State& of(void* context) { return *static_cast<State*>(context); }
+
+  // UCX's callbacks. It holds its lock.
+  static ucs_status_t enter(void* context, ucs_rcache_t*, void* argument,
+                            ucs_rcache_region_t* region, std::uint16_t flags) {
+    return of(context).enter(*static_cast<Request*>(argument), entry_of(region),
+                             (flags & UCS_RCACHE_MEM_REG_HIDE_ERRORS) != 0);
+  }
+  static void remove(void* context, ucs_rcache_t*, ucs_rcache_region_t* region) {
+    of(context).remove(entry_of(region));
+  }
+  static void dump(void*, ucs_rcache_t*, ucs_rcache_region_t*, char* text, std::size_t room) {
+    if (room > 0) text[0] = '\0';
+  }
+
+  ucs_status_t enter(Request& request, Entry& entry, bool merged);
+  void remove(Entry& entry);
+  bool has_room(std::size_t length_bytes) {
+    const std::uint64_t bytes = std::atomic_ref(counters.bytes).load(std::memory_order_relaxed);
+    return std::atomic_ref(counters.regions).load(std::memory_order_relaxed) <
+               options.max_regions &&
+           bytes <= options.max_bytes && length_bytes <= options.max_bytes - bytes;
+  }
+
+  Entry* look_up(void* address, std::size_t length_bytes, Request& request) const;
+  void drop(Entry& entry) const;
+  bool make_room(std::size_t length_bytes);
+  void release_all();
+};
+
+// UCX keeps a region it could not register, and counts it. So a failure is an entry without a
+// handle, which the caller drops, having the reference to do so. Only a merged region fails as UCX
+// knows it: then UCX tries the original range.
+ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, bool merged) {
+  auto* const address = reinterpret_cast<std::byte*>(entry.super.super.start);
+  const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
+  Access access = request.access;
+  // UCX adds the right to write when it merges with a region that had it.
+  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access)) access = access | Access::local_write;
+  if (request.look_only) {
+    entry.error = ENOENT;
+    return merged ? UCS_ERR_NO_ELEM : UCS_OK;
+  }
+  entry.registration = {address, length_bytes, 0, 0, access};
+  if (!has_room(length_bytes)) {
+    entry.error = ENOSPC;
+  } else {
+    errno = 0;
+    entry.handle = registrar.enter(registrar.context, address, length_bytes, access,
+                                   entry.registration.lkey, entry.registration.rkey);
+    if (entry.handle == nullptr) entry.error = errno != 0 ? errno : EIO;
+  }
+  if (entry.handle == nullptr) return merged ? UCS_ERR_IO_ERROR : UCS_OK;
+
+  request.entered = true;
+  std::lock_guard guard(lock);
+  entry.next = first;
+  if (first != nullptr) first->previous = &entry;
+  first = &entry;
+  add(counters.regions);
+  add(counters.bytes, length_bytes);
+  if (counters.bytes > counters.bytes_peak) {
+    std::atomic_ref(counters.bytes_peak).store(counters.bytes, std::memory_order_relaxed);
+  }
+  return UCS_OK;
+}
+
+void RegistrationCache::State::remove(Entry& entry) {
+  if (entry.handle == nullptr) return;
+  registrar.remove(registrar.context, entry.handle);
+  std::lock_guard guard(lock);
+  (entry.previous != nullptr ? entry.previous->next : first) = entry.next;
+  if (entry.next != nullptr) entry.next->previous = entry.previous;
+  add(counters.regions, static_cast<std::uint64_t>(-1));
+  add(counters.bytes, static_cast<std::uint64_t>(-1) * entry.registration.length_bytes);
+  add(entry.evicted ? counters.evictions : counters.invalidations);
+}
+
+Entry* RegistrationCache::State::look_up(void* address, std::size_t length_bytes,
+                                         Request& request) const {
+  ucs_rcache_region_t* region = nullptr;
+  const int prot = request.look_only ? 0 : protection(request.access);
+  if (call_get(&ucs_rcache_get, cache, address, length_bytes, prot, &request, &region) != UCS_OK) {
+    return nullptr;
+  }
+  return &entry_of(region);
+}
+
+// Nobody finds it any more; it ends with its last user.
+void RegistrationCache::State::drop(Entry& entry) const {
+  if (std::atomic_ref(entry.dropped).exchange(1) == 0) {
+    call_invalidate(&ucs_rcache_region_invalidate, cache, entry);
+  }
+  ucs_rcache_region_put(cache, &entry.super);
+}
+
+// Gives up unused registrations, the longest unused first, for `length_bytes` more. False if there
+// was none to give up.
+bool RegistrationCache::State::make_room(std::size_t length_bytes) {
+  struct Unused {
+    std::uint64_t last_used;
+    std::byte* address;
+    std::size_t length_bytes;
+  };
+  std::vector<Unused> unused;
+  {
+    std::lock_guard guard(lock);
+    for (const Entry* entry = first; entry != nullptr; entry = entry->next) {
+      // Just the cache's own reference. It may change meanwhile: giving it up is safe all the same.
+      if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
+        continue;
+      unused.push_back({entry->last_used, entry->registration.address,
+                        entry->registration.length_bytes});
+    }
+  }
+  std::sort(unused.begin(), unused.end(),
+            [](const Unused& a, const Unused& b) { return a.last_used < b.last_used; });
+  std::size_t given_up = 0;
+  for (const Unused& old : unused) {
+    Request request{Access::local_read, true};
+    Entry* const entry = look_up(old.address, old.length_bytes, request);
+    if (entry == nullptr) continue;
+    std::atomic_ref(entry->evicted).store(true, std::memory_order_relaxed);
+    given_up += old.length_bytes;
+    drop(*entry);
+    if (given_up >= length_bytes) break;
+  }
+  return given_up > 0;
+}
+
+// Before the end: UCX would complain about regions in use, on stdout.
+void RegistrationCache::State::release_all() {
+  for (;;) {
+    Entry* used = nullptr;
+    std::uint32_t references = 0;
+    {
+      std::lock_guard guard(lock);
+      for (Entry* entry = first; entry != nullptr && used == nullptr; entry = entry->next) {
+        const bool in_table = (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) != 0;
+        references = entry->super.refcount - (in_table ? 1 : 0);
+        if (references > 0) used = entry;
+      }
+    }
+    if (used == nullptr) return;
+    for (; references > 0; --references) ucs_rcache_region_put(cache, &used->super);
+  }
+}
+
+Registrar registrar_of(const Device& device) {
+  return {device.pd(), enter_verbs, remove_verbs};
+}
+
+std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& registrar,
+                                                             const Options& options,
+                                                             std::string& why) {
+  static const ucs_rcache_ops_t operations = [] {
+    ucs_rcache_ops_t made{};
+    made.mem_reg = State::enter;
+    made.mem_dereg = State::remove;
+    made.dump_region = State::dump;
+    set_merge(made);
+    return made;
+  }();
+
+  auto state = std::make_unique<State>();
+  state->registrar = registrar;
+  state->options = options;
+
+  ucs_rcache_params_t parameters{};
+  parameters.region_struct_size = sizeof(Entry);
+  set_alignment(parameters);
+  parameters.ucm_events = options.hooks == Hooks::none ? 0 : UCM_EVENT_VM_UNMAPPED;
+  parameters.ucm_event_priority = 1000;
+  parameters.ops = &operations;
+  parameters.context = state.get();
+  parameters.flags = options.purge_on_fork ? UCS_RCACHE_FLAG_PURGE_ON_FORK : 0;
+  parameters.max_regions = ~0ul;  // the caps are ours: UCX only looks at them afterwards
+  parameters.max_size = SIZE_MAX;
+  parameters.max_unreleased = max_unreleased_bytes;
+
+  if (options.hooks == Hooks::forwarded) ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
+  // UCX starts a thread, which must not run the application's signal handlers.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const ucs_status_t status = ucs_rcache_create(&parameters, "weir", nullptr, &state->cache);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (status != UCS_OK) {
+    why = std::string("UCX's registration cache is not available: ") + ucs_status_string(status) +
+          "; another library's memory hooks may be in the way, or UCX_MEM_EVENTS is off";
+    return nullptr;
+  }
+  std::unique_ptr<RegistrationCache> cache(new RegistrationCache(std::move(state)));
+  if (options.hooks != Hooks::none) {
+    if (const char* const blind = find_blind_spot()) {
+      why = std::string("memory given back by ") + blind +
+            " would not be seen: other memory hooks are in the way";
+      return nullptr;
+    }
+  }
+  return cache;
+}
+
+std::unique_ptr<RegistrationCache> RegistrationCache::create(const Device& device, Options options,
+                                                             std::string& why) {
+  options.purge_on_fork =
+      options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  return create(registrar_of(device), options, why);
+}
+
+RegistrationCache::RegistrationCache(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+RegistrationCache::~RegistrationCache() {
+  if (getpid() != state_->owner) {
+    // In a forked child: UCX would take the parent's descriptor out of the epoll set they share.
+    static_cast<void>(state_.release());
+    return;
+  }
+  state_->release_all();
+  ucs_rcache_destroy(state_->cache);
+}
+
+Registration* RegistrationCache::get(const void* address, std::size_t length_bytes,
+                                     Access access) {
+  State& state = *state_;
+  const auto start = reinterpret_cast<std::uintptr_t>(address);
+  int error = ENOMEM;
+  if (length_bytes == 0 || length_bytes > UINTPTR_MAX - page_bytes() - start) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  Request request{access};
+  while (length_bytes <= state.options.max_bytes) {
+    Entry* const entry = state.look_up(const_cast<void*>(address), length_bytes, request);
+    if (entry == nullptr) {
+      error = ENOMEM;
+      break;
+    }
+    if (entry->handle != nullptr && includes(entry->registration.access, access)) [[likely]] {
+      add(request.entered ? state.counters.misses : state.counters.hits);
+      return &entry->registration;
+    }
+    if (entry->handle != nullptr) {
+      // Fewer rights than asked for: again, with both, or the two uses would take turns.
+      request.access = access | entry->registration.access;
+      state.drop(*entry);
+      continue;
+    }
+    error = entry->error;
+    state.drop(*entry);
+    if (is_exhaustion(error)) {
+      error = ENOMEM;
+      if (!state.make_room(length_bytes)) break;
+    } else if (request.access != access) {
+      request.access = access;  // the earlier rights are no longer to be had
+    } else {
+      break;
+    }
+  }
+  add(state.counters.failures);
+  errno = error;
+  return nullptr;
+}
+
+void RegistrationCache::put(Registration* registration) {
+  Entry& entry = entry_of(registration);
+  const std::uint64_t now = state_->uses.load(std::memory_order_relaxed) + 1;
+  state_->uses.store(now, std::memory_order_relaxed);
+  std::atomic_ref(entry.last_used).store(now, std::memory_order_relaxed);
+  ucs_rcache_region_put(state_->cache, &entry.super);
+}
+
+const RegistrationCounters& RegistrationCache::counters() const { return state_->counters; }
+
+void RegistrationCache::memory_goes_away(void* address, std::size_t length_bytes) {
+  ucm_vm_munmap(address, length_bytes);
+}
+
+}  // namespace weir::verbs

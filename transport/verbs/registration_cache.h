@@ -1,0 +1,125 @@
+// The application's memory, registered with the adapter and remembered until the application gives
+// it back to the system: UCX's registration cache and its memory hooks, with weir's caps and rights.
+//
+// Thread rule: get, put and counters may be called by any thread, and need no lock of the caller's.
+// A miss takes as long as pinning the pages, so do not hold the engine's lock over it. UCX's own
+// thread may end registrations of unmapped memory. A forked child must not use the cache.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "transport/verbs/device.h"
+
+namespace weir::verbs {
+
+// What a registration may be used for. Reading it locally (sends, writes to a peer) always; nothing
+// else unless asked for, so read-only memory can be registered. The bits are Open MPI's.
+enum class Access : std::uint8_t {
+  local_read = 0,
+  local_write = 1,
+  remote_read = 2,
+  remote_write = 4,
+  remote_atomic = 8,
+};
+constexpr Access operator|(Access a, Access b) {
+  return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+constexpr Access operator&(Access a, Access b) {
+  return static_cast<Access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
+}
+constexpr bool includes(Access all, Access some) { return (all & some) == some; }
+
+// X(name, unit, what it tells)
+#define WEIR_REGISTRATION_COUNTERS(X)                                                             \
+  X(hits, "times", "Buffers found registered")                                                    \
+  X(misses, "times", "Buffers that had to be registered")                                         \
+  X(failures, "times", "Buffers that could not be registered")                                    \
+  X(evictions, "regions", "Unused registrations given up for new ones at a cap or memory limit")  \
+  X(invalidations, "regions", "Registrations ended otherwise: unmapped, merged, wider rights")    \
+  X(regions, "regions", "Registrations now")                                                      \
+  X(bytes, "bytes", "Registered application memory now")                                          \
+  X(bytes_peak, "bytes", "Most registered application memory so far")
+
+// Each is written atomically, and may be read at any time, by plain loads.
+struct RegistrationCounters {
+#define WEIR_X(name, unit, help) std::uint64_t name = 0;
+  WEIR_REGISTRATION_COUNTERS(WEIR_X)
+#undef WEIR_X
+};
+
+// Memory registered as one piece: at least what was asked for, in whole pages.
+struct Registration {
+  std::byte* address;
+  std::size_t length_bytes;
+  std::uint32_t lkey;
+  std::uint32_t rkey;
+  Access access;
+};
+
+// How memory is registered: by verbs, or by a test.
+struct Registrar {
+  void* context;
+  // A handle, and the keys; nullptr, and errno set, if that fails.
+  void* (*enter)(void* context, void* address, std::size_t length_bytes, Access access,
+                 std::uint32_t& lkey, std::uint32_t& rkey);
+  void (*remove)(void* context, void* handle);
+};
+
+// `device` must outlive it.
+Registrar registrar_of(const Device& device);
+
+class RegistrationCache {
+ public:
+  // How the cache learns that memory goes away.
+  enum class Hooks : std::uint8_t {
+    own,        // UCX patches munmap and the like
+    forwarded,  // somebody else has, and calls memory_goes_away (see transport/btl/memory_hooks.h)
+    none,       // not at all: only tests, to show what that does
+  };
+
+  struct Options {
+    std::size_t max_bytes = SIZE_MAX;  // of registrations, used and unused together
+    std::size_t max_regions = 4096;
+    Hooks hooks = Hooks::own;
+    // Before a fork, forget what is unused: where the kernel does not copy pinned pages for the
+    // child, the parent's next write would move the page away from the adapter.
+    bool purge_on_fork = true;
+  };
+
+  // Nothing, and the reason in `why`, when memory that goes away would not be seen: then there must
+  // be no registration of application memory. Also tries that out, on pages of its own.
+  static std::unique_ptr<RegistrationCache> create(const Registrar& registrar,
+                                                   const Options& options, std::string& why);
+  // On `device`; purges before a fork only where the kernel needs it.
+  static std::unique_ptr<RegistrationCache> create(const Device& device, Options options,
+                                                   std::string& why);
+  ~RegistrationCache();  // ends all registrations, those in use too
+
+  RegistrationCache(const RegistrationCache&) = delete;
+  RegistrationCache& operator=(const RegistrationCache&) = delete;
+
+  // The registration that covers these bytes with at least these rights, in use until `put`.
+  // nullptr, and errno set, if there can be none: ENOMEM at a cap or the locked-memory limit, with
+  // nothing unused left to give up; EFAULT and the like when the memory does not allow it. The
+  // caller then copies instead.
+  Registration* get(const void* address, std::size_t length_bytes, Access access);
+
+  void put(Registration* registration);
+
+  const RegistrationCounters& counters() const;
+
+  // With Hooks::forwarded: this memory is about to be unmapped. Allocates nothing.
+  static void memory_goes_away(void* address, std::size_t length_bytes);
+
+ private:
+  struct State;
+  explicit RegistrationCache(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace weir::verbs
