@@ -107,7 +107,8 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   btl_eager_limit = std::min(btl_eager_limit, most);
   btl_rndv_eager_limit = std::min(btl_rndv_eager_limit, most);
   btl_max_send_size = std::min(btl_max_send_size, most);
-  btl_flags = (btl_flags & module_flags) | MCA_BTL_FLAGS_SEND;
+  const std::uint32_t wanted_flags = btl_flags & module_flags;
+  btl_flags = MCA_BTL_FLAGS_SEND;
   if (btl_bandwidth == 0) btl_bandwidth = static_cast<std::uint32_t>(engine->port().speed_mbps);
 
   btl_add_procs = add_procs;
@@ -121,8 +122,8 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   btl_dump = dump;
   btl_register_error = register_error;
   set_ft_event(*this);
-  // btl_register stays NULL: the receive callbacks are in a table of Open MPI's. One-sided
-  // operations (put, get, atomics, registration) come with the rendezvous part.
+  offer_rdma(*this, wanted_flags);
+  // btl_register stays NULL: the receive callbacks are in a table of Open MPI's.
 }
 
 bool Module::start() {
@@ -133,8 +134,21 @@ bool Module::start() {
   std::string why;
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
+  if (good && (btl_flags & MCA_BTL_FLAGS_RDMA) != 0) make_registrations();
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
+}
+
+void Module::make_registrations() {
+  std::string why;
+  registrations = verbs::RegistrationCache::create(engine->device(), {}, why);
+  if (registrations == nullptr) complain("large messages are copied: " + why + ".");
+}
+
+void Module::warn_no_registration(int error) {
+  if (warned_no_registration.exchange(true, std::memory_order_relaxed)) return;
+  complain("cannot register memory of the application (" + verbs::registration_error(error) +
+           "): such messages are copied. The job goes on.");
 }
 
 Endpoint* Module::add(opal_proc_t* proc) {

@@ -12,6 +12,8 @@
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"
+#include "transport/btl/operation.h"
+#include "transport/btl/pool.h"
 #include "transport/btl/waiting.h"
 #include "transport/config/settings.h"
 #include "transport/engine/engine.h"
@@ -41,10 +43,16 @@ struct Module : mca_btl_base_module_t {
   void complete(Descriptor& descriptor, int status);
   void release(Descriptor& descriptor);
 
+  // Memory could not be registered; said once.
+  void warn_no_registration(int error);
+
   const config::Settings settings;
   std::unique_ptr<Engine> engine;
   EndpointTable endpoints;
   DescriptorPool descriptors;
+  Pool<Operation> operations;
+  Pool<Handle> handles;
+  std::unique_ptr<verbs::RegistrationCache> registrations;  // once started; nullptr: copy instead
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still to come
@@ -53,6 +61,9 @@ struct Module : mca_btl_base_module_t {
  private:
   enum class StartState : std::uint8_t { no, yes, failed };
 
+  void make_registrations();
+
+  std::atomic<bool> warned_no_registration{false};
   std::mutex start_lock;
   std::atomic<StartState> start_state{StartState::no};
 };
@@ -71,6 +82,12 @@ int send(mca_btl_base_module_t*, Endpoint*, mca_btl_base_descriptor_t*,
 int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
           std::size_t header_size, std::size_t payload_size, std::uint8_t order,
           std::uint32_t flags, mca_btl_base_tag_t, mca_btl_base_descriptor_t**) noexcept;
+
+// The entry points for large messages and one-sided operations, in rdma.cc: what the device can do
+// of `wanted_flags`.
+void offer_rdma(Module& module, std::uint32_t wanted_flags);
+void finish_operation(Module& module, const TransferEnd& end);
+void drop_operation(Module& module, const TransferEnd& end);
 
 // One look at what there is, in progress.cc. Returns how much.
 int progress(Module& module);

@@ -51,6 +51,8 @@ class Upcalls {
              std::to_string(module_.engine->counters().window) + " receive buffers.");
   }
 
+  void on_transfer(const TransferEnd& end) { finish_operation(module_, end); }
+
   // The engine reports each peer once.
   void on_failure(const Failure& failure) {
     Endpoint* const endpoint = module_.endpoints.find(failure.peer);
@@ -79,6 +81,7 @@ class LastUpcalls {
 
   void on_message(PeerId, std::uint8_t, const std::byte*, std::uint32_t) {}
   void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
+  void on_transfer(const TransferEnd& end) { drop_operation(module_, end); }
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
   void on_shortage(const std::string&) {}

@@ -175,10 +175,10 @@ void Engine::flush() {
       }
     }
     out_.retired.clear();
-    for (const TransferEnd& end : out_.transfers) arrived_notices_.emplace_back(end);
-    out_.transfers.clear();
     for (const Failure& failure : out_.failures) arrived_notices_.emplace_back(failure);
     out_.failures.clear();
+    for (const TransferEnd& end : out_.transfers) arrived_notices_.emplace_back(end);
+    out_.transfers.clear();
   }
 }
 

@@ -197,6 +197,7 @@ class Engine {
   // ---- looking in ----
 
   const Options& options() const { return options_; }
+  const verbs::Device& device() const { return device_; }
   const verbs::PortChoice& port() const { return device_.port(); }
   const Counters& counters() const { return core_.counters(); }
   PeerName name(PeerId peer) const;

@@ -1,0 +1,54 @@
+// Small records that come and go with every operation; memory is kept and used again.
+//
+// Thread rule: a lock of its own, taken only when Open MPI runs with threads.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/btl/compat.h"
+
+namespace weir::btl {
+
+// T has a `T* next` for the pool's use.
+template <typename T>
+class Pool {
+ public:
+  // What a record held before is still in it. May throw std::bad_alloc.
+  T* get() {
+    const auto guard = lock();
+    if (free_ == nullptr) grow();
+    T* const record = free_;
+    free_ = record->next;
+    return record;
+  }
+
+  void put(T* record) {
+    const auto guard = lock();
+    record->next = free_;
+    free_ = record;
+  }
+
+ private:
+  static constexpr std::size_t chunk = 64;
+
+  std::unique_lock<std::mutex> lock() {
+    return opal_using_threads() ? std::unique_lock(lock_) : std::unique_lock<std::mutex>();
+  }
+
+  void grow() {
+    chunks_.push_back(std::make_unique<std::array<T, chunk>>());
+    for (T& record : *chunks_.back()) {
+      record.next = free_;
+      free_ = &record;
+    }
+  }
+
+  std::mutex lock_;
+  T* free_ = nullptr;
+  std::vector<std::unique_ptr<std::array<T, chunk>>> chunks_;
+};
+
+}  // namespace weir::btl

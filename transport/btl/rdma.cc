@@ -1,0 +1,212 @@
+// Large messages and one-sided operations, as ob1 and osc/rdma ask for them. Nothing is refused for
+// being too much: ob1 turns a refused get into copies, and hangs where it is one of several. What
+// exceeds the read budget waits in the core.
+
+#include <exception>
+
+#include "transport/btl/module.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+using verbs::Access;
+
+// Open MPI's flags have the same bits.
+static_assert(MCA_BTL_REG_FLAG_LOCAL_WRITE == static_cast<int>(Access::local_write));
+static_assert(MCA_BTL_REG_FLAG_REMOTE_READ == static_cast<int>(Access::remote_read));
+static_assert(MCA_BTL_REG_FLAG_REMOTE_WRITE == static_cast<int>(Access::remote_write));
+static_assert(MCA_BTL_REG_FLAG_REMOTE_ATOMIC == static_cast<int>(Access::remote_atomic));
+
+struct Local {
+  void* address;
+  Handle* handle;
+};
+
+struct Remote {
+  std::uint64_t address;
+  const Handle* handle;  // the peer's bytes: only the key is there
+};
+
+struct Callback {
+  mca_btl_base_rdma_completion_fn_t function;
+  void* context;
+  void* data;
+};
+
+std::uint32_t lkey_of(const Local& local) {
+  return local.handle != nullptr ? local.handle->registration->lkey : 0;
+}
+
+// Starts an operation whose end is told by `callback`.
+int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
+          TransferRequest request, const Callback& callback) noexcept {
+  try {
+    Operation* const operation = module.operations.get();
+    *operation = {callback.function, callback.context, callback.data, endpoint,
+                  local.address,     local.handle,     nullptr,       nullptr};
+    request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
+    request.peer = endpoint->id;
+    request.local_address = reinterpret_cast<std::uint64_t>(local.address);
+    request.lkey = lkey_of(local);
+    if (local.address == nullptr) {
+      operation->scratch = module.engine->acquire(sizeof(std::uint64_t));
+      if (operation->scratch == nullptr) {
+        module.operations.put(operation);
+        return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
+      }
+      request.local_address = reinterpret_cast<std::uint64_t>(operation->scratch->payload());
+      request.lkey = operation->scratch->lkey;
+    }
+    request.remote_address = remote.address;
+    request.rkey = static_cast<std::uint32_t>(remote.handle->rkey);
+    request.token = reinterpret_cast<std::uint64_t>(operation);
+    endpoint->operations.fetch_add(1, std::memory_order_relaxed);
+    module.engine->transfer(request);
+    return OPAL_SUCCESS;
+  } catch (const std::exception& problem) {
+    complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
+    return OPAL_ERR_OUT_OF_RESOURCE;
+  }
+}
+
+int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+        std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback, void* context,
+        void* data) noexcept {
+  return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
+               {.length_bytes = size, .opcode = Opcode::read}, {callback, context, data});
+}
+
+int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+        std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback, void* context,
+        void* data) noexcept {
+  return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
+               {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
+}
+
+// What adapters can do: 64 bits, add and compare-swap. osc/rdma makes the rest from these.
+int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+          std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+          mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags, int,
+          mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
+  if (op != MCA_BTL_ATOMIC_ADD || (flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) {
+    return OPAL_ERR_NOT_AVAILABLE;
+  }
+  return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
+               {.length_bytes = 8, .opcode = Opcode::fetch_add, .operand = operand},
+               {callback, context, data});
+}
+
+int add(mca_btl_base_module_t* btl, Endpoint* endpoint, std::uint64_t remote_address,
+        Handle* remote_handle, mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags,
+        int order, mca_btl_base_rdma_completion_fn_t callback, void* context,
+        void* data) noexcept {
+  return fetch(btl, endpoint, nullptr, remote_address, nullptr, remote_handle, op, operand, flags,
+               order, callback, context, data);
+}
+
+int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+                 std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+                 std::uint64_t compare, std::uint64_t value, int flags, int,
+                 mca_btl_base_rdma_completion_fn_t callback, void* context,
+                 void* data) noexcept {
+  if ((flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) return OPAL_ERR_NOT_AVAILABLE;
+  return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
+               {.length_bytes = 8,
+                .opcode = Opcode::compare_swap,
+                .operand = value,
+                .compare = compare},
+               {callback, context, data});
+}
+
+// nullptr makes ob1 copy instead. `endpoint` may be none or any: a registration is for all peers.
+Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::size_t size,
+                     std::uint32_t flags) noexcept {
+  Module& module = of(btl);
+  if (!module.start() || module.registrations == nullptr) return nullptr;
+  try {
+    const auto access = static_cast<Access>(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
+    verbs::Registration* const registration = module.registrations->get(base, size, access);
+    if (registration == nullptr) {
+      module.warn_no_registration(errno);
+      return nullptr;
+    }
+    Handle* const handle = module.handles.get();
+    handle->rkey = registration->rkey;
+    handle->registration = registration;
+    return handle;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
+  Module& module = of(btl);
+  module.registrations->put(handle->registration);
+  module.handles.put(handle);
+  return OPAL_SUCCESS;
+}
+
+bool is_flushed(Module& module, Endpoint* endpoint) {
+  const auto none = [](const Endpoint& one) {
+    return one.operations.load(std::memory_order_acquire) == 0;
+  };
+  if (endpoint != nullptr) return none(*endpoint);
+  bool all = true;
+  module.endpoints.for_each([&](const Endpoint& one) { all = all && none(one); });
+  return all;
+}
+
+// Ends in any case: a peer that does not answer is given up after peer_timeout, and with it
+// everything that is under way to it.
+int flush(mca_btl_base_module_t* btl, Endpoint* endpoint) noexcept {
+  Module& module = of(btl);
+  while (!is_flushed(module, endpoint)) progress(module);
+  return OPAL_SUCCESS;
+}
+
+}  // namespace
+
+void offer_rdma(Module& module, std::uint32_t wanted_flags) {
+  const verbs::Device& device = module.engine->device();
+  module.btl_registration_handle_size = handle_bytes;
+  module.btl_register_mem = register_mem;
+  module.btl_deregister_mem = deregister_mem;
+  module.btl_get = get;
+  module.btl_put = put;
+  module.btl_flush = flush;
+  std::uint32_t offered = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_RDMA_FLUSH | remote_completion_flag;
+  if (device.limits().atomic_cap != IBV_ATOMIC_NONE) {
+    offered |= MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+    module.btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+    if (device.limits().atomic_cap == IBV_ATOMIC_GLOB) {
+      module.btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+    }
+    module.btl_atomic_op = add;
+    module.btl_atomic_fop = fetch;
+    module.btl_atomic_cswap = compare_swap;
+  }
+  module.btl_flags |= wanted_flags & offered;
+}
+
+// Called by progress: without a lock, in order.
+void finish_operation(Module& module, const TransferEnd& end) {
+  auto* const operation = reinterpret_cast<Operation*>(end.token);
+  const Operation done = *operation;
+  if (done.scratch != nullptr) module.engine->discard(done.scratch);
+  module.operations.put(operation);
+  done.endpoint->operations.fetch_sub(1, std::memory_order_release);
+  if (done.callback == nullptr) return;
+  done.callback(&module, done.endpoint, done.local_address, done.local_handle, done.context,
+                done.data, end.ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+}
+
+// The same when there is nobody left to be told.
+void drop_operation(Module& module, const TransferEnd& end) {
+  reinterpret_cast<Operation*>(end.token)->callback = nullptr;
+  finish_operation(module, end);
+}
+
+}  // namespace weir::btl
