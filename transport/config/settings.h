@@ -10,6 +10,7 @@ namespace weir::config {
 inline constexpr std::int64_t automatic = -1;  // "auto", where the key takes it
 
 struct Settings {
+  std::string profile;
   std::string device;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
@@ -17,6 +18,8 @@ struct Settings {
   std::int64_t buffer_bytes = 0;
   std::int64_t window_initial = 0;
   std::int64_t window_max = 0;
+  std::int64_t window_shrink_after_ns = 0;  // 0: never
+  std::int64_t receive_memory_bytes = 0;
   std::int64_t credits_max = 0;
 
   std::int64_t inline_bytes = automatic;

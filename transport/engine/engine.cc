@@ -34,8 +34,12 @@ Time Engine::clock() {
 
 std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
   const std::optional<verbs::PortChoice> port = verbs::choose_port(options.device, why);
-  if (!port) return nullptr;
-  std::optional<verbs::Device> device = verbs::Device::open(*port, why);
+  return port ? open(options, *port, why) : nullptr;
+}
+
+std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortChoice& port,
+                                     std::string& why) {
+  std::optional<verbs::Device> device = verbs::Device::open(port, why);
   if (!device) return nullptr;
   Options fitted = options;
   const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
