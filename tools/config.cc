@@ -51,7 +51,7 @@ config::Source mca_environment(config::Environment environment) {
     const std::string name = "OMPI_MCA_" + config::mca_name(key);
     const std::string_view value = config::value_of(environment, name);
     if (!value.empty()) {
-      source.entries.push_back({key.name, std::string(value), "environment variable " + name});
+      source.entries.push_back({key.name, std::string(value), "environment variable " + name, 0});
     }
   }
   return source;
@@ -65,7 +65,7 @@ config::Sources sources(const ShowOptions& options) {
   all.list.push_back(mca_environment(environment));
   if (!options.profile.empty()) {
     all.list.push_back({.layer = config::Layer::parameter,
-                        .entries = {{"profile", options.profile, "option --profile"}},
+                        .entries = {{"profile", options.profile, "option --profile", 0}},
                         .problems = {}});
   }
   return all;

@@ -46,7 +46,7 @@ config::Source mca_parameters() {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string where = set_by(config::mca_name(keys[i]).c_str(), indexes[i]);
     if (where.empty()) continue;
-    source.entries.push_back({keys[i].name, values[i] != nullptr ? values[i] : "", where});
+    source.entries.push_back({keys[i].name, values[i] != nullptr ? values[i] : "", where, 0});
   }
   return source;
 }

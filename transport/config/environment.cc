@@ -46,7 +46,7 @@ Source from_environment(Environment environment) {
     const std::string name = environment_name(key);
     const std::string_view value = value_of(environment, name);
     if (value.empty()) continue;  // as if it were not set
-    source.entries.push_back({key.name, std::string(value), "environment variable " + name});
+    source.entries.push_back({key.name, std::string(value), "environment variable " + name, 0});
   }
   return source;
 }

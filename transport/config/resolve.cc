@@ -31,10 +31,11 @@ std::string wanted_profile(const Sources& sources) {
 }
 
 void apply(const Source& source, Configuration& into) {
+  const auto first = static_cast<std::ptrdiff_t>(into.problems.size());
   into.problems.insert(into.problems.end(), source.problems.begin(), source.problems.end());
   const auto fault = [&](const Entry& entry, const std::string& reason) {
     into.problems.push_back(
-        {source.layer, entry.where, key_to_show(source.layer, entry.key), reason});
+        {source.layer, entry.where, key_to_show(source.layer, entry.key), reason, entry.line});
   };
   for (const Entry& entry : source.entries) {
     const Key* const key = find_key(entry.key);
@@ -47,6 +48,8 @@ void apply(const Source& source, Configuration& into) {
       into.values[index_of(*key)] = {entry.value, source.layer, entry.where};
     }
   }
+  std::stable_sort(into.problems.begin() + first, into.problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.line < b.line; });
 }
 
 // Of the keys that do not go together, the one set last is where to look.
@@ -56,7 +59,7 @@ Problem blame(const Contradiction& contradiction, const Configuration& configura
         return configuration.value(*a).layer < configuration.value(*b).layer;
       });
   const Value& value = configuration.value(*key);
-  return {value.layer, value.where, key_to_show(value.layer, key->name), contradiction.reason};
+  return {value.layer, value.where, key_to_show(value.layer, key->name), contradiction.reason, 0};
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ struct Entry {
   std::string key;
   std::string value;
   std::string where;  // "weir.yaml:3", "environment variable WEIR_MTU"
+  int line = 0;       // of a file
 };
 
 struct Problem {
@@ -31,12 +32,11 @@ struct Problem {
   std::string where;
   std::string key;  // empty if it is about no key, or `where` names it
   std::string reason;
+  int line = 0;  // of a file
 };
 
-// "weir.yaml:3: window_max: '0' is out of range …"
-inline std::string to_text(const Problem& problem) {
-  return problem.where + ": " + (problem.key.empty() ? "" : problem.key + ": ") + problem.reason;
-}
+// "weir.yaml:3: window_max: '0' is out of range …", fit for a terminal whatever was in the file.
+std::string to_text(const Problem& problem);
 
 // What one place says.
 struct Source {

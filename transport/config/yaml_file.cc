@@ -17,6 +17,9 @@
 namespace weir::config {
 namespace {
 
+constexpr const char* no_lines = "expected lines of the form 'key: value'";
+constexpr const char* no_key = "a key has to be a plain word";
+
 // Takes the parser's events instead of a tree: keeps every line number, sees keys that are there
 // twice, and neither aliases nor nesting can make it large.
 class Reader : public YAML::EventHandler {
@@ -46,6 +49,7 @@ class Reader : public YAML::EventHandler {
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
                   YAML::EmitterStyle::value) override {
     if (depth_ == 0 && documents_ == 1) {
+      is_mapping_ = true;
       depth_ = 1;
       return;
     }
@@ -54,20 +58,22 @@ class Reader : public YAML::EventHandler {
   void OnMapEnd() override { end(); }
 
   void problem(const YAML::Mark& mark, const std::string& key, const std::string& reason) {
-    into_.problems.push_back({into_.layer, at(mark), key, reason});
+    into_.problems.push_back({into_.layer, at(mark), key, reason, line(mark)});
   }
 
  private:
-  std::string at(const YAML::Mark& mark) const {
-    return file_ + ":" + std::to_string(mark.is_null() ? 1 : mark.line + 1);
-  }
+  static int line(const YAML::Mark& mark) { return mark.is_null() ? 1 : mark.line + 1; }
+  std::string at(const YAML::Mark& mark) const { return file_ + ":" + std::to_string(line(mark)); }
+  bool in_the_mapping() const { return documents_ == 1 && is_mapping_ && depth_ == 1; }
 
   // A key, its value, or a document that is nothing else.
   void scalar(const YAML::Mark& mark, const std::string& value) {
-    if (documents_ != 1 || depth_ > 1) return;
-    if (depth_ == 0) {
-      if (!value.empty()) problem(mark, "", "expected lines of the form 'key: value'");
+    if (documents_ == 1 && depth_ == 0) {
+      if (!value.empty()) problem(mark, "", no_lines);
+    } else if (!in_the_mapping()) {
+      return;
     } else if (!in_value_) {
+      if (value.empty()) problem(mark, "", no_key);
       key_ = value;
       key_mark_ = mark;
       in_value_ = true;
@@ -78,41 +84,37 @@ class Reader : public YAML::EventHandler {
   }
 
   void add(const std::string& value) {
-    const auto [first, is_new] = lines_.try_emplace(key_, key_mark_.line + 1);
+    if (key_.empty()) return;
+    const auto [first, is_new] = lines_.try_emplace(key_, line(key_mark_));
     if (!is_new) {
       problem(key_mark_, key_, "is there twice; first in line " + std::to_string(first->second));
     } else {
-      into_.entries.push_back({key_, value, at(key_mark_)});
+      into_.entries.push_back({key_, value, at(key_mark_), line(key_mark_)});
     }
   }
 
   // Where a scalar should be, something else begins.
   void compound(const YAML::Mark& mark, const char* what) {
-    ++depth_;
-    if (documents_ != 1) return;
-    if (depth_ == 1) {
-      problem(mark, "", "expected lines of the form 'key: value'");
-    } else if (depth_ == 2) {
-      problem(mark, in_value_ ? key_ : "", in_value_ ? what : "a key has to be a plain word");
+    if (in_the_mapping()) {
+      problem(mark, in_value_ ? key_ : "", in_value_ ? what : no_key);
+    } else if (documents_ == 1 && depth_ == 0) {
+      problem(mark, "", no_lines);
     }
+    ++depth_;
   }
 
   void end() {
     --depth_;
-    if (depth_ == 1) {  // back in the mapping
-      if (in_value_) {
-        in_value_ = false;
-      } else {
-        in_value_ = true;
-        key_.clear();
-      }
-    }
+    if (!in_the_mapping()) return;
+    if (!in_value_) key_.clear();  // it was a key, and its value follows
+    in_value_ = !in_value_;
   }
 
   const std::string& file_;
   Source& into_;
   int documents_ = 0;
   int depth_ = 0;  // open mappings and lists
+  bool is_mapping_ = false;
   bool in_value_ = false;
   std::string key_;
   YAML::Mark key_mark_;
@@ -131,11 +133,12 @@ Source parse_yaml(const std::string& text, const std::string& file, Layer layer)
   Reader reader(file, source);
   if (text.size() > max_file_bytes) {
     source.problems.push_back(
-        {layer, file, "", "is larger than " + format_size(max_file_bytes) + ": no configuration"});
+        {layer, file, "", "is larger than " + format_size(max_file_bytes) + ": no configuration",
+         0});
     return source;
   }
   if (text.find('\0') != std::string::npos) {
-    source.problems.push_back({layer, file, "", "holds bytes that are no text"});
+    source.problems.push_back({layer, file, "", "holds bytes that are no text", 0});
     return source;
   }
   try {
@@ -146,7 +149,8 @@ Source parse_yaml(const std::string& text, const std::string& file, Layer layer)
   } catch (const YAML::Exception& error) {
     reader.problem(error.mark, "", "this is no YAML: " + error.msg);
   } catch (const std::exception& error) {
-    source.problems.push_back({layer, file, "", std::string("cannot be parsed: ") + error.what()});
+    source.problems.push_back(
+        {layer, file, "", std::string("cannot be parsed: ") + error.what(), 0});
   }
   return source;
 }
@@ -156,7 +160,7 @@ Source read_yaml_file(const std::string& path, Layer layer) {
   source.layer = layer;
   const auto unreadable = [&](int error) {
     source.problems.push_back(
-        {layer, path, "", std::string("cannot be read: ") + std::strerror(error)});
+        {layer, path, "", std::string("cannot be read: ") + std::strerror(error), 0});
     return source;
   };
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));

@@ -57,7 +57,7 @@ TEST(Profiles, AreTakenByPortOrByName) {
 
   Sources sources;
   sources.list.push_back({.layer = Layer::environment,
-                          .entries = {{"profile", "infiniband", "environment"}},
+                          .entries = {{"profile", "infiniband", "environment", 0}},
                           .problems = {}});
   EXPECT_EQ(resolve(sources, Fabric::rxe).profile, "infiniband");
 }

@@ -65,7 +65,7 @@ TEST_F(Resolve, TheStrongerLayerWinsAndIsNamed) {
   variables_.push_back("WEIR_WINDOW_INITIAL=21");
   EXPECT_EQ(initial(resolved()).where, "environment variable WEIR_WINDOW_INITIAL");
 
-  const Configuration last = resolved({{"window_initial", "22", "MCA parameter"}});
+  const Configuration last = resolved({{"window_initial", "22", "MCA parameter", 0}});
   EXPECT_EQ(initial(last).where, "MCA parameter");
   EXPECT_EQ(last.settings.window_initial, 22);
   EXPECT_TRUE(last.problems.empty());
@@ -80,17 +80,18 @@ TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
                                  "window_max: 64\n"
                                  "window_max: 65\n");
   variables_.push_back("WEIR_RETRY_COUNT=7");
-  const Configuration found = resolved({{"pending_max", "", "MCA parameter btl_weir_pending_max"}});
+  const Configuration found =
+      resolved({{"pending_max", "", "MCA parameter btl_weir_pending_max", 0}});
   std::vector<std::string> texts;
   for (const Problem& problem : found.problems) texts.push_back(to_text(problem));
   const std::vector<std::string> expected{
-      file + ":4: mtu: is a list, but only a plain value is taken",
-      file + ":6: window_max: is there twice; first in line 5",
       file + ":1: windw_max: there is no such key; did you mean window_max?",
       file +
           ":2: rnr_timer: '640' has no unit; use ns, us, ms, s, min or h (it takes: auto or "
           "duration, 10us to 655360us)",
       file + ":3: buffer_size: '1' is out of range (it takes: size, 1KiB to 1MiB)",
+      file + ":4: mtu: is a list, but only a plain value is taken",
+      file + ":6: window_max: is there twice; first in line 5",
       "environment variable WEIR_RETRY_COUNT: '7' is out of range (it takes: number, 0 to 6)",
       "MCA parameter btl_weir_pending_max: '' is no whole number (it takes: number, 16 to "
       "1048576)"};

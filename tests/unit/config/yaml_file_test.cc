@@ -57,6 +57,7 @@ TEST(YamlFile, WhatIsNoFlatMappingIsNamedWithItsLine) {
   EXPECT_EQ(problems("a: &x 1\nb: *x\n"),
             Texts{"f.yaml:2: b: is an alias, but only a plain value is taken"});
   EXPECT_EQ(problems("[a, b]: 1\n"), Texts{"f.yaml:1: a key has to be a plain word"});
+  EXPECT_EQ(problems(": 1\n"), Texts{"f.yaml:1: a key has to be a plain word"});
   EXPECT_EQ(problems("- a\n- b\n"), Texts{"f.yaml:1: expected lines of the form 'key: value'"});
   EXPECT_EQ(problems("\nword\n"), Texts{"f.yaml:2: expected lines of the form 'key: value'"});
   EXPECT_EQ(problems("a: 1\n---\nb: 2\n").size(), 1u);
@@ -120,6 +121,12 @@ TEST(YamlFile, RandomBytesAreProblemsAtMost) {
     EXPECT_TRUE(check(defaults()).empty());
     EXPECT_EQ(found.values.size(), schema().size());
   }
+}
+
+TEST(YamlFile, ProblemsAreFitForATerminal) {
+  const Problem problem{Layer::named_file, "f", "k", "\x1b[2J\n" + std::string(9'999, 'x'), 1};
+  EXPECT_EQ(to_text(problem).substr(0, 12), "f: k: ?[2J?x");
+  EXPECT_LT(to_text(problem).size(), 600u);
 }
 
 TEST(YamlFile, AFileThatCannotBeReadIsNamed) {
