@@ -27,8 +27,7 @@ class Reader : public YAML::EventHandler {
   Reader(const std::string& file, Source& into) : file_(file), into_(into) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ == 2)
-      problem(mark, "", "a second document begins here; there may be only one");
+    if (++documents_ == 2) problem(mark, "", "does not belong to the mapping of keys before it");
   }
   void OnDocumentEnd() override {}
 
@@ -144,8 +143,8 @@ Source parse_yaml(const std::string& text, const std::string& file, Layer layer)
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    while (source.problems.size() < 100 && parser.HandleNextDocument(reader)) {
-    }
+    // Twice at most: yaml-cpp finds empty documents without end before a stray bracket.
+    if (parser.HandleNextDocument(reader)) parser.HandleNextDocument(reader);
   } catch (const YAML::Exception& error) {
     reader.problem(error.mark, "", "this is no YAML: " + error.msg);
   } catch (const std::exception& error) {

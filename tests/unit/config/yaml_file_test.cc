@@ -60,7 +60,10 @@ TEST(YamlFile, WhatIsNoFlatMappingIsNamedWithItsLine) {
   EXPECT_EQ(problems(": 1\n"), Texts{"f.yaml:1: a key has to be a plain word"});
   EXPECT_EQ(problems("- a\n- b\n"), Texts{"f.yaml:1: expected lines of the form 'key: value'"});
   EXPECT_EQ(problems("\nword\n"), Texts{"f.yaml:2: expected lines of the form 'key: value'"});
-  EXPECT_EQ(problems("a: 1\n---\nb: 2\n").size(), 1u);
+  EXPECT_EQ(problems("a: 1\n---\nb: 2\n"),
+            Texts{"f.yaml:2: does not belong to the mapping of keys before it"});
+  EXPECT_FALSE(problems("a: 1\n]\n").empty());
+  EXPECT_FALSE(problems("]").empty());
 }
 
 TEST(YamlFile, WhatFollowsAProblemIsStillRead) {
@@ -77,7 +80,8 @@ TEST(YamlFile, BadSyntaxIsNamedWithItsLine) {
   EXPECT_TRUE(found.back().starts_with("f.yaml:3: this is no YAML: ") ||
               found.back().starts_with("f.yaml:4: this is no YAML: "))
       << found.back();
-  EXPECT_TRUE(problems("a: 'open\n").back().starts_with("f.yaml:"));
+  EXPECT_EQ(problems("a: 1\nb: \"\\q\"\n"),
+            Texts{"f.yaml:2: this is no YAML: unknown escape character: q"});
 }
 
 TEST(YamlFile, GarbageIsAProblemAndNoCrash) {
