@@ -34,6 +34,9 @@ class WindowController {
   // The SRQ has to have room for so many.
   std::uint32_t most() const { return most_; }
 
+  // The SRQ is made now, with room for what may be wanted of it later: twice W_max, or 1024.
+  void settle_most() { most_ = std::max(max_, std::min(most_, std::max(2 * max_, 1024u))); }
+
   // So many peers are expected that they need `buffers`: raises W_max, as far as it may be.
   void allow(std::uint32_t buffers) { max_ = std::max(max_, std::min(buffers, most_)); }
 

@@ -25,6 +25,11 @@ std::uint64_t inline_wanted(const config::Settings& settings) {
 using CompletionQueue = std::unique_ptr<ibv_cq, verbs::Destroyer<ibv_destroy_cq>>;
 using QueuePair = std::unique_ptr<ibv_qp, verbs::Destroyer<ibv_destroy_qp>>;
 
+// Receive buffers of a process that hears much.
+std::int64_t window_of(const config::Settings& settings) {
+  return settings.window_max == config::automatic ? config::window_max_auto : settings.window_max;
+}
+
 }  // namespace
 
 std::uint32_t max_inline_bytes(const verbs::Device& device) {
@@ -58,7 +63,7 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
   const auto u = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t full_node = processes();
   const std::uint64_t depth = u(settings.send_queue_depth);
-  const std::uint64_t window = u(settings.window_max);
+  const std::uint64_t window = u(window_of(settings));
   const std::uint64_t buffer = u(settings.buffer_bytes);
 
   // As verbs/queues.cc sizes it: each receive and each send of each peer may complete at once.
@@ -84,11 +89,9 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
       {"max_msg_sz", u(port.max_msg_sz), buffer, "btl_weir_buffer_size", true},
       {"max_inline", max_inline_bytes(device), inline_wanted(settings), "btl_weir_inline_limit",
        false},
-      {"max_qp_rd_atom", u(has.max_qp_rd_atom), 1, "large messages by RDMA read (later)", false},
-      {"max_qp_init_rd_atom", u(has.max_qp_init_rd_atom), 1, "large messages by RDMA read (later)",
-       false},
-      {"atomics", has.atomic_cap == IBV_ATOMIC_NONE ? 0u : 1u, 1, "one-sided operations (later)",
-       false},
+      {"max_qp_rd_atom", u(has.max_qp_rd_atom), 1, "large messages by RDMA read", false},
+      {"max_qp_init_rd_atom", u(has.max_qp_init_rd_atom), 1, "large messages by RDMA read", false},
+      {"atomics", has.atomic_cap == IBV_ATOMIC_NONE ? 0u : 1u, 1, "one-sided operations", false},
   };
 }
 
@@ -98,7 +101,7 @@ std::uint64_t least_registered_bytes(const config::Settings& settings) {
 }
 
 std::uint64_t most_registered_bytes(const config::Settings& settings) {
-  return static_cast<std::uint64_t>(settings.window_max * settings.buffer_bytes +
+  return static_cast<std::uint64_t>(window_of(settings) * settings.buffer_bytes +
                                     settings.send_memory_bytes);
 }
 

@@ -14,9 +14,10 @@ int main(int argc, char** argv) {
   app.footer(
       "Run an MPI program over weir:\n"
       "  eval \"$(tools/env)\"; mpirun --tune conf/weir-tune.conf -np 4 ./my_app\n"
-      "Its MCA parameters: ompi_info --param btl weir --level 9");
+      "What can be set: weir config explain");
   weir::tools::add_info(app);
   weir::tools::add_doctor(app);
+  weir::tools::add_config(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {

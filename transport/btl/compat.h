@@ -105,8 +105,8 @@ inline bool made_for_this_open_mpi() {
 
 // ---- the module ----
 
-// A put that is complete here is complete there: a reliable connection qualifies. Asked for from 5.0
-// on.
+// A put that is complete here is complete there: a reliable connection qualifies. Asked for
+// from 5.0 on.
 #ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 inline constexpr std::uint32_t remote_completion_flag = MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION;
 #else
@@ -114,9 +114,9 @@ inline constexpr std::uint32_t remote_completion_flag = 0;
 #endif
 
 // What the module can do, on a device that can do it.
-inline constexpr std::uint32_t module_flags =
-    MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_RDMA_FLUSH |
-    MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS | remote_completion_flag;
+inline constexpr std::uint32_t module_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA |
+                                              MCA_BTL_FLAGS_RDMA_FLUSH | MCA_BTL_FLAGS_ATOMIC_OPS |
+                                              MCA_BTL_FLAGS_ATOMIC_FOPS | remote_completion_flag;
 
 // Checkpoint and restart: a stub in 4.1, gone since.
 inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {

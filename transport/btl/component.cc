@@ -37,27 +37,46 @@ int register_variables() noexcept {
 
 int open() noexcept {
   try {
-    config::Settings settings;
-    std::string error;
-    if (read_settings(settings, error)) return OPAL_SUCCESS;
-    report_bad_setting(error);
+    for (const std::string& warning : configuration_warnings()) note(1, warning);
+    const config::Configuration found = read_configuration(config::Fabric::unknown);
+    if (found.problems.empty()) return OPAL_SUCCESS;
+    report_bad_configuration(found.problems);
   } catch (const std::exception&) {
   }
   return OPAL_ERR_NOT_AVAILABLE;
 }
 
-int close() noexcept { return OPAL_SUCCESS; }
+int close() noexcept {
+  forget_params();
+  return OPAL_SUCCESS;
+}
+
+config::Fabric fabric_of(const verbs::PortChoice& port) {
+  if (port.soft_roce) return config::Fabric::rxe;
+  return port.ethernet ? config::Fabric::roce : config::Fabric::infiniband;
+}
 
 // Opens the port, listens, and tells the other processes where. The large things (queues, buffers,
 // the thread) are made when the first endpoint is.
 mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
   *count = 0;
   try {
-    config::Settings settings;
+    // Which port is in no profile, and which profile is up to the port.
+    const config::Settings wish = read_configuration(config::Fabric::unknown).settings;
     std::string why;
-    if (!read_settings(settings, why)) return nullptr;
+    const auto port = verbs::choose_port({wish.device, static_cast<int>(wish.gid_index)}, why);
+    if (!port) {
+      report_unavailable(why);
+      return nullptr;
+    }
+    const config::Configuration chosen = read_configuration(fabric_of(*port));
+    if (!chosen.problems.empty()) {
+      report_bad_configuration(chosen.problems);
+      return nullptr;
+    }
+    const config::Settings& settings = chosen.settings;
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    std::unique_ptr<Engine> engine = Engine::open(engine_options(settings, self), why);
+    std::unique_ptr<Engine> engine = Engine::open(engine_options(settings, self), *port, why);
     if (engine == nullptr) {
       report_unavailable(why);
       return nullptr;
@@ -69,7 +88,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
                          "); is the program started with mpirun?");
       return nullptr;
     }
-    note(10, "uses " + engine->port().name());
+    note(10, "uses " + engine->port().name() + " with profile " + chosen.profile);
     register_device_pvars(mca_btl_weir_component.btl_version, engine->port());
 
     auto module = std::make_unique<Module>(standard, settings, std::move(engine));

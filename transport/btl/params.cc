@@ -10,12 +10,50 @@ namespace weir::btl {
 namespace {
 
 // Open MPI writes the values here. Texts, so that units can be given and errors be ours.
-std::array<char*, 32> values;
+std::array<char*, 40> values;
+std::array<int, 40> indexes;
+char* named_file;
+
+// What files and the environment say. No destructor runs: programs exit without MPI_Finalize.
+const config::Sources* gathered;
+
+int register_text(const mca_base_component_t& component, const char* name, const std::string& help,
+                  int level, const char* initial, char*& value) {
+  value = const_cast<char*>(initial);  // copied, never written
+  return mca_base_component_var_register(
+      &component, name, help.c_str(), MCA_BASE_VAR_TYPE_STRING, nullptr, 0,
+      static_cast<mca_base_var_flag_t>(0),
+      static_cast<mca_base_var_info_lvl_t>(OPAL_INFO_LVL_1 + level - 1),
+      MCA_BASE_VAR_SCOPE_READONLY, &value);
+}
+
+// "MCA parameter btl_weir_mtu", and the file if it is from one; empty if nobody has set it.
+std::string set_by(const char* name, int index) {
+  mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+  const char* file = nullptr;
+  const void* ignored = nullptr;
+  if (mca_base_var_get_value(index, &ignored, &source, &file) != OPAL_SUCCESS) return "";
+  if (source == MCA_BASE_VAR_SOURCE_DEFAULT) return "";
+  std::string where = std::string("MCA parameter ") + name;
+  if (file != nullptr && file[0] != 0) where += std::string(" (") + file + ")";
+  return where;
+}
+
+config::Source mca_parameters() {
+  config::Source source;
+  source.layer = config::Layer::parameter;
+  const auto keys = config::schema();
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string where = set_by(config::mca_name(keys[i]).c_str(), indexes[i]);
+    if (where.empty()) continue;
+    source.entries.push_back({keys[i].name, values[i] != nullptr ? values[i] : "", where, 0});
+  }
+  return source;
+}
 
 void fill_defaults(mca_btl_base_module_t& standard) {
-  config::Settings settings = config::defaults();
-  std::string error;
-  read_settings(settings, error);
+  // No profile sets the size of a buffer, so the port need not be known.
+  const config::Settings settings = read_configuration(config::Fabric::unknown).settings;
   const auto largest = static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
 
   standard = {};
@@ -52,29 +90,46 @@ std::uint8_t ack_timeout_code(std::int64_t ns) {
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard) {
   const auto keys = config::schema();
   if (keys.size() > values.size()) return OPAL_ERR_OUT_OF_RESOURCE;
+  const int file = register_text(component, "config",
+                                 "YAML file with values of these keys, above those of "
+                                 "/etc/weir/weir.yaml and ~/.config/weir/weir.yaml (default: what "
+                                 "WEIR_CONFIG names)",
+                                 2, "", named_file);
+  if (file < 0) return file;
+  forget_params();
+  gathered = new config::Sources(
+      config::gather(config::own_environment(), named_file != nullptr ? named_file : ""));
+
+  // What is set below the MCA variables is their default: so ompi_info shows what is in effect.
+  const config::Configuration below = config::resolve(*gathered, config::Fabric::unknown);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const config::Key& key = keys[i];
-    values[i] = const_cast<char*>(key.fallback);  // copied, never written
-    const std::string help = std::string(key.help) + " (" + config::accepts(key) + ")";
-    const int index = mca_base_component_var_register(
-        &component, key.name, help.c_str(), MCA_BASE_VAR_TYPE_STRING, nullptr, 0,
-        static_cast<mca_base_var_flag_t>(0),
-        static_cast<mca_base_var_info_lvl_t>(OPAL_INFO_LVL_1 + key.level - 1),
-        MCA_BASE_VAR_SCOPE_READONLY, &values[i]);
-    if (index < 0) return index;
+    const config::Value& value = below.value(key);
+    std::string help = std::string(key.help) + " (" + config::accepts(key) + "; default " +
+                       key.fallback + ": " + key.reason;
+    if (value.layer != config::Layer::builtin) help += "; set by " + value.where;
+    indexes[i] =
+        register_text(component, key.name, help + ")", key.level, value.text.c_str(), values[i]);
+    if (indexes[i] < 0) return indexes[i];
   }
   fill_defaults(standard);
   return mca_btl_base_param_register(const_cast<mca_base_component_t*>(&component), &standard);
 }
 
-bool read_settings(config::Settings& settings, std::string& error) {
-  settings = config::defaults();
-  const auto keys = config::schema();
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    const char* const value = values[i] != nullptr ? values[i] : "";
-    if (!config::set(settings, keys[i], value, error)) return false;
-  }
-  return config::check(settings, error);
+config::Configuration read_configuration(config::Fabric fabric) {
+  config::Sources sources;
+  if (gathered != nullptr) sources = *gathered;
+  sources.list.push_back(mca_parameters());
+  return config::resolve(sources, fabric);
+}
+
+std::vector<std::string> configuration_warnings() {
+  return gathered != nullptr ? gathered->warnings : std::vector<std::string>{};
+}
+
+void forget_params() {
+  delete gathered;
+  gathered = nullptr;
 }
 
 Engine::Options engine_options(const config::Settings& s, PeerName self) {
@@ -87,8 +142,15 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.self = self;
   core.buffer_bytes = to<std::uint32_t>(s.buffer_bytes);
   core.window.initial = to<std::uint32_t>(s.window_initial);
-  core.window.max = to<std::uint32_t>(s.window_max);
-  core.credits.max_credits = to<std::uint32_t>(std::min(s.credits_max, s.window_max));
+  const std::int64_t most = std::max<std::int64_t>(s.receive_memory_bytes / s.buffer_bytes, 1);
+  const std::int64_t by_traffic = s.window_max == automatic
+                                      ? std::max(config::window_max_auto, s.window_initial)
+                                      : s.window_max;
+  core.window.max = to<std::uint32_t>(std::min(by_traffic, most));
+  if (s.window_max == automatic) core.window.most = to<std::uint32_t>(most);
+  core.window_unattended = to<std::uint32_t>(s.window_unattended);
+  core.shrink_after = {s.window_shrink_after_ns};
+  core.credits.max_credits = to<std::uint32_t>(s.credits_max);
   core.queue.depth = to<std::uint32_t>(s.send_queue_depth);
   core.queue.signal_interval =
       to<std::uint32_t>(std::min(s.signal_interval, s.send_queue_depth / 2));

@@ -1,11 +1,12 @@
 // The MCA variables btl_weir_*: weir's own from the schema, the standard ones of every BTL, and
-// what the engine makes of them.
+// what the engine makes of them. Below them stand the files and the environment.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "transport/btl/compat.h"
-#include "transport/config/settings.h"
+#include "transport/config/resolve.h"
 #include "transport/engine/engine.h"
 
 namespace weir::btl {
@@ -14,8 +15,15 @@ namespace weir::btl {
 // values of the standard variables; it must live as long as the component.
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard);
 
-// The values now. False, and the reason in `error`, if one is not acceptable.
-bool read_settings(config::Settings& settings, std::string& error);
+// The values in effect if the port is of `fabric`: from files, the environment and the MCA
+// variables. Files are read once, by register_params.
+config::Configuration read_configuration(config::Fabric fabric);
+
+// Something that deserves a note, though it keeps nothing from running.
+std::vector<std::string> configuration_warnings();
+
+// The end of what register_params has read.
+void forget_params();
 
 Engine::Options engine_options(const config::Settings& settings, PeerName self);
 

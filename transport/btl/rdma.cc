@@ -71,17 +71,15 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
 }
 
 int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
-        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
-        std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback, void* context,
-        void* data) noexcept {
+        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
+        int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = size, .opcode = Opcode::read}, {callback, context, data});
 }
 
 int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
-        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
-        std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback, void* context,
-        void* data) noexcept {
+        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
+        int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
 }
@@ -101,8 +99,7 @@ int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
 
 int add(mca_btl_base_module_t* btl, Endpoint* endpoint, std::uint64_t remote_address,
         Handle* remote_handle, mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags,
-        int order, mca_btl_base_rdma_completion_fn_t callback, void* context,
-        void* data) noexcept {
+        int order, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   return fetch(btl, endpoint, nullptr, remote_address, nullptr, remote_handle, op, operand, flags,
                order, callback, context, data);
 }
@@ -110,15 +107,12 @@ int add(mca_btl_base_module_t* btl, Endpoint* endpoint, std::uint64_t remote_add
 int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
                  std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
                  std::uint64_t compare, std::uint64_t value, int flags, int,
-                 mca_btl_base_rdma_completion_fn_t callback, void* context,
-                 void* data) noexcept {
+                 mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   if ((flags & MCA_BTL_ATOMIC_FLAG_32BIT) != 0) return OPAL_ERR_NOT_AVAILABLE;
-  return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
-               {.length_bytes = 8,
-                .opcode = Opcode::compare_swap,
-                .operand = value,
-                .compare = compare},
-               {callback, context, data});
+  return start(
+      of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
+      {.length_bytes = 8, .opcode = Opcode::compare_swap, .operand = value, .compare = compare},
+      {callback, context, data});
 }
 
 // nullptr makes ob1 copy instead. `endpoint` may be none or any: a registration is for all peers.

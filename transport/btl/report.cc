@@ -43,12 +43,21 @@ void report_start_failure(const std::string& why) {
   }
 }
 
-void report_bad_setting(const std::string& error) {
-  if (!first_on_node()) return;
-  opal_output(0,
-              "weir: not used on host %s, because of the MCA variable btl_weir_%s. "
-              "'ompi_info --param btl weir --level 9' lists what each variable takes.",
-              own_host().c_str(), error.c_str());
+void report_bad_configuration(const std::vector<config::Problem>& problems) {
+  constexpr std::size_t most = 20;
+  std::string text = "not used on host " + own_host() + ", because its configuration is wrong:";
+  bool for_this_run = false;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    for_this_run = for_this_run || is_for_this_run(problems[i].layer);
+    if (i < most) text += "\n  " + to_text(problems[i]);
+  }
+  if (problems.size() > most) text += "\n  and more";
+  text += "\n'weir config explain KEY' tells what a key takes.";
+  if (!for_this_run && !asked_for("weir")) {
+    note(5, text);
+  } else if (first_on_node()) {
+    opal_output(0, "weir: %s", text.c_str());
+  }
 }
 
 void report_refusal(const Refusal& refusal) {

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
 #include "transport/btl/compat.h"
+#include "transport/config/source.h"
 #include "transport/engine/engine.h"
 
 namespace weir::btl {
@@ -28,8 +30,9 @@ void report_unavailable(const std::string& why);
 // Weir was ready, and now it cannot be used in this process.
 void report_start_failure(const std::string& why);
 
-// A value that the user gave is not acceptable; once a node.
-void report_bad_setting(const std::string& error);
+// What the user has set is not acceptable; once a node. About a file that stands there for all
+// programs only if weir was asked for, otherwise a note.
+void report_bad_configuration(const std::vector<config::Problem>& problems);
 
 // A peer is given up. `proc` may be nullptr.
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,

@@ -1,5 +1,6 @@
 #include "transport/config/schema.h"
 
+#include <algorithm>
 #include <array>
 
 #include "transport/config/units.h"
@@ -15,98 +16,162 @@ constexpr std::int64_t ms = 1000 * us;
 constexpr std::int64_t s = 1000 * ms;
 constexpr std::int64_t h = 3600 * s;
 
-constexpr Key text(const char* name, const char* fallback, int level, const char* help,
+struct Words {
+  const char* help;
+  const char* reason;
+};
+
+constexpr Key text(const char* name, const char* fallback, int level, Words words,
                    std::string Settings::*field) {
-  return {name, Kind::text, fallback, 0, 0, false, level, help, nullptr, field};
+  return {name,  Kind::text, fallback,     0,       0,    false, nullptr,
+          level, words.help, words.reason, nullptr, field};
+}
+constexpr Key choice(const char* name, const char* choices, const char* fallback, int level,
+                     Words words, std::string Settings::*field) {
+  return {name,  Kind::choice, fallback,     0,       0,    false, choices,
+          level, words.help,   words.reason, nullptr, field};
 }
 constexpr Key number(const char* name, Kind kind, const char* fallback, std::int64_t min,
-                     std::int64_t max, int level, const char* help, std::int64_t Settings::*field) {
-  return {name, kind, fallback, min, max, false, level, help, field, nullptr};
+                     std::int64_t max, int level, Words words, std::int64_t Settings::*field) {
+  return {name,    kind,  fallback,   min,          max,   false,
+          nullptr, level, words.help, words.reason, field, nullptr};
 }
-constexpr Key number_or_auto(const char* name, Kind kind, std::int64_t min, std::int64_t max,
-                             int level, const char* help, std::int64_t Settings::*field) {
-  return {name, kind, "auto", min, max, true, level, help, field, nullptr};
+constexpr Key number_or_auto(const char* name, Kind kind, const char* fallback, std::int64_t min,
+                             std::int64_t max, int level, Words words,
+                             std::int64_t Settings::*field) {
+  Key key = number(name, kind, fallback, min, max, level, words, field);
+  key.takes_auto = true;
+  return key;
 }
 
-// The fallbacks are the values the protocol was measured with on Soft-RoCE.
+// The fallbacks are the values the protocol was measured with on Soft-RoCE. At level 1 stand the
+// few that matter most.
 constexpr std::array keys{
     // Which port.
+    choice("profile", "auto, rxe, roce, infiniband", "auto", 1,
+           {"Defaults for one kind of fabric, below every file and variable; auto goes by the port "
+            "that is used",
+            "The port itself says what it is; name a profile only to try another one"},
+           &Settings::profile),
     text("device", "auto", 1,
-         "RDMA device, with or without its port: auto, mlx5_0 or rxe0:1; auto takes the fastest "
-         "active port that has an address",
+         {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1; auto takes the fastest "
+          "active port that has an address",
+          "On most nodes the fastest port with an address is the one meant"},
          &Settings::device),
-    number_or_auto("gid_index", Kind::count, 0, 255, 2,
-                   "Entry of the port's GID table to use; auto prefers RoCEv2 over an IPv4 address",
-                   &Settings::gid_index),
-    number_or_auto("mtu", Kind::size, 256, 4 * KiB, 4,
-                   "Largest packet on the wire: 256, 512, 1024, 2048 or 4096; auto takes the "
-                   "port's active MTU",
+    number_or_auto(
+        "gid_index", Kind::count, "auto", 0, 255, 2,
+        {"Entry of the port's GID table to use; auto prefers RoCEv2 over an IPv4 address",
+         "Index 0 is often a link-local address, and indexes move when addresses change"},
+        &Settings::gid_index),
+    number_or_auto("mtu", Kind::size, "auto", 256, 4 * KiB, 4,
+                   {"Largest packet on the wire: 256, 512, 1024, 2048 or 4096; auto takes the "
+                    "port's active MTU",
+                    "The fabric's administrator has chosen the port's already"},
                    &Settings::mtu_bytes),
 
     // Receiving.
-    number("buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 3,
-           "Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
-           "has to be the same in all processes",
+    number("buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 1,
+           {"Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
+            "has to be the same in all processes",
+            "A 4 KiB message and its headers fit, and 256 of them are only 2 MiB"},
            &Settings::buffer_bytes),
-    number("window_initial", Kind::count, "8", 1, 32768, 3,
-           "Receive window W at the start: receive buffers posted to the shared receive queue",
-           &Settings::window_initial),
-    number("window_max", Kind::count, "1024", 16, 32768, 2,
-           "Most receive buffers the window grows to; times buffer_size it is the cap on receive "
-           "memory of one process",
-           &Settings::window_max),
+    number(
+        "window_initial", Kind::count, "8", 1, 32768, 3,
+        {"Receive window W at the start: receive buffers posted to the shared receive queue",
+         "A process that hears little stays small; doubling makes up for it within a few events"},
+        &Settings::window_initial),
+    number_or_auto(
+        "window_max", Kind::count, "auto", 16, 32768, 1,
+        {"Most receive buffers the window grows to; auto takes 256, or what the job's "
+         "processes need at least if that is more; receive_memory_max bounds it too",
+         "Nothing we measured is faster with more than 256: credits make the window cover "
+         "a round trip, not a burst"},
+        &Settings::window_max),
+    number("window_unattended", Kind::count, "128", 1, 32768, 5,
+           {"Beyond so many buffers the window grows only while the application takes messages",
+            "What piles up in front of a process that computes waits as well at its sender"},
+           &Settings::window_unattended),
+    number("window_shrink_after", Kind::duration, "2s", 0, 1 * h, 3,
+           {"A receive window of which only a small part was used for so long is halved, and its "
+            "memory given back; 0 means never",
+            "Longer than most programs pause between two phases, so a window does not go up and "
+            "down with each of them"},
+           &Settings::window_shrink_after_ns),
+    number("receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
+           {"Cap on registered receive memory of one process",
+            "64 processes on a node then pin 4 GiB at most; the default window needs 2 MiB"},
+           &Settings::receive_memory_bytes),
     number("credits_max", Kind::count, "256", 2, 32768, 5,
-           "Most eager credits one peer may hold: frames it can send before it hears from us",
+           {"Most eager credits one peer may hold: frames it can send before it hears from us",
+            "Enough for a stream; the window shared by all peers is what bounds it in most jobs"},
            &Settings::credits_max),
 
     // Sending.
-    number_or_auto("inline_limit", Kind::size, 0, 1 * KiB, 5,
-                   "Frames up to this size are copied into the work request while posting; auto "
-                   "takes 256B or what the device can do",
+    number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
+                   {"Frames up to this size are copied into the work request while posting; auto "
+                    "takes 256B or what the device can do",
+                    "Copying so little costs less than a second read by the adapter"},
                    &Settings::inline_bytes),
     number("send_queue_depth", Kind::count, "128", 16, 16384, 4,
-           "Work requests a peer's send queue takes", &Settings::send_queue_depth),
+           {"Work requests a peer's send queue takes",
+            "Completions come back long before 128 frames are out, and every peer has a queue"},
+           &Settings::send_queue_depth),
     number("signal_interval", Kind::count, "16", 1, 4096, 6,
-           "At most this many frames go without asking for a completion",
+           {"At most this many frames go without asking for a completion",
+            "A completion costs about as much as a small send; one for 16 hardly shows"},
            &Settings::signal_interval),
     number("bundle_size", Kind::size, "4KiB", 0, 1 * MiB, 4,
-           "Small messages to one peer that have to wait share a frame up to this size; 0 turns "
-           "sharing off",
+           {"Small messages to one peer that have to wait share a frame up to this size; 0 turns "
+            "sharing off",
+            "One packet at the largest MTU"},
            &Settings::bundle_bytes),
     number("bundle_burst", Kind::count, "4", 1, 65536, 5,
-           "Frames to one peer that leave at once between two polls, before small messages wait "
-           "to share a frame",
+           {"Frames to one peer that leave at once between two polls, before small messages wait "
+            "to share a frame",
+            "A message and its answer are never held up; only a burst shares frames"},
            &Settings::bundle_burst),
     number("pending_max", Kind::count, "1024", 16, 1048576, 4,
-           "Frames to one peer that may wait for credits or a connection before small sends are "
-           "handed back to the MPI layer",
+           {"Frames to one peer that may wait for credits or a connection before small sends are "
+            "handed back to the MPI layer",
+            "More than a receiver's window can take at once"},
            &Settings::pending_max),
     number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
-           "Memory that fragments of large messages may take on their way out before the MPI "
-           "layer has to wait",
+           {"Memory that fragments of large messages may take on their way out before the MPI "
+            "layer has to wait",
+            "The same bound as for receiving; more does not make a slow receiver faster"},
            &Settings::send_memory_bytes),
 
     // Time.
-    number("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
-           "How long a sender waits when the receiver had no buffer (RNR NAK); rounded up to what "
-           "the wire format has",
-           &Settings::rnr_timer_ns),
+    number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
+                   {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "
+                    "to what the wire format has; auto goes by the measured time between an SRQ "
+                    "limit event and the repost",
+                    "Credits make it exceptional; MVAPICH2, libfabric and NCCL take the same"},
+                   &Settings::rnr_timer_ns),
     number("ack_timeout", Kind::duration, "1s", 100 * us, 600 * s, 3,
-           "How long an adapter waits for an acknowledgement before it sends again; rounded up to "
-           "4.096us times a power of two",
+           {"How long an adapter waits for an acknowledgement before it sends again; rounded up to "
+            "4.096us times a power of two",
+            "With retry_count it outlasts the longest stall seen on Soft-RoCE; too short kills "
+            "connections that are only slow"},
            &Settings::ack_timeout_ns),
     number("retry_count", Kind::count, "6", 0, 6, 4,
-           "How often an adapter sends again without an acknowledgement; 7 would mean for ever",
+           {"How often an adapter sends again without an acknowledgement",
+            "7 means for ever on Soft-RoCE, and then a dead peer is never reported"},
            &Settings::retry_count),
     number("connect_timeout", Kind::duration, "30s", 1 * s, 1 * h, 3,
-           "A peer that does not answer a connection request for so long is given up",
+           {"A peer that does not answer a connection request for so long is given up",
+            "An answer takes milliseconds; only a node in deep trouble needs longer"},
            &Settings::connect_timeout_ns),
-    number("peer_timeout", Kind::duration, "30s", 1 * s, 24 * h, 2,
-           "A peer that gives no sign of life for so long is given up; one that is silent "
-           "is asked for one now and then, whatever the application does",
-           &Settings::peer_timeout_ns),
+    number(
+        "peer_timeout", Kind::duration, "30s", 1 * s, 24 * h, 1,
+        {"A peer that gives no sign of life for so long is given up; one that is silent is asked "
+         "for one now and then, whatever the application does",
+         "Longer than all retries of the adapter together, and short enough to wait for"},
+        &Settings::peer_timeout_ns),
     number("close_timeout", Kind::duration, "10s", 0, 1 * h, 5,
-           "How long leaving waits for sends under way", &Settings::close_timeout_ns),
+           {"How long leaving waits for sends under way",
+            "What is on its way arrives within milliseconds, unless the peer is gone"},
+           &Settings::close_timeout_ns),
 };
 
 std::string format(Kind kind, std::int64_t value) {
@@ -114,6 +179,7 @@ std::string format(Kind kind, std::int64_t value) {
     case Kind::size: return format_size(value);
     case Kind::duration: return format_duration(value);
     case Kind::count:
+    case Kind::choice:
     case Kind::text: break;
   }
   return std::to_string(value);
@@ -124,9 +190,19 @@ bool parse(Kind kind, std::string_view value, std::int64_t& number, std::string&
     case Kind::size: return parse_size(value, number, error);
     case Kind::duration: return parse_duration(value, number, error);
     case Kind::count:
+    case Kind::choice:
     case Kind::text: break;
   }
   return parse_count(value, number, error);
+}
+
+bool is_one_of(std::string_view value, std::string_view choices) {
+  while (!choices.empty()) {
+    const std::size_t end = std::min(choices.find(", "), choices.size());
+    if (choices.substr(0, end) == value) return true;
+    choices.remove_prefix(std::min(end + 2, choices.size()));
+  }
+  return false;
 }
 
 }  // namespace
@@ -140,8 +216,29 @@ const Key* find_key(std::string_view name) {
   return nullptr;
 }
 
+std::vector<const Key*> by_importance() {
+  std::vector<const Key*> order;
+  for (const Key& key : keys) order.push_back(&key);
+  std::stable_partition(order.begin(), order.end(),
+                        [](const Key* key) { return key->matters_most(); });
+  return order;
+}
+
+std::size_t index_of(const Key& key) { return static_cast<std::size_t>(&key - keys.data()); }
+
+std::string environment_name(const Key& key) {
+  std::string name = std::string("WEIR_") + key.name;
+  for (char& c : name) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return name;
+}
+
+std::string mca_name(const Key& key) { return std::string("btl_weir_") + key.name; }
+
 std::string accepts(const Key& key) {
   if (key.kind == Kind::text) return "text";
+  if (key.kind == Kind::choice) return std::string("one of ") + key.choices;
   const char* kind = key.kind == Kind::count  ? "number"
                      : key.kind == Kind::size ? "size"
                                               : "duration";
@@ -149,11 +246,16 @@ std::string accepts(const Key& key) {
          " to " + format(key.kind, key.max);
 }
 
-bool set(Settings& settings, const Key& key, std::string_view value, std::string& error) {
-  if (key.kind == Kind::text) {
-    if (value.empty()) {
-      error = std::string(key.name) + " must not be empty (default " + key.fallback + ")";
-      return false;
+bool set(Settings& settings, const Key& key, std::string_view value, std::string& reason) {
+  const auto refuse = [&](const std::string& problem) {
+    reason = problem + " (it takes: " + accepts(key) + ")";
+    return false;
+  };
+  const std::string quoted = "'" + std::string(value) + "'";
+  if (key.kind == Kind::text || key.kind == Kind::choice) {
+    if (value.empty()) return refuse("must not be empty");
+    if (key.kind == Kind::choice && !is_one_of(value, key.choices)) {
+      return refuse(quoted + " is not known");
     }
     settings.*key.text = value;
     return true;
@@ -164,21 +266,14 @@ bool set(Settings& settings, const Key& key, std::string_view value, std::string
   }
   std::int64_t number = 0;
   std::string problem;
-  if (!parse(key.kind, value, number, problem)) {
-    error = std::string(key.name) + ": " + problem + " (it takes: " + accepts(key) + ")";
-    return false;
-  }
-  if (number < key.min || number > key.max) {
-    error = std::string(key.name) + ": '" + std::string(value) +
-            "' is out of range (it takes: " + accepts(key) + ")";
-    return false;
-  }
+  if (!parse(key.kind, value, number, problem)) return refuse(problem);
+  if (number < key.min || number > key.max) return refuse(quoted + " is out of range");
   settings.*key.number = number;
   return true;
 }
 
 std::string get(const Settings& settings, const Key& key) {
-  if (key.kind == Kind::text) return settings.*key.text;
+  if (key.text != nullptr) return settings.*key.text;
   const std::int64_t number = settings.*key.number;
   return key.takes_auto && number == automatic ? "auto" : format(key.kind, number);
 }
@@ -192,25 +287,33 @@ Settings defaults() {
 
 // A maximum above what another key leaves room for is no contradiction: the smaller one rules. So
 // lowering one key never asks for a second one to be set.
-bool check(const Settings& settings, std::string& error) {
-  const auto fault = [&](const char* name, const std::string& rule) {
-    error = std::string(name) + " is " + get(settings, *find_key(name)) + ", but it must " + rule;
-    return false;
-  };
+std::vector<Contradiction> check(const Settings& settings) {
+  std::vector<Contradiction> found;
   const auto value = [&](const char* name) {
     return std::string(name) + " (" + get(settings, *find_key(name)) + ")";
   };
-  if (settings.buffer_bytes % 64 != 0) return fault("buffer_size", "be a multiple of 64B");
+  const auto fault = [&](const char* name, const std::string& rule) {
+    found.push_back({{find_key(name)}, value(name) + " must " + rule});
+  };
+  const auto clash = [&](const char* name, const char* rule, const char* other) {
+    found.push_back(
+        {{find_key(name), find_key(other)}, value(name) + " must " + rule + " " + value(other)});
+  };
+  if (settings.buffer_bytes % 64 != 0) fault("buffer_size", "be a multiple of 64B");
   if (settings.mtu_bytes != automatic && (settings.mtu_bytes & (settings.mtu_bytes - 1)) != 0) {
-    return fault("mtu", "be auto, 256B, 512B, 1KiB, 2KiB or 4KiB");
+    fault("mtu", "be auto, 256B, 512B, 1KiB, 2KiB or 4KiB");
   }
-  if (settings.window_initial > settings.window_max) {
-    return fault("window_initial", "not exceed " + value("window_max"));
+  if (settings.window_max != automatic && settings.window_initial > settings.window_max) {
+    clash("window_initial", "not exceed", "window_max");
+  }
+  if (settings.window_initial * settings.buffer_bytes > settings.receive_memory_bytes) {
+    clash("window_initial", "fit, times buffer_size, into", "receive_memory_max");
+    found.back().keys.push_back(find_key("buffer_size"));
   }
   if (settings.ack_timeout_ns > settings.peer_timeout_ns) {
-    return fault("ack_timeout", "not exceed " + value("peer_timeout"));
+    clash("ack_timeout", "not exceed", "peer_timeout");
   }
-  return true;
+  return found;
 }
 
 }  // namespace weir::config

@@ -1,5 +1,6 @@
-// The one table of what can be set: key, kind, default, range, help. The MCA variables, the YAML
-// file and `weir config` are all made from it. Knows neither Open MPI nor verbs.
+// The one table of what can be set: key, kind, range, default, help, reason. The MCA variables, the
+// environment variables, the YAML files and `weir config` are all made from it. Knows neither Open
+// MPI nor verbs, nor where a value comes from.
 //
 // Pure functions; any thread.
 #pragma once
@@ -8,12 +9,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transport/config/settings.h"
 
 namespace weir::config {
 
-enum class Kind : std::uint8_t { text, count, size, duration };
+enum class Kind : std::uint8_t { text, choice, count, size, duration };
 
 struct Key {
   const char* name;  // `window_max`; the MCA variable is btl_weir_window_max
@@ -21,31 +23,50 @@ struct Key {
   const char* fallback;  // the default, as text
   std::int64_t min;      // in bytes, nanoseconds or ones
   std::int64_t max;
-  bool takes_auto;   // "auto" is a value too
-  int level;         // who wants to see it: 1-3 users, 4-6 tuners, 7-9 developers
-  const char* help;  // one sentence
+  bool takes_auto;      // "auto" is a value too
+  const char* choices;  // of Kind::choice: "auto, rxe, roce"
+  int level;            // who wants to see it: 1 everybody, 2-3 users, 4-6 tuners, 7-9 developers
+  const char* help;     // one sentence: what it is
+  const char* reason;   // one sentence: why the default is what it is
   std::int64_t Settings::*number;
   std::string Settings::*text;
+
+  bool matters_most() const { return level == 1; }
 };
 
 std::span<const Key> schema();
 
+// The same keys, those that matter most first.
+std::vector<const Key*> by_importance();
+
 // nullptr if there is no such key.
 const Key* find_key(std::string_view name);
+
+// The place of `key` in schema().
+std::size_t index_of(const Key& key);
+
+// The same key elsewhere: WEIR_WINDOW_MAX and btl_weir_window_max.
+std::string environment_name(const Key& key);
+std::string mca_name(const Key& key);
 
 // What `key` takes, for a person: "size, 1KiB to 1MiB".
 std::string accepts(const Key& key);
 
-// Sets one key. False, and a sentence that names the key, the value and what it takes in `error`,
-// if the value is not acceptable; `settings` is then as before.
-bool set(Settings& settings, const Key& key, std::string_view value, std::string& error);
+// Sets one key. False, and the value and what the key takes in `reason`, if the value is not
+// acceptable; `settings` is then as before.
+bool set(Settings& settings, const Key& key, std::string_view value, std::string& reason);
 
 // The value as `set` reads it.
 std::string get(const Settings& settings, const Key& key);
 
 Settings defaults();
 
-// Whether the values go together. False, and a sentence that names the keys in `error`, if not.
-bool check(const Settings& settings, std::string& error);
+// Values that do not go together, or a value that breaks a rule its range does not tell.
+struct Contradiction {
+  std::vector<const Key*> keys;  // whose values they are
+  std::string reason;            // names the keys and their values
+};
+
+std::vector<Contradiction> check(const Settings& settings);
 
 }  // namespace weir::config

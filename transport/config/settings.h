@@ -9,14 +9,20 @@ namespace weir::config {
 
 inline constexpr std::int64_t automatic = -1;  // "auto", where the key takes it
 
+inline constexpr std::int64_t window_max_auto = 256;  // W_max where few peers are
+
 struct Settings {
+  std::string profile;
   std::string device;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
 
   std::int64_t buffer_bytes = 0;
   std::int64_t window_initial = 0;
-  std::int64_t window_max = 0;
+  std::int64_t window_max = automatic;
+  std::int64_t window_unattended = 0;
+  std::int64_t window_shrink_after_ns = 0;  // 0: never
+  std::int64_t receive_memory_bytes = 0;
   std::int64_t credits_max = 0;
 
   std::int64_t inline_bytes = automatic;

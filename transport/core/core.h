@@ -193,8 +193,12 @@ class Core {
   PeerId peer_of(LaneId lane) const { return lanes_[index(lane)].peer; }
   std::uint32_t peer_count() const { return peers_.size(); }
   std::uint32_t connecting_count() const { return connecting_; }
-  // The shared receive queue has to have room for so many.
-  std::uint32_t most_receives() const { return window_.most(); }
+  // The shared receive queue is to be made: it has to have room for so many. Say first how many
+  // peers are expected.
+  std::uint32_t settle_receive_queue() {
+    window_.settle_most();
+    return window_.most();
+  }
   std::uint32_t max_payload_bytes() const {
     return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);
   }

@@ -39,8 +39,12 @@ Time Engine::clock() {
 
 std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
   const std::optional<verbs::PortChoice> port = verbs::choose_port(options.device, why);
-  if (!port) return nullptr;
-  std::optional<verbs::Device> device = verbs::Device::open(*port, why);
+  return port ? open(options, *port, why) : nullptr;
+}
+
+std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortChoice& port,
+                                     std::string& why) {
+  std::optional<verbs::Device> device = verbs::Device::open(port, why);
   if (!device) return nullptr;
   Options fitted = options;
   const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
@@ -92,7 +96,7 @@ bool Engine::start(std::string& why) {
   if (queues_ != nullptr) return true;
   if (start_failed_) return false;
   start_failed_ = true;  // until the end is reached: there is no second try
-  queues_ = verbs::Queues::create(device_, core_.most_receives(), options_.queue_pair, why);
+  queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
   slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());

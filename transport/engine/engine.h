@@ -49,6 +49,9 @@ class Engine {
   // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
   // reason in `why`, when there is no usable device: then weir is not available here.
   static std::unique_ptr<Engine> open(const Options& options, std::string& why);
+  // The same on a port that was chosen before; `options.device` is not looked at.
+  static std::unique_ptr<Engine> open(const Options& options, const verbs::PortChoice& port,
+                                      std::string& why);
   ~Engine();
 
   Engine(const Engine&) = delete;

@@ -12,6 +12,10 @@
 namespace weir::verbs {
 namespace {
 
+// What rxe gives instead of a company's number. Its name would tell nothing: `rdma link add` takes
+// any.
+constexpr std::uint32_t rxe_vendor = 0xffffff;
+
 std::uint64_t lane_mbps(std::uint8_t speed) {
   switch (speed) {
     case 1: return 2500;
@@ -113,6 +117,7 @@ std::vector<PortChoice> list_ports(int gid_index) {
     if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
     for (std::uint8_t port = 1; port <= limits.phys_port_cnt; ++port) {
       ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]), port, gid_index));
+      ports.back().soft_roce = limits.vendor_id == rxe_vendor;
     }
   }
   ibv_free_device_list(devices);

@@ -40,6 +40,7 @@ struct PortChoice {
   std::uint8_t port = 1;
   bool active = false;
   bool ethernet = false;         // RoCE rather than InfiniBand
+  bool soft_roce = false;        // the rxe driver: no adapter at all
   std::uint32_t mtu_bytes = 0;   // active MTU
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;

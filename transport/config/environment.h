@@ -1,0 +1,34 @@
+// What the environment of a process says: WEIR_<KEY>, and where its files are.
+//
+// Any thread, as long as none changes the environment.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transport/config/source.h"
+
+namespace weir::config {
+
+// "NAME=value", as in environ.
+using Environment = std::span<const char* const>;
+
+Environment own_environment();
+
+// The value of `name`; empty if it is not set.
+std::string_view value_of(Environment environment, std::string_view name);
+
+// The WEIR_<KEY> variables that are set.
+Source from_environment(Environment environment);
+
+// A sentence for each WEIR_ variable that is no key but almost one.
+std::vector<std::string> suspicious_variables(Environment environment);
+
+inline constexpr const char* system_file = "/etc/weir/weir.yaml";
+
+// $XDG_CONFIG_HOME/weir/weir.yaml or ~/.config/weir/weir.yaml; empty if there is no home.
+std::string user_file(Environment environment);
+
+}  // namespace weir::config

@@ -1,0 +1,71 @@
+#include "transport/config/nearest.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace weir::config {
+namespace {
+
+// "--Window-Max", "WEIR_WINDOW_MAX" and "btl_weir_window_max" all mean the same key.
+std::string plain(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c >= 'A' && c <= 'Z') {
+      text += static_cast<char>(c - 'A' + 'a');
+    } else {
+      text += c == '-' || c == ' ' || c == '.' ? '_' : c;
+    }
+  }
+  text.erase(0, std::min(text.find_first_not_of('_'), text.size()));
+  for (const std::string_view prefix : {"ompi_mca_", "btl_", "weir_"}) {
+    if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Three rows of the usual table: this letter's, the last one's, and the one before for swaps.
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, changed});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+const Key* nearest_key(std::string_view name) {
+  if (name.size() > 64) return nullptr;  // no slip of the finger
+  const std::string wanted = plain(name);
+  const Key* best = nullptr;
+  std::size_t least = std::max<std::size_t>(1, wanted.size() / 3) + 1;
+  for (const Key& key : schema()) {
+    const std::size_t distance = edit_distance(wanted, key.name);
+    if (distance < least) {
+      least = distance;
+      best = &key;
+    }
+  }
+  return best;
+}
+
+std::string no_such_key(std::string_view name) {
+  const Key* const meant = nearest_key(name);
+  if (meant != nullptr)
+    return std::string("there is no such key; did you mean ") + meant->name + "?";
+  return "there is no such key; 'weir config explain' lists them all";
+}
+
+}  // namespace weir::config
