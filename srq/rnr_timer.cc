@@ -1,7 +1,6 @@
 #include "srq/rnr_timer.h"
 
 #include <array>
-#include <cstdlib>
 
 namespace weir {
 namespace {
@@ -13,7 +12,9 @@ constexpr std::array<std::int32_t, 32> timer_10us = {
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
 // Codes by rising duration.
-int rank(std::uint8_t code) { return code == 0 ? 32 : code; }
+std::int64_t rank(std::uint8_t code) { return code == 0 ? 32 : code; }
+
+std::int64_t distance(std::int64_t a, std::int64_t b) { return a < b ? b - a : a - b; }
 
 }  // namespace
 
@@ -34,10 +35,10 @@ bool RnrAdvisor::add(Duration event_to_repost) {
   } else {
     const std::int64_t off = event_to_repost.ns - smoothed_.ns;
     smoothed_.ns += off / 8;
-    deviation_.ns += (std::abs(off) - deviation_.ns) / 4;
+    deviation_.ns += (distance(off, 0) - deviation_.ns) / 4;
   }
   const std::uint8_t wanted = rnr_timer_code({smoothed_.ns + 2 * deviation_.ns});
-  if (std::abs(rank(wanted) - rank(code_)) < 2) return false;
+  if (distance(rank(wanted), rank(code_)) < 2) return false;
   code_ = wanted;
   return true;
 }
