@@ -256,6 +256,56 @@ TEST(BudgetController, ProbesCostNextToNothing) {
   EXPECT_GE(with.utilisation, 0.999);
 }
 
+// A window far too large is cut once for what it was, not again for what it left in the fabric.
+TEST(BudgetController, CutsOnceForOneExcess) {
+  const Fabric fabric{12'500, 200, 0};
+  BudgetController::Config config;
+  config.initial_bytes = config.most_bytes;
+  Loop loop(config, fabric);
+  const Result result = loop.run(600);
+  print("begun with 16 MiB", result, enough(fabric));
+  EXPECT_GE(result.utilisation, 0.965);  // the first 200 us nothing can come
+  loop.run(100);
+  EXPECT_LE(loop.run(500).peak_queue, 3.0 * chunk_bytes);
+}
+
+// Chunks of two sizes that each take what they took before: nothing is queued.
+TEST(BudgetController, DifferentSizesAreNoQueue) {
+  BudgetController controller({});
+  Time now{1000};
+  for (int i = 0; i < 1000; ++i) {
+    now = now + microseconds(10);
+    controller.on_limited();
+    controller.on_read(now, i % 2 ? 4096 : chunk_bytes, microseconds(i % 2 ? 20 : 90), 1 << 20);
+    ASSERT_EQ(controller.queued_bytes(), 0u);
+  }
+}
+
+// Small chunks met for the first time in a full fabric.
+TEST(BudgetController, ASmallerChunkTakesNoLonger) {
+  BudgetController controller({});
+  controller.on_read({1'000'000}, chunk_bytes, microseconds(30), chunk_bytes);
+  controller.on_read({1'100'000}, 4096, microseconds(90), chunk_bytes);
+  EXPECT_EQ(controller.base_rtt(4096), microseconds(30));
+}
+
+// A probe measured large chunks on a route longer by 50 us; small ones take that much longer too.
+TEST(BudgetController, AProbeMovesEverySize) {
+  BudgetController controller({});
+  Time now{1'000'000};
+  controller.on_read(now, 4096, microseconds(20), 4096);
+  controller.on_read(now, chunk_bytes, microseconds(30), chunk_bytes);
+  now = now + seconds(2);
+  controller.on_read(now, chunk_bytes, microseconds(80), chunk_bytes);
+  ASSERT_EQ(controller.phase(), BudgetController::Phase::probe);
+  for (int i = 0; i < 4; ++i) {
+    now = now + microseconds(80);
+    controller.on_read(now, chunk_bytes, microseconds(80), chunk_bytes);
+  }
+  EXPECT_EQ(controller.base_rtt(chunk_bytes), microseconds(80));
+  EXPECT_EQ(controller.base_rtt(4096), microseconds(70));
+}
+
 // A probe whose chunks nobody timed does not last.
 TEST(BudgetController, AProbeEndsUnmeasuredToo) {
   BudgetController controller({});
@@ -310,6 +360,18 @@ TEST(BudgetController, AWindowNobodyFillsDoesNotGrow) {
     controller.on_read(now, chunk_bytes, microseconds(20), chunk_bytes);
   }
   EXPECT_EQ(controller.window_bytes(), config.initial_bytes);
+  // Nor once it is steady.
+  Loop loop(config, {12'500, 100, 0});
+  loop.run(500);
+  ASSERT_EQ(loop.controller().phase(), BudgetController::Phase::steady);
+  std::uint64_t before = 0;
+  now = {static_cast<std::int64_t>(loop.now_us() * 1000)};
+  for (int i = 0; i < 1000; ++i) {
+    now = now + microseconds(120);
+    loop.controller().on_read(now, chunk_bytes, microseconds(111), 2 * chunk_bytes);
+    if (i == 1) before = loop.controller().window_bytes();  // the round trip begun above is over
+  }
+  EXPECT_EQ(loop.controller().window_bytes(), before);
 }
 
 TEST(BudgetController, IgnoresWhatIsNoMeasure) {

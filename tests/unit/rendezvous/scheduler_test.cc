@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -288,6 +290,37 @@ TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
       complete(scheduler, chunk);
     }
   }
+}
+
+// The times reach the controller and its window the budget: a sink of 12.5 GB/s, 100 us away.
+TEST(Scheduler, FollowsTheController) {
+  Scheduler scheduler({});
+  scheduler.open_peer(PeerId{0}, 1000);
+  scheduler.submit({.peer = PeerId{0}, .length_bytes = std::uint64_t{1} << 30});
+  struct Read {
+    Chunk chunk;
+    double posted_us, done_us;
+  };
+  std::deque<Read> under_way;
+  double now = 1000;
+  double free = 0;
+  std::uint64_t most = 0;
+  for (int i = 0; i < 4000; ++i) {
+    for (Chunk chunk; scheduler.next(chunk);) {
+      free = std::max(free, now + 50) + chunk.length_bytes / 12'500.0;
+      under_way.push_back({chunk, now, free + 50});
+    }
+    ASSERT_FALSE(under_way.empty());
+    if (i > 1000) most = std::max(most, scheduler.reads().bytes());
+    const Read read = under_way.front();
+    under_way.pop_front();
+    const Duration took{static_cast<std::int64_t>((read.done_us - read.posted_us) * 1000)};
+    now = read.done_us;
+    scheduler.on_chunk_done({static_cast<std::int64_t>(now * 1000)}, read.chunk.transfer,
+                            read.chunk.length_bytes, took);
+  }
+  EXPECT_GE(most, 1'250'000u);  // the delay's worth
+  EXPECT_LE(most, 1'250'000u + 4 * (128u << 10));
 }
 
 }  // namespace
