@@ -94,7 +94,6 @@ bool BudgetController::end_probe(Time now) {
   }
   phase_ = Phase::steady;
   begin_round_trip(now);
-  settling_ = true;
   return true;
 }
 
@@ -131,7 +130,6 @@ void BudgetController::end_round_trip(Time now) {
     const std::uint64_t cut = std::max(config_.step_bytes, (queued_ - 2 * q) / 2);
     // `queued_` is at most `used`, so 2q at least is left.
     set_window(std::max(2 * q, used - std::min(used, cut)));
-    settling_ = cut > config_.step_bytes;
   } else if (queued_ < q && limited) {
     set_window(window_ + config_.step_bytes);
     quiet_ = queued_ < q / 2 ? quiet_ + 1 : 0;

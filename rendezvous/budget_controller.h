@@ -8,11 +8,11 @@
 //   window * (1 - minRTT / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
 //
 // where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it is
-// what held chunks back; above 2q it gives up half of the excess, at least a step, and after a
-// large cut one round trip passes unjudged, for its chunks were posted before. Three round trips
-// in a row with less than q/2: slow start again, so that a window does not crawl back after a slow
-// phase. q is about what one switch port buffers. The estimate never takes the window below 2q,
-// whatever the times are.
+// what held chunks back; above 2q it gives up half of the excess, at least a step. Three round
+// trips in a row with less than q/2: slow start again, so that a window does not crawl back after a
+// slow phase. Slow start ends above q, with the window that would have had q; the round trip after
+// it is not judged, for its chunks were posted before. q is about what one switch port buffers. The
+// estimate never takes the window below 2q, whatever the times are.
 //
 // An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
 // to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter, so at

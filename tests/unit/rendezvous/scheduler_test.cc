@@ -140,6 +140,16 @@ TEST(Scheduler, PutsHaveTheirOwnBudget) {
   EXPECT_EQ(count[TransferKind::put], 4);  // write_bytes
 }
 
+TEST(Scheduler, GetsAndPutsTakeTurns) {
+  Scheduler scheduler(small_world(4));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 10));
+  scheduler.submit(put(0, 10));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 8u);
+  for (std::size_t i = 1; i < 8; ++i) EXPECT_NE(chunks[i].kind, chunks[i - 1].kind);
+}
+
 TEST(Scheduler, ASmallTransferIsNotStuckBehindAHugeOne) {
   Scheduler scheduler(small_world(1));
   scheduler.open_peer(PeerId{0}, 16);
