@@ -27,7 +27,9 @@ unsigned BudgetController::size_class(std::uint32_t bytes) {
 
 bool BudgetController::on_read(Time now, std::uint32_t bytes, Duration rtt,
                                std::uint64_t outstanding_bytes) {
-  if (!config_.adaptive || rtt.ns <= 0) return false;
+  if (!config_.adaptive) return false;
+  // A probe that cannot measure ends too: one chunk at a time is no state to stay in.
+  if (rtt.ns <= 0) return phase_ == Phase::probe && ++probed_ >= probe_chunks && end_probe(now);
   const unsigned size = size_class(bytes);
   if (phase_ == Phase::probe) {
     // What was posted before the probe was timed in our own queue.
@@ -36,25 +38,29 @@ bool BudgetController::on_read(Time now, std::uint32_t bytes, Duration rtt,
   }
   Base& base = bases_[size];
   learn(base, size, now, rtt.ns);
+  if (outstanding_bytes <= bytes && rtt.ns <= base.ns + base.ns / 8) base.confirmed = now;
   if (now - base.confirmed > config_.base_age) return start_probe(now);
 
   if (!begun_) begin_round_trip(now);
   peak_outstanding_ = std::max(peak_outstanding_, outstanding_bytes);
   bytes_ += bytes;
   queued_share_ += bytes * (1.0 - static_cast<double>(base.ns) / static_cast<double>(rtt.ns));
+  const std::uint64_t before = window_;
+  // Two chunks for each that came back: twice as much in a round trip, and never in one burst.
+  if (phase_ == Phase::slow_start && limited_) set_window(window_ + bytes);
   // Over when a chunk that was posted in it is back.
-  return Time{now.ns - rtt.ns} >= since_ && end_round_trip(now);
+  if (Time{now.ns - rtt.ns} >= since_) end_round_trip(now);
+  return window_ != before;
 }
 
 void BudgetController::learn(Base& base, unsigned size, Time now, std::int64_t ns) {
   if (base.ns == 0) {
-    base = {ns, now};
+    base = {ns, now, 0};
     for (unsigned larger = size + 1; larger < size_classes; ++larger) {
       if (bases_[larger].ns > 0) base.ns = std::min(base.ns, bases_[larger].ns);
     }
   }
-  base.ns = std::min(base.ns, ns);
-  if (ns <= base.ns + base.ns / 8) base.confirmed = now;
+  if (ns < base.ns) base = {ns, now, 0};
 }
 
 bool BudgetController::start_probe(Time now) {
@@ -67,21 +73,34 @@ bool BudgetController::start_probe(Time now) {
 
 bool BudgetController::on_probe(Time now, unsigned size, std::int64_t ns) {
   Base& base = bases_[size];
-  if (base.confirmed < since_) base = {ns, now};
-  learn(base, size, now, ns);
-  if (++probed_ < probe_chunks) return false;
-  for (Base& other : bases_) {
-    if (other.confirmed < since_) other = {};  // as old as the one that was wrong
+  if (base.confirmed < since_) base = {ns, now, base.ns};
+  base.ns = std::min(base.ns, ns);
+  return ++probed_ >= probe_chunks && end_probe(now);
+}
+
+bool BudgetController::end_probe(Time now) {
+  // By how much the route got longer; that is the same for every size.
+  std::int64_t longer = INT64_MAX;
+  for (const Base& base : bases_) {
+    if (base.before > 0) longer = std::min(longer, base.ns - base.before);
+  }
+  if (longer == INT64_MAX) longer = 0;  // nothing to compare
+  for (Base& base : bases_) {
+    if (base.ns > 0 && base.confirmed < since_) {
+      base.ns = std::max<std::int64_t>(base.ns + longer, 1);
+      base.confirmed = now;
+    }
+    base.before = 0;
   }
   phase_ = Phase::steady;
   begin_round_trip(now);
-  settling_ = true;
   return true;
 }
 
 void BudgetController::begin_round_trip(Time now) {
   begun_ = true;
   since_ = now;
+  window_before_ = window_;
   settling_ = false;
   limited_ = false;
   peak_outstanding_ = 0;
@@ -89,32 +108,28 @@ void BudgetController::begin_round_trip(Time now) {
   queued_share_ = 0;
 }
 
-bool BudgetController::end_round_trip(Time now) {
-  const std::uint64_t before = window_;
-  const std::uint64_t used = std::min(window_, peak_outstanding_);
+void BudgetController::end_round_trip(Time now) {
+  // What is back was posted before this round trip, when the window was no larger than at its
+  // start.
+  const std::uint64_t used = std::min(window_before_, peak_outstanding_);
   const bool judged = !settling_;
   const bool limited = limited_;
   const std::uint64_t q = config_.queue_bytes;
   queued_ = static_cast<std::uint64_t>(static_cast<double>(used) * queued_share_ / bytes_);
   begin_round_trip(now);
-  if (!judged) return false;
+  if (!judged) return;
 
   if (phase_ == Phase::slow_start) {
-    if (queued_ > q) {
-      phase_ = Phase::steady;
-      set_window(used - (queued_ - q));
-      settling_ = true;
-    } else if (limited) {
-      set_window(window_ * 2);
-      settling_ = true;
-    }
+    if (queued_ <= q) return;
+    phase_ = Phase::steady;
+    set_window(std::max(2 * q, used - (queued_ - q)));
+    settling_ = true;
   } else if (queued_ > 2 * q) {
     quiet_ = 0;
     ++cuts_;
     const std::uint64_t cut = std::max(config_.step_bytes, (queued_ - 2 * q) / 2);
     // `queued_` is at most `used`, so 2q at least is left.
     set_window(std::max(2 * q, used - std::min(used, cut)));
-    settling_ = cut > config_.step_bytes;
   } else if (queued_ < q && limited) {
     set_window(window_ + config_.step_bytes);
     quiet_ = queued_ < q / 2 ? quiet_ + 1 : 0;
@@ -125,7 +140,6 @@ bool BudgetController::end_round_trip(Time now) {
   } else {
     quiet_ = 0;
   }
-  return window_ != before;
 }
 
 void BudgetController::set_window(std::uint64_t bytes) {

@@ -2,28 +2,31 @@
 // in the fabric.
 //
 // fixed: c chunks, as in [RDRP §3.3]; bytes are not bounded.
-// adaptive: a window of bytes that begins with slow start; then, once per round trip, the bytes
-// queued in the fabric,
+// adaptive: a window of bytes that begins with slow start (it doubles in a round trip); then, once
+// per round trip, the bytes queued in the fabric,
 //
 //   window * (1 - minRTT / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
 //
 // where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it is
 // what held chunks back; above 2q it gives up half of the excess, at least a step. Three round
 // trips in a row with less than q/2: slow start again, so that a window does not crawl back after a
-// slow phase. After a doubling or a cut one round trip passes unjudged, for its chunks were posted
-// under both windows. q is about what one switch port buffers. The window never falls below 2q
-// because of the estimate, whatever the times are.
+// slow phase. Slow start ends above q, with the window that would have had q; the round trip after
+// it is not judged, for its chunks were posted before. q is about what one switch port buffers. The
+// estimate never takes the window below 2q, whatever the times are.
 //
 // An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
-// to an octave: minRTT is one number per class. Sizes of a class differ by less than a quarter, so
-// at a saturated link a chunk counts at most a quarter of itself as queue that is not there. A
-// class seen for the first time takes the minimum of the larger ones if that is less: a smaller
-// chunk does not take longer.
+// to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter, so at
+// a saturated link a chunk counts at most a quarter of itself as queue that is not there. A class
+// seen for the first time takes the minimum of the larger ones if that is less: a smaller chunk
+// does not take longer.
 //
-// minRTT ages: if no chunk came close to it for `base_age`, either the route has changed or we
-// queue all the time. Then chunks go one at a time until a few were timed in the empty fabric.
-// Those times are the new minimum, and the window is what it was. With times near the minimum,
-// as on an idle fabric, this never happens.
+// minRTT ages. If the route gets longer, all of it looks like queue; if it gets shorter under load,
+// our own queue takes its place and the times stay the same. So when no chunk confirmed minRTT
+// alone in the fabric for `base_age`, chunks go one at a time until a few were timed in the empty
+// fabric; theirs is the new minimum (other size classes move by the same time), and the window is
+// what it was. That idles the link for some
+// four base round trips in a second; a receiver without traffic, or with one chunk at a time, never
+// does it.
 //
 // Differs: [RDRP] has a constant c, chosen for one fabric; elsewhere it is too much or too little.
 //
@@ -48,7 +51,7 @@ class BudgetController {
     std::uint64_t most_bytes = 16 << 20;
     std::uint64_t queue_bytes = 128 << 10;  // q
     std::uint64_t step_bytes = 128 << 10;   // a chunk
-    Duration base_age = seconds(10);
+    Duration base_age = seconds(1);
   };
 
   enum class Phase : std::uint8_t { slow_start, steady, probe };
@@ -81,15 +84,17 @@ class BudgetController {
   static constexpr std::uint32_t quiet_round_trips = 3;
 
   struct Base {
-    std::int64_t ns = 0;  // 0: none yet
-    Time confirmed{};     // a chunk came close to it
+    std::int64_t ns = 0;      // 0: none yet
+    Time confirmed{};         // by a chunk alone in the fabric
+    std::int64_t before = 0;  // during a probe: what it was, if this class was measured
   };
 
   static unsigned size_class(std::uint32_t bytes);
   void learn(Base& base, unsigned size, Time now, std::int64_t ns);
   bool start_probe(Time now);
   bool on_probe(Time now, unsigned size, std::int64_t ns);
-  bool end_round_trip(Time now);
+  bool end_probe(Time now);
+  void end_round_trip(Time now);
   void begin_round_trip(Time now);
   void set_window(std::uint64_t bytes);
 
@@ -103,6 +108,7 @@ class BudgetController {
   Time since_{};
   bool settling_ = false;  // not judged
   bool limited_ = false;
+  std::uint64_t window_before_ = 0;
   std::uint64_t peak_outstanding_ = 0;
   double bytes_ = 0;
   double queued_share_ = 0;  // sum of bytes * (1 - minRTT / RTT)

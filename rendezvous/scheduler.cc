@@ -66,14 +66,13 @@ void Scheduler::hold_peer(PeerId id) {
   for (TransferKind kind : kinds) refresh(peer.flows[of(kind)], kind);
 }
 
-// In the round while it may issue, and only then.
+// In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
+// both are less than a quantum.
 void Scheduler::refresh(Flow& flow, TransferKind kind) {
   const bool may_issue = flow.peer->open && !flow.empty() && !flow.use.at_limit();
   auto& active = directions_[of(kind)].active;
   if (may_issue && !flow.active.linked) active.push(&flow);
   if (!may_issue && flow.active.linked) active.remove(&flow);
-  // An idle flow saves nothing up. (It keeps a debt, which is less than a quantum.)
-  if (flow.empty()) flow.deficit = std::min<std::int64_t>(flow.deficit, 0);
 }
 
 bool Scheduler::next(Chunk& chunk) {

@@ -1,0 +1,337 @@
+// Whose chunk is next, and what comes back when.
+#include "rendezvous/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+namespace weir {
+namespace {
+
+constexpr std::uint32_t chunk_bytes = 1024;
+
+Scheduler::Config small_world(std::uint32_t reads) {
+  Scheduler::Config config;
+  config.plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 64, .max_message_bytes = 1 << 20};
+  config.reads = {.adaptive = false, .reads = reads};
+  config.write_bytes = 4 * chunk_bytes;
+  config.small_bytes = 2 * chunk_bytes;
+  config.bypass_bytes = 4 * chunk_bytes;
+  return config;
+}
+
+TransferRequest get(std::uint32_t peer, std::uint64_t chunks, std::uint64_t token = 0) {
+  return {.peer = PeerId{peer},
+          .remote_address = 0x10000,
+          .local_address = 0x40000,
+          .length_bytes = chunks * chunk_bytes,
+          .lkey = 5,
+          .rkey = 6,
+          .token = token};
+}
+
+TransferRequest put(std::uint32_t peer, std::uint64_t chunks, std::uint64_t token = 0) {
+  TransferRequest request = get(peer, chunks, token);
+  request.kind = TransferKind::put;
+  return request;
+}
+
+std::vector<Chunk> drain(Scheduler& scheduler) {
+  std::vector<Chunk> chunks;
+  for (Chunk chunk; scheduler.next(chunk);) chunks.push_back(chunk);
+  return chunks;
+}
+
+bool complete(Scheduler& scheduler, const Chunk& chunk) {
+  return scheduler.on_chunk_done({}, chunk.transfer, chunk.length_bytes, {});
+}
+
+TEST(Scheduler, GivesATransferInChunks) {
+  Scheduler scheduler(small_world(8));
+  scheduler.open_peer(PeerId{3}, 16);
+  const TransferId id = scheduler.submit(get(3, 3, 77));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(chunks[i].transfer, id);
+    EXPECT_EQ(chunks[i].peer, PeerId{3});
+    EXPECT_EQ(chunks[i].offset, i * chunk_bytes);
+    EXPECT_EQ(chunks[i].length_bytes, chunk_bytes);
+    EXPECT_EQ(chunks[i].local_address, 0x40000 + i * chunk_bytes);
+    EXPECT_EQ(chunks[i].remote_address, 0x10000 + i * chunk_bytes);
+    EXPECT_EQ(chunks[i].lkey, 5u);
+    EXPECT_EQ(chunks[i].rkey, 6u);
+    EXPECT_EQ(chunks[i].last, i == 2);
+  }
+  FinishedTransfer finished;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(scheduler.next_finished(finished));
+    EXPECT_TRUE(complete(scheduler, chunks[2 - i]));  // in any order
+  }
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 77u);
+  EXPECT_FALSE(finished.failed);
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_FALSE(complete(scheduler, chunks[0]));  // nobody knows it any more
+  EXPECT_EQ(scheduler.counts().chunks_late, 1u);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+TEST(Scheduler, NothingIsDoneAtOnce) {
+  Scheduler scheduler(small_world(8));
+  scheduler.submit(get(0, 0, 1));
+  Chunk chunk;
+  EXPECT_FALSE(scheduler.next(chunk));
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 1u);
+  EXPECT_FALSE(finished.failed);
+}
+
+TEST(Scheduler, WaitsForThePeer) {
+  Scheduler scheduler(small_world(8));
+  scheduler.submit(get(0, 2));
+  EXPECT_TRUE(drain(scheduler).empty());
+  scheduler.open_peer(PeerId{0}, 1);
+  EXPECT_EQ(drain(scheduler).size(), 1u);  // max_rd_atomic
+  scheduler.hold_peer(PeerId{0});
+  scheduler.open_peer(PeerId{0}, 2);
+  EXPECT_EQ(drain(scheduler).size(), 1u);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+// c as in the paper: the (c + i)th get goes when the ith is back.
+TEST(Scheduler, FixedCIsThePapers) {
+  for (std::uint32_t c : {1u, 2u, 7u, 30u}) {
+    Scheduler scheduler(small_world(c));
+    scheduler.open_peer(PeerId{0}, 100);
+    scheduler.submit(get(0, 100));
+    std::vector<Chunk> chunks = drain(scheduler);
+    EXPECT_EQ(chunks.size(), c);
+    for (std::size_t i = 0; chunks.size() < 100; ++i) {
+      complete(scheduler, chunks[i]);
+      for (const Chunk& chunk : drain(scheduler)) chunks.push_back(chunk);
+      EXPECT_EQ(chunks.size(), c + i + 1);
+    }
+    EXPECT_EQ(scheduler.reads().peak_chunks(), c);
+  }
+}
+
+TEST(Scheduler, TheBudgetIsThatOfTheWholePort) {
+  Scheduler scheduler(small_world(6));
+  for (std::uint32_t peer = 0; peer < 4; ++peer) {
+    scheduler.open_peer(PeerId{peer}, 16);
+    for (int i = 0; i < 3; ++i) scheduler.submit(get(peer, 50));
+  }
+  EXPECT_EQ(drain(scheduler).size(), 6u);
+}
+
+TEST(Scheduler, PutsHaveTheirOwnBudget) {
+  Scheduler scheduler(small_world(2));
+  scheduler.open_peer(PeerId{0}, 1);
+  scheduler.submit(get(0, 10));
+  scheduler.submit(put(0, 10));
+  std::map<TransferKind, int> count;
+  for (const Chunk& chunk : drain(scheduler)) ++count[chunk.kind];
+  EXPECT_EQ(count[TransferKind::get], 1);  // max_rd_atomic
+  EXPECT_EQ(count[TransferKind::put], 4);  // write_bytes
+}
+
+TEST(Scheduler, GetsAndPutsTakeTurns) {
+  Scheduler scheduler(small_world(4));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 10));
+  scheduler.submit(put(0, 10));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 8u);
+  for (std::size_t i = 1; i < 8; ++i) EXPECT_NE(chunks[i].kind, chunks[i - 1].kind);
+}
+
+TEST(Scheduler, ASmallTransferIsNotStuckBehindAHugeOne) {
+  Scheduler scheduler(small_world(1));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 1000, 1));
+  Chunk chunk;
+  ASSERT_TRUE(scheduler.next(chunk));
+  const TransferId small = scheduler.submit(get(0, 2, 2));
+  for (int i = 0; i < 2; ++i) {
+    complete(scheduler, chunk);
+    ASSERT_TRUE(scheduler.next(chunk));
+    EXPECT_EQ(chunk.transfer, small);
+  }
+}
+
+TEST(Scheduler, SmallOnesDoNotStarveALargeOne) {
+  Scheduler scheduler(small_world(1));
+  scheduler.open_peer(PeerId{0}, 16);
+  const TransferId large = scheduler.submit(get(0, 1000));
+  std::uint64_t passed = 0;
+  int served = 0;
+  for (int i = 0; i < 500; ++i) {
+    scheduler.submit(get(0, 1));
+    Chunk chunk;
+    ASSERT_TRUE(scheduler.next(chunk));
+    complete(scheduler, chunk);
+    if (chunk.transfer == large) {
+      ++served;
+      passed = 0;
+    } else {
+      passed += chunk.length_bytes;
+    }
+    EXPECT_LE(passed, 4 * chunk_bytes);
+  }
+  EXPECT_EQ(served, 100);  // one of five
+}
+
+TEST(Scheduler, PeersTakeTurnsByBytes) {
+  Scheduler scheduler(small_world(1));
+  const std::uint64_t quantum = scheduler.plan().largest_bytes();
+  for (std::uint32_t peer = 0; peer < 5; ++peer) {
+    scheduler.open_peer(PeerId{peer}, 16);
+    // Many little ones, or a few huge ones: no matter.
+    for (int i = 0; i < 4000; ++i) {
+      TransferRequest request = get(peer, peer == 0 ? 1000 : 0);
+      if (peer > 0) request.length_bytes = 100 * peer;
+      scheduler.submit(request);
+    }
+  }
+  std::vector<std::uint64_t> bytes(5);
+  for (int i = 0; i < 4000; ++i) {
+    Chunk chunk;
+    ASSERT_TRUE(scheduler.next(chunk));
+    bytes[index(chunk.peer)] += chunk.length_bytes;
+    complete(scheduler, chunk);
+    const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+    ASSERT_LE(*most - *least, 2 * quantum) << "chunk " << i;
+  }
+}
+
+TEST(Scheduler, ACancelledPeerGivesItsChunksBackAsTheyComeHome) {
+  Scheduler scheduler(small_world(8));
+  scheduler.open_peer(PeerId{0}, 2);
+  scheduler.open_peer(PeerId{1}, 16);
+  scheduler.submit(get(0, 5, 10));
+  scheduler.submit(get(0, 5, 11));
+  scheduler.submit(get(1, 1, 12));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 3u);
+  scheduler.cancel_peer(PeerId{0});
+  EXPECT_EQ(scheduler.outstanding(PeerId{0}, TransferKind::get), 2u);
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));  // nothing of it was under way
+  EXPECT_EQ(finished.token, 11u);
+  EXPECT_TRUE(finished.failed);
+  EXPECT_FALSE(scheduler.next_finished(finished));
+  EXPECT_TRUE(drain(scheduler).empty());
+  for (const Chunk& chunk : chunks) {
+    if (chunk.peer == PeerId{0}) {
+      EXPECT_TRUE(scheduler.on_chunk_failed(chunk.transfer, chunk.length_bytes));
+    }
+    EXPECT_TRUE(scheduler.conserved());
+  }
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 10u);
+  EXPECT_TRUE(finished.failed);
+  EXPECT_EQ(scheduler.reads().chunks(), 1u);
+}
+
+TEST(Scheduler, ADroppedPeerGivesEverythingBackAtOnce) {
+  Scheduler scheduler(small_world(8));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 4, 1));
+  scheduler.submit(put(0, 4, 2));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  EXPECT_EQ(chunks.size(), 8u);
+  scheduler.drop_peer(PeerId{0});
+  EXPECT_EQ(scheduler.reads().chunks(), 0u);
+  EXPECT_EQ(scheduler.writes().bytes(), 0u);
+  for (const Chunk& chunk : chunks) EXPECT_FALSE(complete(scheduler, chunk));
+  FinishedTransfer finished;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(scheduler.next_finished(finished));
+    EXPECT_TRUE(finished.failed);
+  }
+  // The slots are in use again; the late ones still mean nobody.
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 4));
+  drain(scheduler);
+  for (const Chunk& chunk : chunks) EXPECT_FALSE(complete(scheduler, chunk));
+  EXPECT_EQ(scheduler.reads().chunks(), 4u);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+TEST(Scheduler, AFailedChunkFailsItsTransferOnly) {
+  Scheduler scheduler(small_world(2));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 10, 1));
+  scheduler.submit(get(0, 10, 2));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 2u);
+  scheduler.on_chunk_failed(chunks[0].transfer, chunk_bytes);
+  FinishedTransfer finished;
+  EXPECT_FALSE(scheduler.next_finished(finished));  // its other chunk is still under way
+  Chunk chunk;
+  ASSERT_TRUE(scheduler.next(chunk));
+  EXPECT_NE(chunk.transfer, chunks[0].transfer);
+  complete(scheduler, chunks[1]);
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 1u);
+  EXPECT_TRUE(finished.failed);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
+  Scheduler::Config config = small_world(8);
+  config.reads.adaptive = true;
+  config.reads.initial_bytes = config.reads.least_bytes = config.reads.most_bytes = 1;
+  config.write_bytes = 0;
+  Scheduler scheduler(config);
+  scheduler.open_peer(PeerId{0}, 16);
+  for (const TransferRequest& request : {get(0, 10), put(0, 10)}) {
+    scheduler.submit(request);
+    for (int i = 0; i < 10; ++i) {
+      Chunk chunk;
+      ASSERT_TRUE(scheduler.next(chunk));
+      Chunk more;
+      EXPECT_FALSE(scheduler.next(more));
+      complete(scheduler, chunk);
+    }
+  }
+}
+
+// The times reach the controller and its window the budget: a sink of 12.5 GB/s, 100 us away.
+TEST(Scheduler, FollowsTheController) {
+  Scheduler scheduler({});
+  scheduler.open_peer(PeerId{0}, 1000);
+  scheduler.submit({.peer = PeerId{0}, .length_bytes = std::uint64_t{1} << 30});
+  struct Read {
+    Chunk chunk;
+    double posted_us, done_us;
+  };
+  std::deque<Read> under_way;
+  double now = 1000;
+  double free = 0;
+  std::uint64_t most = 0;
+  for (int i = 0; i < 4000; ++i) {
+    for (Chunk chunk; scheduler.next(chunk);) {
+      free = std::max(free, now + 50) + chunk.length_bytes / 12'500.0;
+      under_way.push_back({chunk, now, free + 50});
+    }
+    ASSERT_FALSE(under_way.empty());
+    if (i > 1000) most = std::max(most, scheduler.reads().bytes());
+    const Read read = under_way.front();
+    under_way.pop_front();
+    const Duration took{static_cast<std::int64_t>((read.done_us - read.posted_us) * 1000)};
+    now = read.done_us;
+    scheduler.on_chunk_done({static_cast<std::int64_t>(now * 1000)}, read.chunk.transfer,
+                            read.chunk.length_bytes, took);
+  }
+  EXPECT_GE(most, 1'250'000u);  // the delay's worth
+  EXPECT_LE(most, 1'250'000u + 4 * (128u << 10));
+}
+
+}  // namespace
+}  // namespace weir
