@@ -107,8 +107,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   btl_eager_limit = std::min(btl_eager_limit, most);
   btl_rndv_eager_limit = std::min(btl_rndv_eager_limit, most);
   btl_max_send_size = std::min(btl_max_send_size, most);
-  const std::uint32_t wanted_flags = btl_flags & module_flags;
-  btl_flags = MCA_BTL_FLAGS_SEND;
+  btl_flags = (btl_flags & module_flags) | MCA_BTL_FLAGS_SEND;
   if (btl_bandwidth == 0) btl_bandwidth = static_cast<std::uint32_t>(engine->port().speed_mbps);
 
   btl_add_procs = add_procs;
@@ -122,7 +121,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   btl_dump = dump;
   btl_register_error = register_error;
   set_ft_event(*this);
-  offer_rdma(*this, wanted_flags);
+  offer_rdma(*this);
   // btl_register stays NULL: the receive callbacks are in a table of Open MPI's.
 }
 

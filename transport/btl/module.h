@@ -83,9 +83,10 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
           std::size_t header_size, std::size_t payload_size, std::uint8_t order,
           std::uint32_t flags, mca_btl_base_tag_t, mca_btl_base_descriptor_t**) noexcept;
 
-// The entry points for large messages and one-sided operations, in rdma.cc: what the device can do
-// of `wanted_flags`.
-void offer_rdma(Module& module, std::uint32_t wanted_flags);
+// The entry points for large messages and one-sided operations, in rdma.cc; then what this module's
+// device cannot do is taken back.
+void set_rdma_entry_points(mca_btl_base_module_t& module);
+void offer_rdma(Module& module);
 void finish_operation(Module& module, const TransferEnd& end);
 void drop_operation(Module& module, const TransferEnd& end);
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "srq/rnr_timer.h"
+#include "transport/btl/module.h"
 #include "transport/config/schema.h"
 
 namespace weir::btl {
@@ -71,6 +72,7 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   standard.btl_latency = 2;         // between shared memory and tcp
   standard.btl_bandwidth = 0;       // the port's speed
   standard.btl_flags = module_flags;
+  set_rdma_entry_points(standard);  // flags without their functions are dropped while registering
 }
 
 template <typename T>

@@ -163,26 +163,31 @@ int flush(mca_btl_base_module_t* btl, Endpoint* endpoint) noexcept {
 
 }  // namespace
 
-void offer_rdma(Module& module, std::uint32_t wanted_flags) {
-  const verbs::Device& device = module.engine->device();
+void set_rdma_entry_points(mca_btl_base_module_t& module) {
   module.btl_registration_handle_size = handle_bytes;
   module.btl_register_mem = register_mem;
   module.btl_deregister_mem = deregister_mem;
   module.btl_get = get;
   module.btl_put = put;
   module.btl_flush = flush;
-  std::uint32_t offered = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_RDMA_FLUSH | remote_completion_flag;
-  if (device.limits().atomic_cap != IBV_ATOMIC_NONE) {
-    offered |= MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
-    module.btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
-    if (device.limits().atomic_cap == IBV_ATOMIC_GLOB) {
-      module.btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
-    }
-    module.btl_atomic_op = add;
-    module.btl_atomic_fop = fetch;
-    module.btl_atomic_cswap = compare_swap;
+  module.btl_atomic_op = add;
+  module.btl_atomic_fop = fetch;
+  module.btl_atomic_cswap = compare_swap;
+  module.btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_CSWAP;
+}
+
+void offer_rdma(Module& module) {
+  switch (module.engine->device().limits().atomic_cap) {
+    case IBV_ATOMIC_NONE:
+      module.btl_flags &= ~std::uint32_t{MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS};
+      module.btl_atomic_op = nullptr;
+      module.btl_atomic_fop = nullptr;
+      module.btl_atomic_cswap = nullptr;
+      module.btl_atomic_flags = 0;
+      break;
+    case IBV_ATOMIC_GLOB: module.btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB; break;
+    default: break;
   }
-  module.btl_flags |= wanted_flags & offered;
 }
 
 // Called by progress: without a lock, in order.
