@@ -36,7 +36,10 @@ class Wire {
     for (auto& pair : pairs_) {
       ibv_qp_init_attr wanted{};
       wanted.send_cq = wanted.recv_cq = cq_.get();
-      wanted.cap = {.max_send_wr = 4, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1,
+      wanted.cap = {.max_send_wr = 4,
+                    .max_recv_wr = 1,
+                    .max_send_sge = 1,
+                    .max_recv_sge = 1,
                     .max_inline_data = 0};
       wanted.qp_type = IBV_QPT_RC;
       pair.reset(ibv_create_qp(device.pd(), &wanted));
@@ -72,8 +75,8 @@ class Wire {
     to.qp_state = IBV_QPS_INIT;
     to.port_num = port.port;
     to.qp_access_flags = IBV_ACCESS_REMOTE_READ;
-    int failed = ibv_modify_qp(pair, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                              IBV_QP_ACCESS_FLAGS);
+    int failed = ibv_modify_qp(
+        pair, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     to = {};
     to.qp_state = IBV_QPS_RTR;
     to.path_mtu = IBV_MTU_1024;
@@ -94,9 +97,9 @@ class Wire {
     to.retry_cnt = 6;
     to.rnr_retry = 7;
     to.max_rd_atomic = 1;
-    failed |= ibv_modify_qp(pair, &to, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                           IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                           IBV_QP_MAX_QP_RD_ATOMIC);
+    failed |= ibv_modify_qp(pair, &to,
+                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
     if (failed != 0) throw std::runtime_error("queue pair does not connect");
   }
 
@@ -114,9 +117,9 @@ Device open_device() {
 }
 
 std::byte* map(std::size_t bytes, int protection = PROT_READ | PROT_WRITE, void* at = nullptr) {
-  void* const got = mmap(at, bytes, protection,
-                         MAP_PRIVATE | MAP_ANONYMOUS | (at != nullptr ? MAP_FIXED_NOREPLACE : 0),
-                         -1, 0);
+  void* const got =
+      mmap(at, bytes, protection,
+           MAP_PRIVATE | MAP_ANONYMOUS | (at != nullptr ? MAP_FIXED_NOREPLACE : 0), -1, 0);
   if (got == MAP_FAILED) throw std::runtime_error("mmap");
   return static_cast<std::byte*>(got);
 }
@@ -175,8 +178,7 @@ constexpr Way ways[] = {
      }},
     {"map_fixed",
      [](std::byte* at) {
-       mmap(at, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-            0);
+       mmap(at, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
      }},
     {"madvise", [](std::byte* at) { madvise(at, size_bytes, MADV_DONTNEED); }},
 };

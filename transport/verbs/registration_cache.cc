@@ -51,7 +51,7 @@ void add(std::uint64_t& counter, std::uint64_t by = 1) {
 struct Entry {
   ucs_rcache_region_t super;
   Registration registration;
-  void* handle;             // nullptr: could not be registered, and `error` tells why
+  void* handle;  // nullptr: could not be registered, and `error` tells why
   int error;
   std::uint64_t last_used;  // by the cache's clock of uses
   std::uint8_t dropped;     // taken out of the cache by us
@@ -91,7 +91,8 @@ using Invalidated = void (*)(void*);
 
 void call_invalidate(void (*invalidate)(ucs_rcache_t*, ucs_rcache_region_t*, Invalidated, void*),
                      ucs_rcache_t* cache, Entry& entry) {
-  invalidate(cache, &entry.super, [](void*) {}, nullptr);
+  invalidate(
+      cache, &entry.super, [](void*) {}, nullptr);
 }
 
 template <typename Completion>
@@ -171,9 +172,8 @@ const char* find_blind_spot() {
     blind = "madvise";
   } else if (!sees(page, [&] { map(page, MAP_FIXED); })) {
     blind = "mmap with MAP_FIXED";
-  } else if (void* moved = MAP_FAILED; !sees(page, [&] {
-               moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE);
-             })) {
+  } else if (void* moved = MAP_FAILED;
+             !sees(page, [&] { moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE); })) {
     blind = "mremap";
   } else if (!sees(moved, [&] { munmap(moved, bytes * 2); })) {
     blind = "munmap";
@@ -236,7 +236,8 @@ ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, boo
   const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
   Access access = request.access;
   // UCX adds the right to write when it merges with a region that had it.
-  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access)) access = access | Access::local_write;
+  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access))
+    access = access | Access::local_write;
   if (request.look_only) {
     entry.error = ENOENT;
     return merged ? UCS_ERR_NO_ELEM : UCS_OK;
@@ -309,8 +310,8 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
       // Just the cache's own reference. It may change meanwhile: giving it up is safe all the same.
       if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
         continue;
-      unused.push_back({entry->last_used, entry->registration.address,
-                        entry->registration.length_bytes});
+      unused.push_back(
+          {entry->last_used, entry->registration.address, entry->registration.length_bytes});
     }
   }
   std::sort(unused.begin(), unused.end(),
@@ -346,9 +347,7 @@ void RegistrationCache::State::release_all() {
   }
 }
 
-Registrar registrar_of(const Device& device) {
-  return {device.pd(), enter_verbs, remove_verbs};
-}
+Registrar registrar_of(const Device& device) { return {device.pd(), enter_verbs, remove_verbs}; }
 
 std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& registrar,
                                                              const Options& options,
@@ -403,8 +402,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
 
 std::unique_ptr<RegistrationCache> RegistrationCache::create(const Device& device, Options options,
                                                              std::string& why) {
-  options.purge_on_fork =
-      options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  options.purge_on_fork = options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
   return create(registrar_of(device), options, why);
 }
 
@@ -420,8 +418,7 @@ RegistrationCache::~RegistrationCache() {
   ucs_rcache_destroy(state_->cache);
 }
 
-Registration* RegistrationCache::get(const void* address, std::size_t length_bytes,
-                                     Access access) {
+Registration* RegistrationCache::get(const void* address, std::size_t length_bytes, Access access) {
   State& state = *state_;
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   int error = ENOMEM;
