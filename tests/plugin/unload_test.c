@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,23 +57,35 @@ static void use_memory(void) {
   check(status == 0, "fork");
 }
 
+static void on_fault(int signal) { _exit(signal); }
+
+static int fault_handler_is_ours(void) {
+  struct sigaction now;
+  return sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_handler == on_fault;
+}
+
 int main(int argc, char** argv) {
   if (argc != 2) {
     fprintf(stderr, "usage: unload_test MODULE\n");
     return 2;
   }
   const int threads = thread_count();
+  signal(SIGSEGV, on_fault);
   for (int round = 0; round < 3; ++round) {
     void* plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
     if (plugin == NULL) {
       fprintf(stderr, "unload_test: %s\n", dlerror());
       return 1;
     }
+    if (round == 0) {
+      check(dlopen("libucs.so.0", RTLD_NOW | RTLD_NOLOAD) == NULL, "UCX is loaded with the plugin");
+    }
     int (*use_cache)(void*, size_t) = NULL;
     *(void**)&use_cache = dlsym(plugin, "use_cache");
     char* at = map(1 << 16);
     check(use_cache != NULL && use_cache(at, 1 << 16) == 0, "the cache does not work");
     munmap(at, 1 << 16);
+    check(fault_handler_is_ours(), "UCX has taken over SIGSEGV");
     use_memory();
     check(dlclose(plugin) == 0, "dlclose failed");
     check(dlopen(argv[1], RTLD_NOW | RTLD_NOLOAD) == NULL, "dlclose did not unload it");

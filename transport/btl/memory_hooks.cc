@@ -2,6 +2,7 @@
 
 #include "transport/btl/compat.h"
 #include "transport/verbs/registration_cache.h"
+#include "transport/verbs/ucx.h"
 
 namespace weir::btl {
 namespace {
@@ -15,17 +16,21 @@ void pass_on(void* address, std::size_t length_bytes, void*, bool) {
 
 }  // namespace
 
-bool open_memory_hooks() {
+bool open_memory_hooks(std::string& why) {
   if (is_open) return true;
-  // Never closed again by us: Open MPI patches once only, so the next one to open it would get
-  // none.
-  if (mca_base_framework_open(&opal_memory_base_framework, static_cast<mca_base_open_flag_t>(0)) !=
-      OPAL_SUCCESS) {
+  if (opal_mem_hooks_support_level() != 0 && !verbs::is_ucx_loaded()) {
+    why = "another component uses Open MPI's memory hooks, which loading UCX would disable";
     return false;
   }
+  if (verbs::load_ucx(why) == nullptr) return false;
+  // Never closed again by us: Open MPI patches once only, so the next one to open it would get
+  // none.
+  const int rc =
+      mca_base_framework_open(&opal_memory_base_framework, static_cast<mca_base_open_flag_t>(0));
   constexpr int needed = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;
-  if ((opal_mem_hooks_support_level() & needed) != needed) return false;
-  is_open = opal_mem_hooks_register_release(pass_on, nullptr) == OPAL_SUCCESS;
+  is_open = rc == OPAL_SUCCESS && (opal_mem_hooks_support_level() & needed) == needed &&
+            opal_mem_hooks_register_release(pass_on, nullptr) == OPAL_SUCCESS;
+  if (!is_open) why = "this Open MPI has no memory hooks";
   return is_open;
 }
 
