@@ -69,6 +69,8 @@ extern "C" {
 #include <opal/mca/base/mca_base_var.h>
 #include <opal/mca/btl/base/base.h>
 #include <opal/mca/btl/btl.h>
+#include <opal/mca/memory/base/base.h>
+#include <opal/memoryhooks/memory.h>
 #include <opal/runtime/opal.h>
 #include <opal/util/output.h>
 #include <opal/util/proc.h>

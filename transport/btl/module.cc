@@ -4,6 +4,8 @@
 #include <exception>
 
 #include "transport/btl/component.h"
+#include "transport/btl/memory_hooks.h"
+#include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/report.h"
 
@@ -90,6 +92,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     const std::unique_ptr<Module> module(&of(btl));
     forget_module();
     if (module->started()) shut_down(*module);
+    module->end_registrations();
     show_counters(nullptr);
     return OPAL_SUCCESS;
   });
@@ -133,15 +136,37 @@ bool Module::start() {
   std::string why;
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
-  if (good && (btl_flags & MCA_BTL_FLAGS_RDMA) != 0) make_registrations();
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
 }
 
+verbs::RegistrationCache* Module::registrations() {
+  if (registration_state.load(std::memory_order_acquire) == StartState::no) make_registrations();
+  return registration_cache.get();
+}
+
 void Module::make_registrations() {
+  std::lock_guard guard(start_lock);
+  if (registration_state.load(std::memory_order_relaxed) != StartState::no) return;
+  verbs::RegistrationCache::Options options;
+  options.max_bytes = registration_bytes(settings);
+  if (options.max_bytes == 0) {  // as wished
+    registration_state.store(StartState::failed, std::memory_order_release);
+    return;
+  }
   std::string why;
-  registrations = verbs::RegistrationCache::create(engine->device(), {}, why);
-  if (registrations == nullptr) complain("large messages are copied: " + why + ".");
+  if (open_memory_hooks(why)) {
+    options.hooks = verbs::RegistrationCache::Hooks::forwarded;
+    registration_cache = verbs::RegistrationCache::create(engine->device(), options, why);
+  }
+  const bool good = registration_cache != nullptr;
+  if (!good) complain("large messages are copied, for memory cannot be registered: " + why + ".");
+  registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
+}
+
+void Module::end_registrations() {
+  registration_cache.reset();
+  close_memory_hooks();
 }
 
 void Module::warn_no_registration(int error) {

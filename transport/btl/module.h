@@ -43,8 +43,12 @@ struct Module : mca_btl_base_module_t {
   void complete(Descriptor& descriptor, int status);
   void release(Descriptor& descriptor);
 
+  // Of the application's memory; made when it is first asked for. nullptr: copy instead.
+  verbs::RegistrationCache* registrations();
   // Memory could not be registered; said once.
   void warn_no_registration(int error);
+  // No registration is needed any more.
+  void end_registrations();
 
   const config::Settings settings;
   std::unique_ptr<Engine> engine;
@@ -52,7 +56,6 @@ struct Module : mca_btl_base_module_t {
   DescriptorPool descriptors;
   Pool<Operation> operations;
   Pool<Handle> handles;
-  std::unique_ptr<verbs::RegistrationCache> registrations;  // once started; nullptr: copy instead
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still to come
@@ -63,6 +66,8 @@ struct Module : mca_btl_base_module_t {
 
   void make_registrations();
 
+  std::unique_ptr<verbs::RegistrationCache> registration_cache;
+  std::atomic<StartState> registration_state{StartState::no};
   std::atomic<bool> warned_no_registration{false};
   std::mutex start_lock;
   std::atomic<StartState> start_state{StartState::no};

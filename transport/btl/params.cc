@@ -1,5 +1,8 @@
 #include "transport/btl/params.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 
@@ -164,6 +167,10 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);
   core.peer_timeout = {s.peer_timeout_ns};
 
+  core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
+  core.transfers.reads.adaptive = s.reads_max == automatic;
+  if (s.reads_max != automatic) core.transfers.reads.reads = to<std::uint32_t>(s.reads_max);
+
   verbs::QueuePairOptions& pair = options.queue_pair;
   pair.send_depth = core.queue.depth;
   pair.inline_bytes = core.inline_bytes;
@@ -176,6 +183,20 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
 
   options.close_timeout = {s.close_timeout_ns};
   return options;
+}
+
+std::size_t registration_bytes(const config::Settings& settings) {
+  if (settings.registration_bytes != config::automatic) {
+    return static_cast<std::size_t>(settings.registration_bytes);
+  }
+  const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::size_t share = memory / 2 / (opal_process_info.num_local_peers + 1);
+  rlimit locked{};
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
+    share = std::min<std::size_t>(share, locked.rlim_cur / 4 * 3);
+  }
+  return share;
 }
 
 }  // namespace weir::btl

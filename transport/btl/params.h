@@ -27,4 +27,7 @@ void forget_params();
 
 Engine::Options engine_options(const config::Settings& settings, PeerName self);
 
+// The cap on registered application memory, with `auto` resolved for this node.
+std::size_t registration_bytes(const config::Settings& settings);
+
 }  // namespace weir::btl

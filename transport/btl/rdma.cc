@@ -119,10 +119,10 @@ int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_add
 Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::size_t size,
                      std::uint32_t flags) noexcept {
   Module& module = of(btl);
-  if (!module.start() || module.registrations == nullptr) return nullptr;
+  if (!module.start() || module.registrations() == nullptr) return nullptr;
   try {
     const auto access = static_cast<Access>(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
-    verbs::Registration* const registration = module.registrations->get(base, size, access);
+    verbs::Registration* const registration = module.registrations()->get(base, size, access);
     if (registration == nullptr) {
       module.warn_no_registration(errno);
       return nullptr;
@@ -138,7 +138,7 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::siz
 
 int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   Module& module = of(btl);
-  module.registrations->put(handle->registration);
+  module.registrations()->put(handle->registration);
   module.handles.put(handle);
   return OPAL_SUCCESS;
 }

@@ -141,6 +141,23 @@ constexpr std::array keys{
             "The same bound as for receiving; more does not make a slow receiver faster"},
            &Settings::send_memory_bytes),
 
+    // Large messages and one-sided operations.
+    number("chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
+           {"Gets and puts are cut into RDMA work requests of this size",
+            "What [RDRP] takes: large enough to cost nothing, small enough to share the port"},
+           &Settings::chunk_bytes),
+    number_or_auto("reads_max", Kind::count, "auto", 1, 128, 2,
+                   {"RDMA reads that a process has under way at most, over all peers (c); auto "
+                    "adapts the bytes in the fabric to the round trips it sees",
+                    "A number that is right for one fabric is too much or too little for another"},
+                   &Settings::reads_max),
+    number_or_auto("registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
+                   {"Cap on registered memory of the application in one process; 0 copies all "
+                    "messages; auto takes the process's share of half the memory, and of the "
+                    "locked-memory limit three quarters",
+                    "Registered memory cannot be paged out, and receive buffers need some too"},
+                   &Settings::registration_bytes),
+
     // Time.
     number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
                    {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "

@@ -33,6 +33,10 @@ struct Settings {
   std::int64_t pending_max = 0;
   std::int64_t send_memory_bytes = 0;
 
+  std::int64_t chunk_bytes = 0;
+  std::int64_t reads_max = automatic;
+  std::int64_t registration_bytes = automatic;
+
   std::int64_t rnr_timer_ns = 0;
   std::int64_t ack_timeout_ns = 0;
   std::int64_t retry_count = 0;

@@ -50,6 +50,9 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   const auto most = static_cast<std::uint32_t>(device->limits().max_srq_wr);
   fitted.core.window.max = std::min(fitted.core.window.max, most);
   fitted.core.window.most = std::min(fitted.core.window.most, most);
+  fitted.core.max_rd_atomic =
+      std::min(fitted.core.max_rd_atomic,
+               static_cast<std::uint32_t>(std::max(device->limits().max_qp_init_rd_atom, 1)));
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);

@@ -1,16 +1,5 @@
 #include "transport/verbs/registration_cache.h"
 
-// UCX's headers are C and not as strict as we are.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-extern "C" {
-#include <ucm/api/ucm.h>
-#include <ucs/memory/rcache.h>
-}
-#pragma GCC diagnostic pop
-
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,6 +14,8 @@ extern "C" {
 #include <utility>
 #include <vector>
 
+#include "transport/verbs/ucx.h"
+
 namespace weir::verbs {
 namespace {
 
@@ -32,6 +23,9 @@ constexpr Access writing = Access::local_write | Access::remote_write | Access::
 
 // Unmapped memory stays pinned until the next miss, or until this much of it waits.
 constexpr std::size_t max_unreleased_bytes = std::size_t{16} << 20;
+
+// For memory_goes_away, which may come from any thread and must not load anything.
+std::atomic<void (*)(void*, std::size_t)> forward_to{nullptr};
 
 bool writes(Access access) { return (access & writing) != Access::local_read; }
 int protection(Access access) { return writes(access) ? PROT_READ | PROT_WRITE : PROT_READ; }
@@ -51,7 +45,7 @@ void add(std::uint64_t& counter, std::uint64_t by = 1) {
 struct Entry {
   ucs_rcache_region_t super;
   Registration registration;
-  void* handle;             // nullptr: could not be registered, and `error` tells why
+  void* handle;  // nullptr: could not be registered, and `error` tells why
   int error;
   std::uint64_t last_used;  // by the cache's clock of uses
   std::uint8_t dropped;     // taken out of the cache by us
@@ -91,7 +85,8 @@ using Invalidated = void (*)(void*);
 
 void call_invalidate(void (*invalidate)(ucs_rcache_t*, ucs_rcache_region_t*, Invalidated, void*),
                      ucs_rcache_t* cache, Entry& entry) {
-  invalidate(cache, &entry.super, [](void*) {}, nullptr);
+  invalidate(
+      cache, &entry.super, [](void*) {}, nullptr);
 }
 
 template <typename Completion>
@@ -149,14 +144,14 @@ void note_expected(ucm_event_type_t, ucm_event_t* event, void* argument) {
 }
 
 // The name of the first call that takes pages away unseen; nullptr if there is none.
-const char* find_blind_spot() {
+const char* find_blind_spot(const Ucx& ucx) {
   constexpr int events = UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL;
   const std::size_t bytes = page_bytes();
   const auto map = [&](void* at, int flags) {
     return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   };
   Expected expected{0, pthread_self(), false};
-  if (ucm_set_event_handler(events, 0, note_expected, &expected) != UCS_OK) return "anything";
+  if (ucx.set_event_handler(events, 0, note_expected, &expected) != UCS_OK) return "anything";
   const auto sees = [&](void* page, auto&& act) {
     expected.address = reinterpret_cast<std::uintptr_t>(page);
     expected.seen = false;
@@ -171,17 +166,16 @@ const char* find_blind_spot() {
     blind = "madvise";
   } else if (!sees(page, [&] { map(page, MAP_FIXED); })) {
     blind = "mmap with MAP_FIXED";
-  } else if (void* moved = MAP_FAILED; !sees(page, [&] {
-               moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE);
-             })) {
+  } else if (void* moved = MAP_FAILED;
+             !sees(page, [&] { moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE); })) {
     blind = "mremap";
   } else if (!sees(moved, [&] { munmap(moved, bytes * 2); })) {
     blind = "munmap";
   }
-  ucm_unset_event_handler(UCM_EVENT_VM_UNMAPPED, note_expected, &expected);
+  ucx.unset_event_handler(UCM_EVENT_VM_UNMAPPED, note_expected, &expected);
   // brk is not tried: another thread may be using the heap. Everybody leaves it to UCX, which
   // patches it when loaded, unless told not to.
-  if (blind == nullptr && ucm_global_opts.mmap_hook_mode == UCM_MMAP_HOOK_NONE) blind = "brk";
+  if (blind == nullptr && ucx.ucm_options->mmap_hook_mode == UCM_MMAP_HOOK_NONE) blind = "brk";
   return blind;
 }
 
@@ -190,6 +184,7 @@ const char* find_blind_spot() {
 struct RegistrationCache::State {
   Registrar registrar;
   Options options;
+  const Ucx* ucx = nullptr;
   ucs_rcache_t* cache = nullptr;
   pid_t owner = getpid();
   RegistrationCounters counters;
@@ -236,7 +231,8 @@ ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, boo
   const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
   Access access = request.access;
   // UCX adds the right to write when it merges with a region that had it.
-  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access)) access = access | Access::local_write;
+  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access))
+    access = access | Access::local_write;
   if (request.look_only) {
     entry.error = ENOENT;
     return merged ? UCS_ERR_NO_ELEM : UCS_OK;
@@ -280,7 +276,7 @@ Entry* RegistrationCache::State::look_up(void* address, std::size_t length_bytes
                                          Request& request) const {
   ucs_rcache_region_t* region = nullptr;
   const int prot = request.look_only ? 0 : protection(request.access);
-  if (call_get(&ucs_rcache_get, cache, address, length_bytes, prot, &request, &region) != UCS_OK) {
+  if (call_get(ucx->rcache_get, cache, address, length_bytes, prot, &request, &region) != UCS_OK) {
     return nullptr;
   }
   return &entry_of(region);
@@ -289,9 +285,9 @@ Entry* RegistrationCache::State::look_up(void* address, std::size_t length_bytes
 // Nobody finds it any more; it ends with its last user.
 void RegistrationCache::State::drop(Entry& entry) const {
   if (std::atomic_ref(entry.dropped).exchange(1) == 0) {
-    call_invalidate(&ucs_rcache_region_invalidate, cache, entry);
+    call_invalidate(ucx->rcache_region_invalidate, cache, entry);
   }
-  ucs_rcache_region_put(cache, &entry.super);
+  ucx->rcache_region_put(cache, &entry.super);
 }
 
 // Gives up unused registrations, the longest unused first, for `length_bytes` more. False if there
@@ -309,8 +305,8 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
       // Just the cache's own reference. It may change meanwhile: giving it up is safe all the same.
       if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
         continue;
-      unused.push_back({entry->last_used, entry->registration.address,
-                        entry->registration.length_bytes});
+      unused.push_back(
+          {entry->last_used, entry->registration.address, entry->registration.length_bytes});
     }
   }
   std::sort(unused.begin(), unused.end(),
@@ -342,13 +338,11 @@ void RegistrationCache::State::release_all() {
       }
     }
     if (used == nullptr) return;
-    for (; references > 0; --references) ucs_rcache_region_put(cache, &used->super);
+    for (; references > 0; --references) ucx->rcache_region_put(cache, &used->super);
   }
 }
 
-Registrar registrar_of(const Device& device) {
-  return {device.pd(), enter_verbs, remove_verbs};
-}
+Registrar registrar_of(const Device& device) { return {device.pd(), enter_verbs, remove_verbs}; }
 
 std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& registrar,
                                                              const Options& options,
@@ -362,7 +356,10 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
     return made;
   }();
 
+  const Ucx* const ucx = load_ucx(why);
+  if (ucx == nullptr) return nullptr;
   auto state = std::make_unique<State>();
+  state->ucx = ucx;
   state->registrar = registrar;
   state->options = options;
 
@@ -378,21 +375,22 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
   parameters.max_size = SIZE_MAX;
   parameters.max_unreleased = max_unreleased_bytes;
 
-  if (options.hooks == Hooks::forwarded) ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
+  forward_to = ucx->vm_munmap;
+  if (options.hooks == Hooks::forwarded) ucx->set_external_event(UCM_EVENT_VM_UNMAPPED);
   // UCX starts a thread, which must not run the application's signal handlers.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const ucs_status_t status = ucs_rcache_create(&parameters, "weir", nullptr, &state->cache);
+  const ucs_status_t status = ucx->rcache_create(&parameters, "weir", nullptr, &state->cache);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (status != UCS_OK) {
-    why = std::string("UCX's registration cache is not available: ") + ucs_status_string(status) +
+    why = std::string("UCX's registration cache is not available: ") + ucx->status_string(status) +
           "; another library's memory hooks may be in the way, or UCX_MEM_EVENTS is off";
     return nullptr;
   }
   std::unique_ptr<RegistrationCache> cache(new RegistrationCache(std::move(state)));
   if (options.hooks != Hooks::none) {
-    if (const char* const blind = find_blind_spot()) {
+    if (const char* const blind = find_blind_spot(*ucx)) {
       why = std::string("memory given back by ") + blind +
             " would not be seen: other memory hooks are in the way";
       return nullptr;
@@ -403,8 +401,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
 
 std::unique_ptr<RegistrationCache> RegistrationCache::create(const Device& device, Options options,
                                                              std::string& why) {
-  options.purge_on_fork =
-      options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  options.purge_on_fork = options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
   return create(registrar_of(device), options, why);
 }
 
@@ -417,11 +414,10 @@ RegistrationCache::~RegistrationCache() {
     return;
   }
   state_->release_all();
-  ucs_rcache_destroy(state_->cache);
+  state_->ucx->rcache_destroy(state_->cache);
 }
 
-Registration* RegistrationCache::get(const void* address, std::size_t length_bytes,
-                                     Access access) {
+Registration* RegistrationCache::get(const void* address, std::size_t length_bytes, Access access) {
   State& state = *state_;
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   int error = ENOMEM;
@@ -467,13 +463,15 @@ void RegistrationCache::put(Registration* registration) {
   const std::uint64_t now = state_->uses.load(std::memory_order_relaxed) + 1;
   state_->uses.store(now, std::memory_order_relaxed);
   std::atomic_ref(entry.last_used).store(now, std::memory_order_relaxed);
-  ucs_rcache_region_put(state_->cache, &entry.super);
+  state_->ucx->rcache_region_put(state_->cache, &entry.super);
 }
 
 const RegistrationCounters& RegistrationCache::counters() const { return state_->counters; }
 
 void RegistrationCache::memory_goes_away(void* address, std::size_t length_bytes) {
-  ucm_vm_munmap(address, length_bytes);
+  if (auto* const forward = forward_to.load(std::memory_order_acquire)) {
+    forward(address, length_bytes);
+  }
 }
 
 }  // namespace weir::verbs

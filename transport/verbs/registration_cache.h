@@ -1,5 +1,6 @@
 // The application's memory, registered with the adapter and remembered until the application gives
-// it back to the system: UCX's registration cache and its memory hooks, with weir's caps and rights.
+// it back to the system: UCX's registration cache and its memory hooks, with weir's caps and
+// rights.
 //
 // Thread rule: get, put and counters may be called by any thread, and need no lock of the caller's.
 // A miss takes as long as pinning the pages, so do not hold the engine's lock over it. UCX's own
@@ -34,14 +35,14 @@ constexpr Access operator&(Access a, Access b) {
 constexpr bool includes(Access all, Access some) { return (all & some) == some; }
 
 // X(name, unit, what it tells)
-#define WEIR_REGISTRATION_COUNTERS(X)                                                             \
-  X(hits, "times", "Buffers found registered")                                                    \
-  X(misses, "times", "Buffers that had to be registered")                                         \
-  X(failures, "times", "Buffers that could not be registered")                                    \
-  X(evictions, "regions", "Unused registrations given up for new ones at a cap or memory limit")  \
-  X(invalidations, "regions", "Registrations ended otherwise: unmapped, merged, wider rights")    \
-  X(regions, "regions", "Registrations now")                                                      \
-  X(bytes, "bytes", "Registered application memory now")                                          \
+#define WEIR_REGISTRATION_COUNTERS(X)                                                            \
+  X(hits, "times", "Buffers found registered")                                                   \
+  X(misses, "times", "Buffers that had to be registered")                                        \
+  X(failures, "times", "Buffers that could not be registered")                                   \
+  X(evictions, "regions", "Unused registrations given up for new ones at a cap or memory limit") \
+  X(invalidations, "regions", "Registrations ended otherwise: unmapped, merged, wider rights")   \
+  X(regions, "regions", "Registrations now")                                                     \
+  X(bytes, "bytes", "Registered application memory now")                                         \
   X(bytes_peak, "bytes", "Most registered application memory so far")
 
 // Each is written atomically, and may be read at any time, by plain loads.

@@ -47,8 +47,9 @@ struct Book {
     const auto from = reinterpret_cast<std::uintptr_t>(address);
     EXPECT_EQ(from % page, 0u);
     EXPECT_EQ(length_bytes % page, 0u);
-    const bool writes = (access & (Access::local_write | Access::remote_write |
-                                   Access::remote_atomic)) != Access::local_read;
+    const bool writes =
+        (access & (Access::local_write | Access::remote_write | Access::remote_atomic)) !=
+        Access::local_read;
     errno = 0;
     if (book.refuse_with != 0) errno = book.refuse_with;
     if (writes && book.read_only - from < length_bytes) errno = EFAULT;
