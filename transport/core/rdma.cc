@@ -19,7 +19,7 @@ void Core::transfer(Time now, const TransferRequest& request, Outbox& out) {
   scheduler_.submit(request);
   count_transfer(request);
   if (peer.state == PeerState::ready) {
-    issue_chunks(now, out);
+    let_chunks_go(now, peer, out);
   } else if (peer.state == PeerState::idle || peer.state == PeerState::closed) {
     connect(now, peer, out);
   }

@@ -1,0 +1,204 @@
+// Gets, puts and atomics: chunks on the peer's lane, within the budget and the queue's room.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+using rig::other;
+using rig::Rig;
+
+constexpr std::uint32_t KiB = 1024;
+
+Core::Config rdma_config() {
+  Core::Config config = rig::small_config();
+  config.transfers.plan = {.chunk_bytes = 16 * KiB, .alignment_bytes = 4096};
+  config.transfers.reads.adaptive = false;
+  config.transfers.reads.reads = 6;
+  config.max_rd_atomic = 4;
+  config.shrink_after = {};
+  return config;
+}
+
+TransferRequest get_of(PeerId peer, std::uint64_t bytes, std::uint64_t token = 1) {
+  return {.kind = TransferKind::get,
+          .peer = peer,
+          .remote_address = 0x100000,
+          .local_address = 0x900000,
+          .length_bytes = bytes,
+          .lkey = 3,
+          .rkey = 7,
+          .token = token};
+}
+
+TransferRequest put_of(PeerId peer, std::uint64_t bytes, std::uint64_t token = 1) {
+  TransferRequest put = get_of(peer, bytes, token);
+  put.kind = TransferKind::put;
+  put.opcode = Opcode::write;
+  return put;
+}
+
+struct Rdma : testing::Test {
+  Rdma() : rig(rdma_config()) {
+    peer = rig.core.add_peer(other);
+    lane = rig.connect(peer, 40);
+    for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  }
+
+  void start(const TransferRequest& request) {
+    rig.core.transfer(rig.now, request, rig.out);
+    rig.settle();
+  }
+
+  std::vector<TransferEnd> take_ends() { return std::exchange(rig.out.transfers, {}); }
+
+  Rig rig;
+  PeerId peer;
+  LaneId lane;
+};
+
+TEST_F(Rdma, AGetIsCutIntoReadsWithinMaxRdAtomic) {
+  start(get_of(peer, 96 * KiB));
+  std::uint64_t bytes = 0;
+  int chunks = 0;
+  while (rig.core.has_transfers()) {
+    const auto work = rig.take_work();
+    ASSERT_LE(work.size(), 4u);
+    ASSERT_FALSE(work.empty());
+    for (const WorkRequest& read : work) {
+      EXPECT_EQ(read.opcode, Opcode::read);
+      EXPECT_TRUE(read.signalled);
+      EXPECT_EQ(read.address, 0x900000 + bytes);
+      EXPECT_EQ(read.remote_address, 0x100000 + bytes);
+      EXPECT_EQ(read.rkey, 7u);
+      bytes += read.length_bytes;
+      ++chunks;
+    }
+    EXPECT_TRUE(take_ends().empty());
+    for (const WorkRequest& read : work) rig.complete(read);
+  }
+  EXPECT_EQ(bytes, 96 * KiB);
+  EXPECT_EQ(chunks, 6);
+  const auto ends = take_ends();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].token, 1u);
+  EXPECT_TRUE(ends[0].ok);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Rdma, FramesPassBetweenChunks) {
+  start(get_of(peer, 1024 * KiB));
+  EXPECT_EQ(rig.take_work().size(), 4u);  // max_rd_atomic: the rest does not sit in the queue
+  ASSERT_EQ(rig.send(peer), Status::ok);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(work[0].opcode, Opcode::send);
+}
+
+TEST_F(Rdma, ChunksLeaveTheControlFramesTheirRoom) {
+  std::vector<WorkRequest> all;
+  for (std::uint64_t i = 0; i < 40; ++i) start(put_of(peer, 8 * KiB, i));
+  all = rig.take_work();
+  EXPECT_EQ(all.size(), 12u);  // depth 16 less the reserve
+  std::size_t ended = 0;
+  while (!all.empty()) {
+    for (const WorkRequest& write : all) {
+      EXPECT_EQ(write.opcode, Opcode::write);
+      rig.complete(write);
+    }
+    all = rig.take_work();
+    ended += take_ends().size();
+  }
+  EXPECT_EQ(ended, 40u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Rdma, SmallPutsAreInlined) {
+  start(put_of(peer, 64));
+  start(put_of(peer, 65));
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_TRUE(work[0].inlined);
+  EXPECT_FALSE(work[1].inlined);
+}
+
+TEST_F(Rdma, AtomicsCarryTheirOperands) {
+  TransferRequest swap = get_of(peer, 8);
+  swap.opcode = Opcode::compare_swap;
+  swap.operand = 11;
+  swap.compare = 22;
+  start(swap);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(work[0].opcode, Opcode::compare_swap);
+  EXPECT_EQ(work[0].length_bytes, 8u);
+  EXPECT_EQ(work[0].operand, 11u);
+  EXPECT_EQ(work[0].compare, 22u);
+  EXPECT_FALSE(work[0].inlined);
+}
+
+TEST_F(Rdma, NoBytesAreOverAtOnce) {
+  start(get_of(peer, 0));
+  EXPECT_TRUE(rig.take_work().empty());
+  ASSERT_EQ(take_ends().size(), 1u);
+}
+
+// The lane is dropped, by which its pair is broken, before anybody hears that the get failed.
+TEST_F(Rdma, AFailedPeerEndsItsTransfers) {
+  start(get_of(peer, 96 * KiB, 5));
+  start(put_of(peer, 96 * KiB, 6));
+  const auto work = rig.take_work();
+  rig.complete(work[0]);
+  rig.take_work();
+  rig.complete(work[1], CompletionStatus::retry_exc_err);
+  EXPECT_EQ(rig.take_failures().size(), 1u);
+  EXPECT_EQ(rig.take_connects().at(0).kind, ConnectAction::Kind::drop);
+  const auto ends = take_ends();
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_FALSE(ends[0].ok);
+  EXPECT_FALSE(ends[1].ok);
+  EXPECT_FALSE(rig.core.has_transfers());
+  EXPECT_TRUE(rig.core.conserved());
+  start(get_of(peer, 8, 7));  // from here on at once
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+}
+
+TEST_F(Rdma, ClosingWaitsForTransfers) {
+  start(get_of(peer, 8 * KiB));
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+}
+
+// The first thing said to a peer can be a get.
+TEST(RdmaConnect, ATransferAsksForAConnectionAndWaitsForIt) {
+  Rig rig(rdma_config());
+  const PeerId peer = rig.core.add_peer(other);
+  rig.core.transfer(rig.now, get_of(peer, 8 * KiB), rig.out);
+  rig.settle();
+  EXPECT_TRUE(rig.take_work().empty());
+  const ConnectAction request = rig.take_connects().at(0);
+  EXPECT_EQ(request.kind, ConnectAction::Kind::connect);
+  rig.core.on_answer(rig.now, request.lane, rig.answer(request), rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(work[0].opcode, Opcode::read);
+}
+
+TEST(RdmaConnect, ATransferToAPeerThatCannotBeReachedFails) {
+  Rig rig(rdma_config());
+  const PeerId peer = rig.core.add_peer(other);
+  rig.core.transfer(rig.now, get_of(peer, 8 * KiB), rig.out);
+  const LaneId lane = rig.take_connects().at(0).lane;
+  rig.core.on_connect_failed(rig.now, lane, FailReason::connect_refused, rig.out);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+}  // namespace
+}  // namespace weir
