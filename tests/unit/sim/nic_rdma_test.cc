@@ -27,7 +27,7 @@ class NicReadTest : public ::testing::Test {
     for (std::size_t i = 0; i < theirs.size(); ++i) {
       theirs[i] = static_cast<std::byte>(i / piece_bytes * 7 + i);
     }
-    rkey = right.register_memory(address(theirs), theirs.size());
+    rkey = right.register_memory(address(theirs), theirs.size(), Access::all);
   }
 
   static std::uint64_t address(const std::vector<std::byte>& memory, std::size_t offset = 0) {
@@ -122,7 +122,7 @@ TEST_F(NicReadTest, ZeroBytesNeedNoKey) {
   left.post_send(a, {0, LaneId{0}, Opcode::read, true, false, 0, 0, 0, 0, 0});
   run(milliseconds(1));
   EXPECT_EQ(statuses(left), Statuses{success});
-  EXPECT_EQ(left.most_reads(), 1u);
+  EXPECT_EQ(left.most_fetches(), 1u);
 }
 
 // 64 reads, in order, never more than the bound under way.
@@ -141,7 +141,7 @@ TEST_P(NicReadBoundTest, AllReadsCompleteInOrderWithinTheBound) {
     EXPECT_EQ(done[i].status, success);
   }
   EXPECT_EQ(ours, theirs);
-  EXPECT_EQ(left.most_reads(), GetParam());
+  EXPECT_EQ(left.most_fetches(), GetParam());
   // Seen from outside: as many round trips as the bound makes necessary.
   const Duration round_trip = fabric.timing.link * 2;
   EXPECT_GE(took, round_trip * (64 / GetParam()));
@@ -197,7 +197,7 @@ TEST_F(NicReadOneTest, AReadBehindASendWithoutAReceiveIsRepeatedWithIt) {
   run_until_done(3);
   EXPECT_EQ(statuses(left), (Statuses{success, success, success}));
   EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 2 * piece_bytes, theirs.begin()));
-  EXPECT_EQ(left.most_reads(), 1u);
+  EXPECT_EQ(left.most_fetches(), 1u);
 }
 
 TEST_F(NicReadTest, ABadKeyBreaksBothEndsAfterWhatCameBefore) {
@@ -214,7 +214,7 @@ TEST_F(NicReadTest, ABadKeyBreaksBothEndsAfterWhatCameBefore) {
 }
 
 TEST_F(NicReadTest, AKeyOfAnotherAdapterIsBad) {
-  read(0, 8, left.register_memory(address(theirs), theirs.size()));
+  read(0, 8, left.register_memory(address(theirs), theirs.size(), Access::all));
   run(milliseconds(1));
   EXPECT_EQ(statuses(left), Statuses{rem_access_err});
 }
