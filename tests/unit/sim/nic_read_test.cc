@@ -242,6 +242,19 @@ TEST_F(NicReadTest, WhatGetsLostIsReadAgain) {
   EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 3 * piece_bytes, theirs.begin()));
 }
 
+TEST_F(NicReadTest, DataStandsInForTheAnswersBeforeIt) {
+  fabric.timing.bytes_per_us = 100;
+  post_receive();
+  send(left, a, next_id++);
+  read_piece(0);
+  fabric.hazards.lost_answer_permille = 1000;
+  run(microseconds(20));
+  EXPECT_EQ(statuses(right), Statuses{success});
+  fabric.hazards.lost_answer_permille = 0;
+  EXPECT_LT(run_until_done(2), milliseconds(1));  // nothing is repeated
+  EXPECT_EQ(statuses(left), (Statuses{success, success}));
+}
+
 // The data is only slow, and the requester asks again. What it asked for twice may be gone then.
 TEST_F(NicReadTest, ARepeatedReadOfMemoryThatIsGoneHarmsNobody) {
   read_piece(0);
