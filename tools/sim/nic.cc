@@ -11,6 +11,9 @@ namespace {
 // the connection manager says of it.
 constexpr Duration most_delay = microseconds(8);
 
+// A request leaves so often before its queue pair is given up (retry_cnt 6).
+constexpr int transmissions = 7;
+
 std::uint32_t raw(QpNumber qp) { return static_cast<std::uint32_t>(qp); }
 
 }  // namespace
@@ -78,15 +81,10 @@ void Nic::post_send(QpNumber number, const WorkRequest& request) {
   if (qp->posted - qp->reaped >= qp->depth) {
     return fabric_.violation("a send queue was posted beyond its depth");
   }
-  if (request.opcode == Opcode::read && config_.max_rd_atomic == 0) {
-    return fabric_.violation("a read was posted to a queue pair with max_rd_atomic 0");
-  }
-  if (request.opcode == Opcode::read && request.inlined) {
-    return fabric_.violation("a read was posted inline (EINVAL)");
-  }
+  if (!is_well_formed(request)) return;
   ++qp->posted;
   if (qp->sends.empty()) qp->last_answer = fabric_.events.now();
-  qp->sends.push_back({request, {}});
+  qp->sends.push_back({.request = request, .inlined = {}});
   if (request.inlined) {
     const auto* from = reinterpret_cast<const std::byte*>(request.address);
     qp->sends.back().inlined.assign(from, from + request.length_bytes);
@@ -96,44 +94,63 @@ void Nic::post_send(QpNumber number, const WorkRequest& request) {
   transmit(number);
 }
 
+// What the adapter takes for itself (EINVAL).
+bool Nic::is_well_formed(const WorkRequest& request) {
+  if (!fetches(request.opcode)) return true;
+  const char* wrong = nullptr;
+  if (config_.max_rd_atomic == 0) {
+    wrong = "a read or an atomic was posted to a queue pair with max_rd_atomic 0";
+  } else if (request.inlined) {
+    wrong = "a read or an atomic was posted inline (EINVAL)";
+  } else if (request.opcode != Opcode::read && request.length_bytes != sizeof(std::uint64_t)) {
+    wrong = "an atomic of other than 8 bytes was posted (EINVAL)";
+  } else if (request.opcode != Opcode::read &&
+             request.remote_address % sizeof(std::uint64_t) != 0) {
+    wrong = "an atomic that is not aligned was posted (EINVAL)";
+  }
+  if (wrong != nullptr) fabric_.violation(wrong);
+  return wrong == nullptr;
+}
+
 Duration Nic::line_time(std::uint32_t bytes) const {
   const Timing& timing = fabric_.timing;
   return {timing.per_frame.ns + std::int64_t{bytes} * 1000 / timing.bytes_per_us};
 }
 
-// Requests leave one after the other at the speed of the line, up to a read that is one too many.
+// Requests leave one after the other at the speed of the line, up to a fetch that is one too many.
 void Nic::transmit(QpNumber number) {
   QueuePair& qp = *find(number);
   while (!qp.stalled && qp.sent < qp.acked + qp.sends.size()) {
-    const WorkRequest& next = qp.sends[qp.sent - qp.acked].request;
-    const bool read = next.opcode == Opcode::read;
-    if (read) {
-      if (qp.reads >= config_.max_rd_atomic) break;
-      most_reads_ = std::max(most_reads_, ++qp.reads);
+    Send& next = qp.sends[qp.sent - qp.acked];
+    const bool fetch = fetches(next.request.opcode);
+    if (fetch) {
+      if (qp.fetching >= config_.max_rd_atomic) break;
+      most_fetches_ = std::max(most_fetches_, ++qp.fetching);
     }
     const std::uint64_t sequence = qp.sent++;
-    qp.line_free =
-        std::max(qp.line_free, fabric_.events.now()) + line_time(read ? 0 : next.length_bytes);
+    qp.line_free = std::max(qp.line_free, fabric_.events.now()) +
+                   line_time(fetch ? 0 : next.request.length_bytes);
+    if (!next.left) next.first_left = qp.line_free;
+    next.left = true;
+    next.last_left = qp.line_free;
     const std::uint64_t round = qp.round;
     fabric_.events.at(qp.line_free, [this, number, sequence, round] {
       QueuePair* from = find(number);
       if (from == nullptr || from->broken || from->round != round || sequence < from->acked) return;
       const Send& leaving = from->sends[sequence - from->acked];
-      const auto* memory = reinterpret_cast<const std::byte*>(leaving.request.address);
-      const Opcode opcode = leaving.request.opcode;
-      Packet packet{node_, number, from->remote_qp, sequence, round, opcode, {}, {}};
-      if (opcode == Opcode::read) {
-        packet.read = {leaving.request.remote_address, leaving.request.rkey,
-                       leaving.request.length_bytes};
-      } else if (leaving.request.inlined) {
+      const WorkRequest& request = leaving.request;
+      Packet packet{node_, number, from->remote_qp, sequence, round, request, {}};
+      if (request.inlined) {
         packet.bytes = leaving.inlined;
-      } else {
-        packet.bytes.assign(memory, memory + leaving.request.length_bytes);
+      } else if (!fetches(request.opcode)) {
+        const auto* memory = reinterpret_cast<const std::byte*>(request.address);
+        packet.bytes.assign(memory, memory + request.length_bytes);
       }
       from->last_arrival = std::max(from->last_arrival, fabric_.events.now() + fabric_.latency());
       fabric_.events.at(from->last_arrival,
                         [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
                           if (fabric.is_cut(packet.from_node, to)) return;
+                          if (fabric.random.chance(fabric.hazards.lost_request_permille)) return;
                           if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
                         });
     });
@@ -141,20 +158,49 @@ void Nic::transmit(QpNumber number) {
   watch(number);
 }
 
+// Everything that is not answered will leave again.
+void Nic::go_back(QueuePair& qp) {
+  ++qp.round;
+  qp.sent = qp.acked;
+  qp.fetching = 0;
+}
+
+// Patience starts when the last byte of the oldest request has left, and is for the time that what
+// it fetches takes on the line. (Between packets of a long message adapters hear of each other.)
+Duration Nic::answer_time(const Send& oldest) const {
+  return line_time(fetches(oldest.request.opcode) ? oldest.request.length_bytes : 0);
+}
+
+Time Nic::fails_at(const QueuePair& qp) const {
+  const Send& oldest = qp.sends.front();
+  return std::max(qp.last_answer, oldest.first_left) + answer_time(oldest) + fabric_.timing.retries;
+}
+
+Time Nic::repeats_at(const QueuePair& qp) const {
+  const Send& oldest = qp.sends.front();
+  const Time asked = qp.stalled ? fabric_.events.now() : oldest.last_left;
+  return std::max(qp.last_answer, asked) + answer_time(oldest) +
+         Duration{fabric_.timing.retries.ns / transmissions};
+}
+
 void Nic::watch(QpNumber number) {
   QueuePair* qp = find(number);
   if (qp == nullptr || qp->watched || qp->sends.empty()) return;
   qp->watched = true;
-  fabric_.events.at(qp->last_answer + fabric_.timing.retries, [this, number] {
+  fabric_.events.at(std::min(fails_at(*qp), repeats_at(*qp)), [this, number] {
     QueuePair* late = find(number);
     if (late == nullptr) return;
     late->watched = false;
     if (late->sends.empty()) return;
-    if (fabric_.events.now() - late->last_answer >= fabric_.timing.retries) {
-      fail_sends(number, *late, CompletionStatus::retry_exc_err);
-    } else {
-      watch(number);
+    const Time now = fabric_.events.now();
+    if (now >= fails_at(*late)) {
+      return fail_sends(number, *late, CompletionStatus::retry_exc_err);
     }
+    if (now >= repeats_at(*late)) {
+      go_back(*late);
+      return transmit(number);
+    }
+    watch(number);
   });
 }
 
@@ -163,37 +209,39 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   QueuePair* qp = find(number);
   if (qp == nullptr || qp->broken) return;
   qp->last_answer = fabric_.events.now();
-  if (answer == Answer::rnr) {
-    if (round != qp->round || sequence != qp->acked) return;
-    ++qp->round;
-    qp->sent = qp->acked;
-    qp->reads = 0;  // those behind it were not looked at
-    qp->stalled = true;
-    fabric_.events.after(wait, [this, number] {
-      QueuePair* again = find(number);
-      if (again == nullptr || again->broken) return;
-      again->stalled = false;
-      transmit(number);
-    });
-    return;
+  acknowledge(number, *qp, answer == Answer::ack ? sequence + 1 : sequence);
+  if (answer == Answer::ack || sequence != qp->acked || qp->sends.empty()) return;
+  if (answer != Answer::rnr) {
+    return fail_sends(number, *qp,
+                      answer == Answer::too_long ? CompletionStatus::rem_op_err
+                                                 : CompletionStatus::rem_access_err);
   }
-  const bool good = answer == Answer::ack || answer == Answer::data;
-  while (qp->acked < sequence + (good ? 1 : 0) && !qp->sends.empty()) {
-    const WorkRequest request = qp->sends.front().request;
-    if (request.opcode == Opcode::read && (answer != Answer::data || qp->acked != sequence)) {
-      return;  // its data was lost with the other end: the retries will run out
-    }
-    qp->sends.pop_front();
-    ++qp->acked;
-    if (request.signalled) {
-      complete(number, {Opcode::send, CompletionStatus::success, 0, LaneId::none, request.id});
-    }
+  if (round != qp->round) return;
+  go_back(*qp);
+  qp->stalled = true;
+  fabric_.events.after(wait, [this, number] {
+    QueuePair* again = find(number);
+    if (again == nullptr || again->broken) return;
+    again->stalled = false;
+    transmit(number);
+  });
+}
+
+// The other end executed everything before `sequence`. A fetch is done only when its data is here:
+// if that was lost, the fetch is repeated, or with the other end gone the retries run out.
+void Nic::acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence) {
+  while (qp.acked < sequence && !qp.sends.empty() && !fetches(qp.sends.front().request.opcode)) {
+    finish_oldest(number, qp);
   }
-  qp->sent = std::max(qp->sent, qp->acked);
-  if (!good && !qp->sends.empty()) {
-    fail_sends(number, *qp,
-               answer == Answer::too_long ? CompletionStatus::rem_op_err
-                                          : CompletionStatus::rem_access_err);
+}
+
+void Nic::finish_oldest(QpNumber number, QueuePair& qp) {
+  const WorkRequest request = qp.sends.front().request;
+  qp.sends.pop_front();
+  if (fetches(request.opcode) && qp.acked < qp.sent) --qp.fetching;
+  qp.sent = std::max(qp.sent, ++qp.acked);
+  if (request.signalled) {
+    complete(number, {Opcode::send, CompletionStatus::success, 0, LaneId::none, request.id});
   }
 }
 
@@ -216,31 +264,38 @@ void Nic::on_packet(const Packet& packet) {
     return;  // silence: the sender's retries will run out
   }
   if (packet.sequence > qp->expected) return;  // behind one that was turned back
-  if (packet.opcode == Opcode::read) return on_read_request(packet, *qp);
-  if (packet.sequence < qp->expected) return answer(packet, *qp, Answer::ack);
-  if (packet.opcode == Opcode::probe) {  // needs no receive
-    ++qp->expected;
-    return answer(packet, *qp, Answer::ack);
+  switch (packet.request.opcode) {
+    case Opcode::probe:  // a write of nothing
+    case Opcode::write: return on_write(packet, *qp);
+    case Opcode::read: return on_read(packet, *qp);
+    case Opcode::fetch_add:
+    case Opcode::compare_swap: return on_atomic(packet, *qp);
+    case Opcode::send:
+    case Opcode::receive: return on_send(packet, *qp);
   }
+}
+
+void Nic::on_send(const Packet& packet, QueuePair& qp) {
+  if (packet.sequence < qp.expected) return answer(packet, qp, Answer::ack);
   if (srq_.empty()) {
     ++rnr_naks_;
-    return answer(packet, *qp, Answer::rnr);
+    return answer(packet, qp, Answer::rnr);
   }
   const std::uint32_t storm = fabric_.hazards.rnr_storm_permille;
-  if (storm > 0 && fabric_.random.chance(storm)) return answer(packet, *qp, Answer::rnr);
+  if (storm > 0 && fabric_.random.chance(storm)) return answer(packet, qp, Answer::rnr);
   const ReceivePost post = srq_.front();
   srq_.pop_front();
   const auto size = static_cast<std::uint32_t>(packet.bytes.size());
   const bool fits = size <= post.length_bytes;
   if (fits) {
     std::memcpy(reinterpret_cast<void*>(post.address), packet.bytes.data(), size);
-    ++qp->expected;
-    answer(packet, *qp, Answer::ack);
+    ++qp.expected;
+    answer(packet, qp, Answer::ack);
   }
   complete(packet.to_qp,
            {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
             LaneId::none, index(post.buffer)});
-  if (!fits) refuse(packet, *qp, Answer::too_long);
+  if (!fits) refuse(packet, qp, Answer::too_long);
   consumed();
 }
 
@@ -249,7 +304,8 @@ void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
   fabric_.events.at(
       qp.last_ack, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
                     sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
-        if (fabric.is_cut(here, to)) return;
+        if (fabric.is_cut(here, to) || fabric.random.chance(fabric.hazards.lost_answer_permille))
+          return;
         if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
       });
 }

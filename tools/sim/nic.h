@@ -9,14 +9,21 @@
 //   * The memory of a send that is not inlined is read when it leaves, and again when it is
 //     repeated: a slot that is used again too early shows as wrong content at the receiver.
 //   * Posting beyond the depth of a queue is a violation: the core has to count.
-//   * A read asks for registered memory of the peer and needs no receive there. At most
-//     max_rd_atomic of a queue pair are under way; the next one, and all behind it, wait. (With 0
-//     adapters hang without a word, so posting one is a violation.)
-//   * What was posted behind a read may be executed before the read's data is here, but completes
-//     after it. The data lies in memory when the read completes, not before.
-//   * A read of what is not registered: rem_access_err, and both ends are broken.
+//   * What got no answer for a while is repeated, with all behind it. A send or a write that the
+//     other end executed before is only acknowledged again, an atomic gets the kept result again,
+//     a read is executed again. [IBTA 9.7.5.1]
+//   * Writes, reads and atomics ask for registered memory of the peer, with the right to do that,
+//     and need no receive there. If it is not so: rem_access_err, and both ends are broken.
+//   * A write lies in the peer's memory, all of it, when it is acknowledged, not before it arrives.
+//   * Reads and atomics fetch: at most max_rd_atomic of a queue pair are under way; the next one,
+//     and all behind it, wait. (With 0 adapters hang without a word, so posting one is a
+//     violation.)
+//   * What was posted behind a fetch may be executed before what it fetches is here, but completes
+//     after it. The data lies in memory when the fetch completes, not before.
+//   * Nothing lands in memory by a queue pair that is broken or gone, at either end. (What was
+//     under way when only the other end broke does.)
 //
-// The data of a read is on the line of the responder's queue pair, one after the other with its
+// What is fetched is on the line of the responder's queue pair, one after the other with its
 // sends. Queue pairs do not share a line, and local keys are not looked at.
 //
 // Single-threaded; everything happens in events of the fabric.
@@ -36,6 +43,22 @@ namespace weir::sim {
 
 enum class QpNumber : std::uint32_t { none = 0 };
 
+// What registered memory may be used for, as in verbs.
+enum class Access : std::uint8_t {
+  none = 0,  // local reading is always allowed
+  local_write = 1,
+  remote_read = 2,
+  remote_write = 4,
+  remote_atomic = 8,
+  all = 15,
+};
+constexpr Access operator|(Access a, Access b) {
+  return static_cast<Access>(static_cast<int>(a) | static_cast<int>(b));
+}
+constexpr Access operator&(Access a, Access b) {
+  return static_cast<Access>(static_cast<int>(a) & static_cast<int>(b));
+}
+
 // A completion as the adapter knows it: the lane of a queue pair is the engine's business.
 struct QpCompletion {
   QpNumber qp;
@@ -49,7 +72,7 @@ class Nic {
     std::uint32_t srq_depth = 4096;
     std::uint32_t cq_depth = 1u << 20;
     SrqLimitStyle limit_style = SrqLimitStyle::hardware;
-    std::uint32_t max_rd_atomic = 16;  // reads of one queue pair under way, as negotiated
+    std::uint32_t max_rd_atomic = 16;  // fetches of one queue pair under way, as negotiated
   };
 
   Nic(Fabric& fabric, Node node, const Config& config);
@@ -73,9 +96,9 @@ class Nic {
 
   void post_send(QpNumber qp, const WorkRequest& request);
 
-  // ---- memory that peers may read ----
+  // ---- memory that peers may touch ----
   // Returns the rkey; it is of no use with another adapter.
-  std::uint32_t register_memory(std::uint64_t address, std::uint64_t bytes);
+  std::uint32_t register_memory(std::uint64_t address, std::uint64_t bytes, Access access);
   void deregister_memory(std::uint32_t rkey);
 
   // ---- shared receive queue, completions ----
@@ -91,8 +114,8 @@ class Nic {
   std::uint32_t posted() const { return static_cast<std::uint32_t>(srq_.size()); }
   std::uint64_t rnr_naks() const { return rnr_naks_; }
   std::uint64_t completions_made() const { return completions_made_; }
-  // The most reads that one queue pair ever had under way.
-  std::uint32_t most_reads() const { return most_reads_; }
+  // The most fetches that one queue pair ever had under way.
+  std::uint32_t most_fetches() const { return most_fetches_; }
 
   // Called (as an event, not from within a call) when the limit event fires.
   std::function<void()> on_limit;
@@ -103,6 +126,15 @@ class Nic {
   struct Send {
     WorkRequest request;
     std::vector<std::byte> inlined;
+    bool left = false;  // ever
+    Time first_left{};
+    Time last_left{};
+  };
+
+  // Of an atomic that was executed.
+  struct Result {
+    std::uint64_t sequence;
+    std::vector<std::byte> before;
   };
 
   struct QueuePair {
@@ -113,11 +145,11 @@ class Nic {
     QpNumber remote_qp = QpNumber::none;
     // Sending: sends_[0] has sequence `acked`.
     std::deque<Send> sends;
-    std::uint64_t acked = 0;  // sends answered
-    std::uint64_t sent = 0;   // sends transmitted, in this round
-    std::uint64_t round = 0;  // one more with each repetition
-    bool stalled = false;     // waits for the RNR timer
-    std::uint32_t reads = 0;  // of them, reads without their data
+    std::uint64_t acked = 0;     // sends answered
+    std::uint64_t sent = 0;      // sends transmitted, in this round
+    std::uint64_t round = 0;     // one more with each repetition
+    bool stalled = false;        // waits for the RNR timer
+    std::uint32_t fetching = 0;  // of those sent in this round, fetches without their data
     Time line_free{};
     Time last_arrival{};  // packets of one queue pair do not overtake
     Time last_answer{};
@@ -129,18 +161,14 @@ class Nic {
     // Receiving
     std::uint64_t expected = 0;
     Time last_ack{};
-    Time last_data{};  // the last byte of a read leaves
+    Time last_data{};  // the last byte of what was fetched leaves
+    std::deque<Result> results;
   };
 
   struct Memory {
     std::uint64_t address;
     std::uint64_t bytes;
-  };
-
-  struct ReadRequest {
-    std::uint64_t address = 0;
-    std::uint32_t rkey = 0;
-    std::uint32_t bytes = 0;
+    Access access;
   };
 
   struct Packet {
@@ -149,25 +177,36 @@ class Nic {
     QpNumber to_qp;
     std::uint64_t sequence;
     std::uint64_t round;
-    Opcode opcode;
-    std::vector<std::byte> bytes;  // of a send
-    ReadRequest read;
+    WorkRequest request;
+    std::vector<std::byte> bytes;  // of a send or a write
   };
 
-  enum class Answer : std::uint8_t { ack, data, rnr, too_long, no_access };
+  enum class Answer : std::uint8_t { ack, rnr, too_long, no_access };
 
   QueuePair* find(QpNumber qp);
+  bool is_well_formed(const WorkRequest& request);
   void transmit(QpNumber number);
+  void go_back(QueuePair& qp);
   Duration line_time(std::uint32_t bytes) const;
   void on_packet(const Packet& packet);
+  void on_send(const Packet& packet, QueuePair& qp);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
                  Duration wait);
+  void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence);
+  void finish_oldest(QpNumber number, QueuePair& qp);
   void refuse(const Packet& packet, QueuePair& qp, Answer reason);
   void give_up(const Packet& packet, QueuePair& qp, Answer reason);
-  bool readable(const ReadRequest& read) const;
-  void on_read_request(const Packet& packet, QueuePair& qp);
+  bool permitted(const WorkRequest& request) const;
+  void on_write(const Packet& packet, QueuePair& qp);
+  void on_read(const Packet& packet, QueuePair& qp);
+  void on_atomic(const Packet& packet, QueuePair& qp);
+  void send_back(const Packet& packet, QueuePair& qp,
+                 std::function<bool(std::vector<std::byte>&)> fetch);
   void on_data(QpNumber number, std::uint64_t sequence, const std::vector<std::byte>& bytes);
+  Duration answer_time(const Send& oldest) const;
+  Time fails_at(const QueuePair& qp) const;
+  Time repeats_at(const QueuePair& qp) const;
   void watch(QpNumber number);
   void fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status);
   void complete(QpNumber number, const Completion& completion);
@@ -188,7 +227,7 @@ class Nic {
   std::uint64_t rnr_naks_ = 0;
   Duration rnr_wait_;
   std::uint64_t completions_made_ = 0;
-  std::uint32_t most_reads_ = 0;
+  std::uint32_t most_fetches_ = 0;
 };
 
 }  // namespace weir::sim

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -58,14 +57,11 @@ std::uint16_t Connections::port() const { return ntohs(rdma_get_src_port(listene
 
 rdma_conn_param Connections::parameters(const Connection& connection, const void* data,
                                         std::size_t bytes) const {
-  const ibv_device_attr& limits = device_->limits();
   rdma_conn_param parameters{};
   parameters.private_data = data;
   parameters.private_data_len = static_cast<std::uint8_t>(bytes);
-  parameters.responder_resources =
-      static_cast<std::uint8_t>(std::clamp(limits.max_qp_rd_atom, 1, 16));
-  parameters.initiator_depth =
-      static_cast<std::uint8_t>(std::clamp(limits.max_qp_init_rd_atom, 1, 16));
+  parameters.responder_resources = device_->most_fetches_answered();
+  parameters.initiator_depth = device_->most_fetches_started();
   parameters.retry_count = 7;
   parameters.rnr_retry_count = 7;
   parameters.srq = 1;

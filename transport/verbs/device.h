@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -64,10 +65,18 @@ class Device {
 
   const PortChoice& port() const { return port_; }
   const ibv_device_attr& limits() const { return limits_; }
+  // Reads and atomics of one queue pair under way at a time: of ours, and of the peer's. Never 0:
+  // adapters hang with it.
+  std::uint8_t most_fetches_started() const { return most_fetches(limits_.max_qp_init_rd_atom); }
+  std::uint8_t most_fetches_answered() const { return most_fetches(limits_.max_qp_rd_atom); }
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
 
  private:
+  static std::uint8_t most_fetches(int limit) {
+    return static_cast<std::uint8_t>(std::clamp(limit, 1, 16));
+  }
+
   PortChoice port_;
   ibv_device_attr limits_{};
   Context context_;

@@ -193,7 +193,7 @@ bool Queues::connect_to_itself(LaneId lane) {
   receive.qp_state = IBV_QPS_RTR;
   receive.path_mtu = local.active_mtu;
   receive.dest_qp_num = pair(lane)->qp_num;
-  receive.max_dest_rd_atomic = 1;
+  receive.max_dest_rd_atomic = device_.most_fetches_answered();
   receive.ah_attr.port_num = port.port;
   receive.ah_attr.dlid = local.lid;
   receive.ah_attr.is_global = 1;
@@ -207,7 +207,7 @@ bool Queues::connect_to_itself(LaneId lane) {
   }
   ibv_qp_attr send{};
   send.qp_state = IBV_QPS_RTS;
-  send.max_rd_atomic = 1;
+  send.max_rd_atomic = std::min(device_.most_fetches_started(), device_.most_fetches_answered());
   return modify(lane, send,
                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);

@@ -40,6 +40,10 @@ class Queues {
   void retire_pair(LaneId lane);
   void destroy_retired() { retired_.clear(); }
   bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
+  // To be asked what it is set to; nullptr if there is none.
+  ibv_qp* pair(LaneId lane) const {
+    return index(lane) < pairs_.size() ? pairs_[index(lane)].get() : nullptr;
+  }
 
   // One step of a queue pair's life with the attributes that connection management filled in; ours
   // (timers, retries) are added. False and errno on failure.
@@ -83,9 +87,6 @@ class Queues {
   Queues(const Device& device, const QueuePairOptions& options)
       : device_(device), options_(options) {}
 
-  ibv_qp* pair(LaneId lane) const {
-    return index(lane) < pairs_.size() ? pairs_[index(lane)].get() : nullptr;
-  }
   void renumber();
   bool make_room_for_completions();
 

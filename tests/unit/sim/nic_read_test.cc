@@ -5,86 +5,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/sim/nic.h"
+#include "tests/unit/sim/nic_rdma_fixture.h"
 
 namespace weir::sim {
 namespace {
 
-constexpr std::uint32_t piece_bytes = 4096;
-
-class NicReadTest : public ::testing::Test {
+class NicReadTest : public NicRdmaTest {
  protected:
-  explicit NicReadTest(std::uint32_t max_rd_atomic = 16)
-      : fabric({}, {}, 1),
-        left(fabric, 0, {.max_rd_atomic = max_rd_atomic}),
-        right(fabric, 1, {}),
-        theirs(64 * piece_bytes),
-        ours(64 * piece_bytes) {
-    a = left.create_qp(128);
-    b = right.create_qp(128);
-    left.connect_qp(a, 1, b);
-    right.connect_qp(b, 0, a);
-    for (std::size_t i = 0; i < theirs.size(); ++i) {
-      theirs[i] = static_cast<std::byte>(i / piece_bytes * 7 + i);
-    }
-    rkey = right.register_memory(address(theirs), theirs.size());
-  }
-
-  static std::uint64_t address(const std::vector<std::byte>& memory, std::size_t offset = 0) {
-    return reinterpret_cast<std::uint64_t>(memory.data() + offset);
-  }
-
-  // Reads `bytes` at `offset` of theirs to the same place of ours.
-  void read(std::size_t offset, std::uint32_t bytes, std::uint32_t key) {
-    left.post_send(a, {next_id++, LaneId{0}, Opcode::read, true, false, bytes, 1,
-                       address(ours, offset), address(theirs, offset), key});
-  }
-  void read_piece(std::size_t i) { read(i * piece_bytes, piece_bytes, rkey); }
-
-  void send(Nic& from, QpNumber qp, std::uint64_t id, std::uint32_t bytes = 8) {
-    from.post_send(qp, {id, LaneId{0}, Opcode::send, true, false, bytes, 1, address(text)});
-  }
-  void post_receive(std::uint32_t bytes = 64) {
-    const ReceivePost post{BufferId{0}, bytes, 1, address(buffer)};
-    right.post_receives({&post, 1});
-  }
-
-  std::vector<Completion> poll(Nic& nic) {
-    std::vector<Completion> out;
-    QpCompletion completion;
-    while (nic.poll(completion)) out.push_back(completion.completion);
-    return out;
-  }
-  std::vector<CompletionStatus> statuses(Nic& nic) {
-    std::vector<CompletionStatus> out;
-    for (const Completion& completion : poll(nic)) out.push_back(completion.status);
-    return out;
-  }
-  void run(Duration time) { fabric.events.run_until(fabric.events.now() + time); }
-
-  // Until the left adapter made so many completions. Returns how long that took.
-  Duration run_until_done(std::size_t completions) {
-    const Time start = fabric.events.now();
-    while (left.completions_made() < completions && fabric.events.step()) {
-    }
-    return fabric.events.now() - start;
-  }
-
-  Fabric fabric;
-  Nic left;
-  Nic right;
-  std::vector<std::byte> theirs;
-  std::vector<std::byte> ours;
-  std::vector<std::byte> text = std::vector<std::byte>(64);
-  std::vector<std::byte> buffer = std::vector<std::byte>(64);
-  QpNumber a{};
-  QpNumber b{};
-  std::uint32_t rkey = 0;
-  std::uint64_t next_id = 0;
+  using NicRdmaTest::NicRdmaTest;
 };
-
-using Statuses = std::vector<CompletionStatus>;
-using enum CompletionStatus;
 
 TEST_F(NicReadTest, BringsTheBytesAndTakesNothingOfThePeer) {
   read(100, 1000, rkey);
@@ -122,7 +51,7 @@ TEST_F(NicReadTest, ZeroBytesNeedNoKey) {
   left.post_send(a, {0, LaneId{0}, Opcode::read, true, false, 0, 0, 0, 0, 0});
   run(milliseconds(1));
   EXPECT_EQ(statuses(left), Statuses{success});
-  EXPECT_EQ(left.most_reads(), 1u);
+  EXPECT_EQ(left.most_fetches(), 1u);
 }
 
 // 64 reads, in order, never more than the bound under way.
@@ -141,7 +70,7 @@ TEST_P(NicReadBoundTest, AllReadsCompleteInOrderWithinTheBound) {
     EXPECT_EQ(done[i].status, success);
   }
   EXPECT_EQ(ours, theirs);
-  EXPECT_EQ(left.most_reads(), GetParam());
+  EXPECT_EQ(left.most_fetches(), GetParam());
   // Seen from outside: as many round trips as the bound makes necessary.
   const Duration round_trip = fabric.timing.link * 2;
   EXPECT_GE(took, round_trip * (64 / GetParam()));
@@ -197,7 +126,7 @@ TEST_F(NicReadOneTest, AReadBehindASendWithoutAReceiveIsRepeatedWithIt) {
   run_until_done(3);
   EXPECT_EQ(statuses(left), (Statuses{success, success, success}));
   EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 2 * piece_bytes, theirs.begin()));
-  EXPECT_EQ(left.most_reads(), 1u);
+  EXPECT_EQ(left.most_fetches(), 1u);
 }
 
 TEST_F(NicReadTest, ABadKeyBreaksBothEndsAfterWhatCameBefore) {
@@ -214,7 +143,7 @@ TEST_F(NicReadTest, ABadKeyBreaksBothEndsAfterWhatCameBefore) {
 }
 
 TEST_F(NicReadTest, AKeyOfAnotherAdapterIsBad) {
-  read(0, 8, left.register_memory(address(theirs), theirs.size()));
+  read(0, 8, left.register_memory(address(theirs), theirs.size(), Access::all));
   run(milliseconds(1));
   EXPECT_EQ(statuses(left), Statuses{rem_access_err});
 }
@@ -298,6 +227,47 @@ TEST_F(NicReadTest, DataForABrokenPairLandsNowhere) {
   run(milliseconds(1));
   EXPECT_EQ(statuses(left), Statuses{general_err});
   EXPECT_EQ(ours[1], std::byte{0});
+}
+
+TEST_F(NicReadTest, WhatGetsLostIsReadAgain) {
+  fabric.hazards.lost_answer_permille = 1000;
+  for (std::size_t i = 0; i < 3; ++i) read_piece(i);
+  run(milliseconds(1));
+  EXPECT_EQ(ours[1], std::byte{0});
+  theirs[5] = std::byte{0xee};  // executed again, so this shows
+  fabric.hazards.lost_answer_permille = 0;
+  run_until_done(3);
+  EXPECT_EQ(statuses(left), (Statuses{success, success, success}));
+  EXPECT_EQ(ours[5], std::byte{0xee});
+  EXPECT_TRUE(std::equal(ours.begin(), ours.begin() + 3 * piece_bytes, theirs.begin()));
+}
+
+TEST_F(NicReadTest, DataStandsInForTheAnswersBeforeIt) {
+  fabric.timing.bytes_per_us = 100;
+  post_receive();
+  send(left, a, next_id++);
+  read_piece(0);
+  fabric.hazards.lost_answer_permille = 1000;
+  run(microseconds(20));
+  EXPECT_EQ(statuses(right), Statuses{success});
+  fabric.hazards.lost_answer_permille = 0;
+  EXPECT_LT(run_until_done(2), milliseconds(1));  // nothing is repeated
+  EXPECT_EQ(statuses(left), (Statuses{success, success}));
+}
+
+// The data is only slow, and the requester asks again. What it asked for twice may be gone then.
+TEST_F(NicReadTest, ARepeatedReadOfMemoryThatIsGoneHarmsNobody) {
+  read_piece(0);
+  run(microseconds(1));  // the request is under way
+  fabric.timing.slow_permille = 1000;
+  fabric.timing.slow = milliseconds(100);
+  run_until_done(1);
+  right.deregister_memory(rkey);
+  run(seconds(1));
+  fabric.timing.slow_permille = 0;
+  read(0, 0, 0);
+  run(seconds(1));
+  EXPECT_EQ(statuses(left), (Statuses{success, success}));
 }
 
 class NicReadNoneTest : public NicReadTest {
