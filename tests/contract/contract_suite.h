@@ -215,7 +215,7 @@ TYPED_TEST_P(Contract, MemoryOfABurstIsGivenBack) {
     return pair->right().counters().receive_bytes == options.window_initial * options.buffer_bytes;
   })) << pair->right().counters().receive_bytes;
   EXPECT_GE(pair->right().counters().window_shrinks, 3u);
-  EXPECT_EQ(pair->right().counters().receive_bytes_peak, grown);
+  EXPECT_GE(pair->right().counters().receive_bytes_peak, grown);
   ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));
 
   // And the next burst finds its way.

@@ -17,7 +17,8 @@ Application::Application(Fabric& fabric, Engine& engine, const Script& script,
       engine_(engine),
       script_(script),
       content_seed_(content_seed),
-      random_(fabric.random.fork(engine.node())) {
+      random_(fabric.random.fork(engine.node())),
+      one_sided_(fabric, engine, script.one_sided) {
   // A sleeping program looks again when something arrived.
   engine_.nic().on_completion = [this] {
     if (quiet_turns_ == 0 || computing_) return;
@@ -79,16 +80,21 @@ void Application::begin(Phase phase, const std::vector<std::uint32_t>& expected)
   schedule(random_.up_to(microseconds(50)));
 }
 
-bool Application::is_done(const Peer& peer) const {
+bool Application::is_done(Node node) const {
+  const Peer& peer = peers_[node];
   if (peer.failed || peer.forgotten) return true;
-  return peer.to_send == 0 && peer.to_receive == 0 && peer.notifications == 0;
+  return peer.to_send == 0 && peer.to_receive == 0 && peer.notifications == 0 &&
+         one_sided_.is_done(node);
 }
 
 bool Application::finished() const {
   if (stopped_ || phase_ == Phase::over) return true;
   if (phase_ == Phase::closing) return closed_;
-  return engine_.idle() && kept_.empty() &&
-         std::all_of(peers_.begin(), peers_.end(), [this](const Peer& p) { return is_done(p); });
+  if (!engine_.idle() || !kept_.empty()) return false;
+  for (Node node = 0; node < peers_.size(); ++node) {
+    if (!is_done(node)) return false;
+  }
+  return true;
 }
 
 // ---- turns ----
@@ -109,7 +115,12 @@ void Application::turn() {
   }
   const std::uint64_t sent_before = scheduled_;
   const int heard = engine_.progress(*this);
-  if (phase_ == Phase::traffic) send_some();
+  if (phase_ == Phase::traffic) {
+    send_some();
+    for (Node node = 0; node < peers_.size(); ++node) {
+      if (peers_[node].id != PeerId::none) one_sided_.start_some(node, peers_[node].id);
+    }
+  }
   if (phase_ == Phase::closing && !closed_) {
     closed_ = engine_.try_close_all();
     if (!closed_ && fabric_.events.now() - closing_since_ > close_timeout) {
@@ -230,6 +241,14 @@ void Application::on_failure(const Failure& failure) {
   }
   if (peer.failed) fabric_.violation("a failure was reported twice");
   peer.failed = true;
+  one_sided_.give_up(node_of_[index(failure.peer)]);
+}
+
+void Application::on_transfer(const TransferEnd& end) {
+  if (one_sided_.on_end(end)) return;
+  const bool excused =
+      std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.may_fail; });
+  if (!excused) fabric_.violation("an operation on a healthy peer failed");
 }
 
 std::string Application::describe() const {

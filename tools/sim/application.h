@@ -14,6 +14,7 @@
 
 #include "tools/sim/engine.h"
 #include "tools/sim/fabric.h"
+#include "tools/sim/one_sided.h"
 
 namespace weir::sim {
 
@@ -28,6 +29,7 @@ struct Script {
   std::uint32_t keep_permille = 0;      // arrived buffers that are kept for some turns
   std::uint32_t keep_turns = 10;        // at most
   Duration turn = microseconds(1);
+  OneSidedScript one_sided;
 };
 
 class Application : public Upcalls {
@@ -45,7 +47,10 @@ class Application : public Upcalls {
   // From here on, this peer may fail (it dies, or the way to it does).
   void expect_trouble(Node node) { peers_[node].may_fail = true; }
   // The runtime tells that the peer is gone: nobody waits for it any more.
-  void forget(Node node) { peers_[node].forgotten = true; }
+  void forget(Node node) {
+    peers_[node].forgotten = true;
+    one_sided_.give_up(node);
+  }
   void stop() { stopped_ = true; }
 
   bool heard_failure(Node node) const { return peers_[node].failed; }
@@ -62,6 +67,9 @@ class Application : public Upcalls {
   void on_message(const Delivery& delivery) override;
   void on_retired(SendSlot* slot, bool delivered) override;
   void on_failure(const Failure& failure) override;
+  void on_transfer(const TransferEnd& end) override;
+
+  OneSided& one_sided() { return one_sided_; }
 
   // By node: how the others send, to know what to expect.
   std::vector<const Script*> scripts;
@@ -89,7 +97,7 @@ class Application : public Upcalls {
   void turn();
   void send_some();
   bool send_one(Node to, Peer& peer);
-  bool is_done(const Peer& peer) const;
+  bool is_done(Node node) const;
 
   Fabric& fabric_;
   Engine& engine_;
@@ -108,6 +116,7 @@ class Application : public Upcalls {
   std::uint64_t received_ = 0;
   Time closing_since_{};
   std::deque<Kept> kept_;
+  OneSided one_sided_;
 };
 
 }  // namespace weir::sim

@@ -98,6 +98,11 @@ Status Engine::send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std
   return status;
 }
 
+void Engine::transfer(const TransferRequest& request) {
+  core_.transfer(now(), request, out_);
+  flush();
+}
+
 void Engine::finish_send() {
   if (!out_.work.empty() || !out_.connects.empty()) flush();
   watch_pending(config_.tick);
@@ -143,6 +148,10 @@ void Engine::flush() {
       arrived_.push_back({.kind = Upcall::Kind::failure, .failure = failure});
     }
     out_.failures.clear();
+    for (const TransferEnd& end : out_.transfers) {
+      arrived_.push_back({.kind = Upcall::Kind::transfer, .transfer = end});
+    }
+    out_.transfers.clear();
   }
   watch_pending(config_.tick);
   watch_deadline();
@@ -294,6 +303,7 @@ int Engine::progress(Upcalls& upcalls) {
         upcalls.on_retired(upcall.retired.slot, upcall.retired.delivered);
         break;
       case Upcall::Kind::failure: upcalls.on_failure(upcall.failure); break;
+      case Upcall::Kind::transfer: upcalls.on_transfer(upcall.transfer); break;
     }
   }
   if (!dead_ && core_.has_held()) {
@@ -339,15 +349,15 @@ void Engine::kill(bool told) {
 
 // Ticks while frames wait, more and more seldom as that does not help.
 void Engine::watch_pending(Duration tick) {
-  if (pending_watched_ || dead_ || core_.pending_frames() == 0) return;
+  if (pending_watched_ || dead_ || !core_.needs_attendance()) return;
   pending_watched_ = true;
   const std::uint64_t round = core_.round();
   fabric_.events.after(tick, [this, round, tick] {
     pending_watched_ = false;
     if (dead_) return;
     const std::uint64_t before = core_.pending_frames();
-    if (before > 0 && core_.round() == round) stand_in();
-    const bool helped = core_.pending_frames() < before;
+    if (core_.needs_attendance() && core_.round() == round) stand_in();
+    const bool helped = core_.pending_frames() < before || core_.has_transfers();
     watch_pending(helped ? config_.tick : std::min(tick * 2, config_.tick * 16));
   });
 }

@@ -31,6 +31,7 @@ class Upcalls {
   virtual void on_message(const Delivery& delivery) = 0;
   virtual void on_retired(SendSlot* slot, bool delivered) = 0;  // of slots sent with `notify`
   virtual void on_failure(const Failure& failure) = 0;
+  virtual void on_transfer(const TransferEnd&) {}
 };
 
 class Engine : public ConnectionListener {
@@ -68,6 +69,9 @@ class Engine : public ConnectionListener {
     if (status != Status::ok) discard(slot);
     return status;
   }
+
+  // A get, put or atomic.
+  void transfer(const TransferRequest& request);
 
   // ---- progress ----
   // Polls once and hands up what there is. Returns how many things that was.
@@ -107,10 +111,11 @@ class Engine : public ConnectionListener {
 
  private:
   struct Upcall {
-    enum class Kind : std::uint8_t { message, retired, failure } kind;
+    enum class Kind : std::uint8_t { message, retired, failure, transfer } kind;
     Delivery delivery{};
     Retired retired{};
     Failure failure{};
+    TransferEnd transfer{};
   };
 
   struct LanePair {

@@ -18,6 +18,7 @@ class World {
       config.core.self = name_of(node);
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.srq_depth = config.core.window.max;
+      config.nic.max_rd_atomic = config.core.max_rd_atomic;
       engines_.push_back(std::make_unique<Engine>(fabric_, connections_, node, config));
       applications_.push_back(std::make_unique<Application>(
           fabric_, *engines_.back(), plan.scripts[node], mix(plan.seed + 7)));
@@ -29,6 +30,9 @@ class World {
         applications_[node]->scripts.push_back(&plan_.scripts[other]);
       }
     }
+    std::vector<OneSided*> all;
+    for (auto& application : applications_) all.push_back(&application->one_sided());
+    for (OneSided* one : all) one->meet(all);
     for (const Fault& fault : plan.faults) arrange(fault);
   }
 
@@ -144,6 +148,7 @@ class World {
   // After the last close: what was lent is back.
   void settle() {
     for (auto& application : applications_) application->stop();
+    for (auto& application : applications_) application->one_sided().check_end(troubled());
     fabric_.events.run_until(fabric_.events.now() + milliseconds(5));
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
@@ -154,6 +159,7 @@ class World {
       if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
         fabric_.violation("credits are out although no peer is connected");
       }
+      if (engine.core().has_transfers()) fabric_.violation("a transfer never ended");
       if (engine.slots_lent() != 0) {
         fabric_.violation("node " + std::to_string(node) + ": " +
                           std::to_string(engine.slots_lent()) + " slots never came back");
@@ -267,6 +273,23 @@ Plan random_plan(std::uint64_t seed) {
   if (random.chance(500)) core.shrink_after = microseconds(random.between(20, 5000));
   if (random.chance(200)) plan.hazards.rnr_storm_permille = random.between(1, 300);
   if (random.chance(300)) plan.hazards.delayed_completion_permille = random.between(1, 700);
+  if (random.chance(250)) {
+    plan.hazards.lost_request_permille = random.between(0, 30);
+    plan.hazards.lost_answer_permille = random.between(0, 30);
+  }
+  core.transfers.plan = {.chunk_bytes = random.between(64, 16384), .alignment_bytes = 64};
+  core.transfers.reads.adaptive = random.chance(500);
+  core.transfers.reads.reads = random.between(1, 12);
+  core.transfers.reads.initial_bytes = core.transfers.reads.least_bytes = 4096;
+  core.transfers.reads.queue_bytes = core.transfers.reads.step_bytes = 4096;
+  core.transfers.small_bytes = random.between(0, 8192);
+  core.transfers.bypass_bytes = random.between(1, 16384);
+  core.transfers.write_bytes = random.between(1, 65536);
+  core.max_rd_atomic = random.between(1, 8);
+  const OneSidedScript one_sided{.operations = random.chance(500) ? random.between(1, 30) : 0,
+                                 .at_a_time = random.between(1, 12),
+                                 .largest = random.between(64, 40000) & ~7u};
+  for (Script& script : plan.scripts) script.one_sided = one_sided;
   core.rnr_auto = random.chance(300);
   core.window_unattended = random.chance(500) ? 128 : random.between(4, 64);
   return plan;

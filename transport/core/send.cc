@@ -150,6 +150,8 @@ void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind ki
   counters_.sends_signalled += ticket.signalled ? 1 : 0;
   out.work.push_back({ticket.id, peer.lane, Opcode::send, ticket.signalled, inlined,
                       slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
+  if (has_transfers() && !lane.queue.has_room(false)) [[unlikely]]
+    scheduler_.hold_peer(lane.peer);
 }
 
 // The last work request of the chain asks for a completion if somebody waits for one.

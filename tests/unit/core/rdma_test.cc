@@ -114,6 +114,23 @@ TEST_F(Rdma, ChunksLeaveTheControlFramesTheirRoom) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+// The queue filled up with frames while chunks of the peer waited for the budget.
+TEST_F(Rdma, ChunksWaitForRoomThatFramesTook) {
+  start(get_of(peer, 1024 * KiB));
+  const auto reads = rig.take_work();
+  ASSERT_EQ(reads.size(), 4u);
+  std::size_t posted = reads.size();
+  for (int i = 0; i < 20; ++i) {
+    rig.send(peer, 600, true);
+    rig.core.begin_round();
+  }
+  rig.pump();
+  posted += rig.take_work().size();
+  ASSERT_EQ(posted, 12u);
+  rig.complete(reads[0]);
+  EXPECT_LE(posted - 1 + rig.take_work().size(), 12u);
+}
+
 TEST_F(Rdma, SmallPutsAreInlined) {
   start(put_of(peer, 64));
   start(put_of(peer, 65));

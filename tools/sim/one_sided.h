@@ -1,0 +1,88 @@
+// One-sided traffic of a program above the engine: gets, puts and fetch-and-adds at random on
+// memory that every process exposes, each checked when it ends.
+//
+//   pages     everybody may read them; their content is known
+//   slots     one for each origin, who alone writes it; what it wrote is there when its put ends
+//   counter   everybody adds one; in the end they add up
+//
+// Single-threaded; runs in events of the fabric.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "tools/sim/engine.h"
+#include "tools/sim/fabric.h"
+
+namespace weir::sim {
+
+struct OneSidedScript {
+  std::uint32_t operations = 0;      // planned, to each other process
+  std::uint32_t at_a_time = 4;       // at most, over all
+  std::uint32_t largest = 40 << 10;  // bytes of one
+};
+
+class OneSided {
+ public:
+  OneSided(Fabric& fabric, Engine& engine, const OneSidedScript& script);
+
+  // All processes of the world, by node; itself included.
+  void meet(std::vector<OneSided*> all);
+
+  // Starts what may be started now. Returns how much that was.
+  int start_some(Node to, PeerId peer);
+  // Nothing left to start or to wait for at `to`.
+  bool is_done(Node to) const;
+  // The peer is gone: what ended without success is excused, the rest is not started.
+  void give_up(Node to) { targets_[to].gone = true; }
+
+  // False if the operation failed.
+  bool on_end(const TransferEnd& end);
+
+  // At the end of a world: nothing came late, and the counters add up.
+  void check_end(bool troubled);
+
+ private:
+  enum class Kind : std::uint8_t { get, put, add };
+
+  struct Operation {
+    Kind kind;
+    Node to;
+    std::uint64_t offset = 0;
+    std::vector<std::byte> memory;
+    bool over = false;
+    bool failed = false;
+  };
+
+  struct Target {
+    std::uint32_t to_do = 0;
+    std::uint32_t under_way = 0;
+    bool slot_busy = false;  // a put is under way
+    bool gone = false;
+  };
+
+  std::byte page_byte(std::uint64_t offset) const;
+  void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, std::vector<std::byte> memory);
+  void check(const Operation& operation);
+
+  Fabric& fabric_;
+  Engine& engine_;
+  OneSidedScript script_;
+  Random random_;
+  std::vector<OneSided*> all_;
+  std::vector<Target> targets_;  // by node
+  std::deque<Operation> operations_;
+  std::uint32_t under_way_ = 0;
+  std::uint64_t added_ = 0;
+
+  std::vector<std::byte> pages_;
+  std::vector<std::byte> slots_;
+  alignas(8) std::uint64_t counter_ = 0;
+  std::uint32_t pages_key_ = 0;
+  std::uint32_t slots_key_ = 0;
+  std::uint32_t counter_key_ = 0;
+};
+
+}  // namespace weir::sim
