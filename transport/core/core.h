@@ -319,6 +319,7 @@ class Core {
   void recall_credits(Outbox& out);
   void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
   void drop_slabs(Outbox& out);
+  void put_back(BufferId buffer);
   void book_buffers();
   void note_due(Peer& peer);
   bool may_top_up(const Peer& peer) const;
@@ -351,7 +352,7 @@ class Core {
   std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
   bool starved_peer_seen_ = false;
   bool limit_armed_ = false;
-  std::uint64_t taken_ = 0;  // buffers released
+  std::uint64_t taken_ = 0;  // buffers that the layer above released
   std::uint64_t taken_at_growth_ = 0;
 
   StableVector<Peer> peers_;

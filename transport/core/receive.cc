@@ -46,12 +46,12 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
 
   Lane* lane = open_lane(completion.lane);
   if (lane == nullptr || at(lane->peer).state == PeerState::failed) {
-    release(buffer);  // sent by a lane that we dropped
+    put_back(buffer);  // sent by a lane that we dropped
     return;
   }
   Peer& peer = at(lane->peer);
   if (completion.status != CompletionStatus::success) {
-    release(buffer);
+    put_back(buffer);
     fail(peer, FailReason::receive_failed, completion.status, out);
     return;
   }
@@ -59,7 +59,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   const std::size_t size = completion.length_bytes;
   if (size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
       !take_header(peer, *lane, wire::get_frame_header(frame))) {
-    release(buffer);
+    put_back(buffer);
     fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
     return;
   }
@@ -79,7 +79,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   } else {
     ++counters_.control_received;
     const wire::FrameHeader header = wire::get_frame_header(frame);
-    release(buffer);
+    put_back(buffer);
     if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
   }
   if (peer.state == PeerState::ready) {
@@ -117,6 +117,10 @@ bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) 
 
 void Core::release(BufferId buffer) {
   ++taken_;
+  put_back(buffer);
+}
+
+void Core::put_back(BufferId buffer) {
   const std::uint32_t backed = pool_.backed();
   pool_.release(buffer, eager_.can_spare_held());
   if (pool_.backed() != backed) [[unlikely]]
