@@ -28,9 +28,9 @@ void OneSided::meet(std::vector<OneSided*> all) {
   all_ = std::move(all);
   targets_.resize(all_.size());
   if (script_.operations == 0) return;
-  pages_.resize(2 * script_.largest);
-  for (std::size_t i = 0; i < pages_.size(); ++i) pages_[i] = page_byte(i);
-  slots_.assign(all_.size() * script_.largest, std::byte{0});
+  pages_ = AlignedBytes(2 * script_.largest);
+  for (std::size_t i = 0; i < pages_.size(); ++i) pages_.data()[i] = page_byte(i);
+  slots_ = AlignedBytes(all_.size() * script_.largest);
   Nic& nic = engine_.nic();
   pages_key_ = nic.register_memory(address_of(pages_.data()), pages_.size(), Access::remote_read);
   slots_key_ =
@@ -52,17 +52,17 @@ int OneSided::start_some(Node to, PeerId peer) {
     switch (random_.below(3)) {
       case 0:
         start(peer, Kind::get, to, random_.between(0, script_.largest),
-              std::vector<std::byte>(size, untouched));
+              AlignedBytes(size, untouched));
         break;
       case 1: {
         if (target.slot_busy) return started;
-        std::vector<std::byte> content(size);
+        AlignedBytes content(size);
         for (std::byte& byte : content) byte = static_cast<std::byte>(random_.below(256));
         target.slot_busy = true;
         start(peer, Kind::put, to, 0, std::move(content));
         break;
       }
-      default: start(peer, Kind::add, to, 0, std::vector<std::byte>(8, untouched));
+      default: start(peer, Kind::add, to, 0, AlignedBytes(8, untouched));
     }
     --target.to_do;
     ++started;
@@ -70,8 +70,7 @@ int OneSided::start_some(Node to, PeerId peer) {
   return started;
 }
 
-void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset,
-                     std::vector<std::byte> memory) {
+void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory) {
   const OneSided& other = *all_[to];
   const std::uint64_t slot = address_of(other.slots_.data()) + engine_.node() * script_.largest;
   TransferRequest request;
@@ -136,7 +135,8 @@ void OneSided::check(const Operation& operation) {
   switch (operation.kind) {
     case Kind::get:
       for (std::size_t i = 0; i < operation.memory.size(); ++i) {
-        if (operation.memory[i] == all_[operation.to]->page_byte(operation.offset + i)) continue;
+        if (operation.memory.data()[i] == all_[operation.to]->page_byte(operation.offset + i))
+          continue;
         return fabric_.violation(where + "a get ended with wrong bytes");
       }
       return;

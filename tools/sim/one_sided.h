@@ -24,6 +24,31 @@ struct OneSidedScript {
   std::uint32_t largest = 40 << 10;  // bytes of one
 };
 
+// Bytes that start at a cache line: where chunks are cut depends on addresses, and a run must not.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t size, std::byte value = std::byte{0})
+      : storage_(size + line, value), size_(size) {}
+
+  std::byte* data() { return storage_.data() + offset(); }
+  const std::byte* data() const { return storage_.data() + offset(); }
+  std::size_t size() const { return size_; }
+  std::byte* begin() { return data(); }
+  std::byte* end() { return data() + size_; }
+  const std::byte* begin() const { return data(); }
+  const std::byte* end() const { return data() + size_; }
+
+ private:
+  static constexpr std::size_t line = 64;
+  std::size_t offset() const {
+    return (line - reinterpret_cast<std::uintptr_t>(storage_.data()) % line) % line;
+  }
+
+  std::vector<std::byte> storage_;  // moves keep its address
+  std::size_t size_ = 0;
+};
+
 class OneSided {
  public:
   OneSided(Fabric& fabric, Engine& engine, const OneSidedScript& script);
@@ -51,7 +76,7 @@ class OneSided {
     Kind kind;
     Node to;
     std::uint64_t offset = 0;
-    std::vector<std::byte> memory;
+    AlignedBytes memory;
     bool over = false;
     bool failed = false;
   };
@@ -64,7 +89,7 @@ class OneSided {
   };
 
   std::byte page_byte(std::uint64_t offset) const;
-  void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, std::vector<std::byte> memory);
+  void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory);
   void check(const Operation& operation);
 
   Fabric& fabric_;
@@ -77,8 +102,8 @@ class OneSided {
   std::uint32_t under_way_ = 0;
   std::uint64_t added_ = 0;
 
-  std::vector<std::byte> pages_;
-  std::vector<std::byte> slots_;
+  AlignedBytes pages_;
+  AlignedBytes slots_;
   alignas(8) std::uint64_t counter_ = 0;
   std::uint32_t pages_key_ = 0;
   std::uint32_t slots_key_ = 0;
