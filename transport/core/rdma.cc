@@ -68,11 +68,16 @@ void Core::issue_chunks(Time now, Outbox& out) {
   counters_.read_window = scheduler_.controller().window_bytes();
 }
 
-// The peer can take chunks, or can again.
+// The peer has work for its queue, or its queue has room again.
 void Core::let_chunks_go(Time now, Peer& peer, Outbox& out) {
   if (scheduler_.idle()) return;
-  if (peer.state == PeerState::ready && at(peer.lane).queue.has_room(false)) {
-    scheduler_.open_peer(at(peer.lane).peer, config_.max_rd_atomic);
+  if (peer.state == PeerState::ready) {
+    const Lane& lane = at(peer.lane);
+    if (lane.queue.has_room(false)) {
+      scheduler_.open_peer(lane.peer, config_.max_rd_atomic);
+    } else {
+      scheduler_.hold_peer(lane.peer);  // frames took the room while there were no transfers
+    }
   }
   issue_chunks(now, out);
 }

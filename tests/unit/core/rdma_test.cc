@@ -131,6 +131,25 @@ TEST_F(Rdma, ChunksWaitForRoomThatFramesTook) {
   EXPECT_LE(posted - 1 + rig.take_work().size(), 12u);
 }
 
+// The same, but before the peer had any chunk to send.
+TEST_F(Rdma, AQueueFullOfFramesTakesNoChunk) {
+  start(get_of(peer, 8));
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  for (int i = 0; i < 20; ++i) {
+    rig.send(peer, 600, true);
+    rig.core.begin_round();
+  }
+  rig.pump();
+  const auto frames = rig.take_work();
+  ASSERT_EQ(frames.size(), 12u);
+  start(get_of(peer, 8));
+  EXPECT_TRUE(rig.take_work().empty());
+  for (const WorkRequest& frame : frames) {
+    if (frame.signalled) rig.complete(frame);
+  }
+  EXPECT_FALSE(rig.take_work().empty());
+}
+
 TEST_F(Rdma, SmallPutsAreInlined) {
   start(put_of(peer, 64));
   start(put_of(peer, 65));
