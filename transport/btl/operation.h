@@ -31,6 +31,7 @@ struct Operation {
   void* local_address = nullptr;
   Handle* local_handle = nullptr;
   SendSlot* scratch = nullptr;  // where the result of an atomic lands that nobody wants
+  Handle* target = nullptr;     // of memory registered for this operation only
   Operation* next = nullptr;
 };
 
