@@ -170,7 +170,7 @@ class World {
       case 18:
         slab_fails_ = input.below(4) == 0;
         if (input.below(2) == 0) return core_.on_srq_limit(out_);
-        return core_.on_drained(out_);
+        return core_.on_idle(out_);
       case 19:
         while (!delivered_.empty() && input.below(4) != 0) {
           core_.release(delivered_.back());
@@ -200,6 +200,7 @@ class World {
     if (input.below(16) == 0) hello.protocol_min = hello.protocol_max = input.byte();
     hello.credits = input.byte();
     hello.control_credits = input.byte();
+    hello.attempt = ++attempts_;
     return hello;
   }
 
@@ -274,6 +275,7 @@ class World {
     for (int rounds = 0; !out_.empty(); ++rounds) {
       REQUIRE(rounds < 100);
       out_.rare = false;
+      for (; out_.slabs_dropped > 0; --out_.slabs_dropped) drop_slab();
       while (out_.slab_buffers > 0) provide_slab();
       for (const ReceivePost& post : out_.receives) {
         REQUIRE(post.length_bytes == buffer_bytes);
@@ -288,6 +290,8 @@ class World {
       out_.connects.clear();
       for (const Retired& retired : out_.retired) back(retired.slot);
       out_.retired.clear();
+      out_.rnr_changed = false;
+      out_.transfers.clear();
       for (const Failure& failure : out_.failures) {
         REQUIRE(index(failure.peer) < core_.peer_count());
         REQUIRE(failure.reason != FailReason::none);
@@ -304,6 +308,14 @@ class World {
       if (delivery.last) delivered_.push_back(delivery.buffer);
     }
     out_.deliveries.clear();
+  }
+
+  void drop_slab() {
+    const auto begin = reinterpret_cast<std::uint64_t>(slabs_.back().data());
+    for (const ReceivePost& post : srq_) {
+      REQUIRE(post.address < begin || post.address >= begin + slabs_.back().size());
+    }
+    slabs_.pop_back();
   }
 
   void provide_slab() {
@@ -352,6 +364,7 @@ class World {
   Outbox out_;
   Time now_{1};
   bool slab_fails_ = false;
+  std::uint64_t attempts_ = 0;
   std::deque<std::vector<std::byte>> slabs_;
   std::deque<ReceivePost> srq_;
   std::vector<BufferId> delivered_;

@@ -257,7 +257,8 @@ void Core::look_at_window(Time now, Outbox& out) {
   next_window_look_ = now + shrink_.interval();
   const std::uint32_t window = window_.window();
   const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
-  if (shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
+  // (Not while a slab is under way that somebody else needs.)
+  if (slabs_asked_ == 0 && shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
     shrink_.shrank(now);
     window_.shrink_to(pool_.active());
     ++counters_.window_shrinks;
