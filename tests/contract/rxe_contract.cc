@@ -58,7 +58,8 @@ class EngineSide : public Side {
   }
 
   const Counters& counters() const override {
-    return engine_ == nullptr ? last_counters_ : engine_->counters();
+    if (engine_ != nullptr) last_counters_ = engine_->snapshot();
+    return last_counters_;
   }
   std::uint32_t max_payload_bytes() const override { return engine_->max_payload_bytes(); }
 
@@ -78,7 +79,7 @@ class EngineSide : public Side {
 
  private:
   std::unique_ptr<Engine> engine_;
-  Counters last_counters_;
+  mutable Counters last_counters_;
   PeerId peer_ = PeerId::none;
 };
 

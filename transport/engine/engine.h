@@ -203,6 +203,11 @@ class Engine {
   const verbs::Device& device() const { return device_; }
   const verbs::PortChoice& port() const { return device_.port(); }
   const Counters& counters() const { return core_.counters(); }
+  // All counters at one moment.
+  Counters snapshot() {
+    std::lock_guard guard(lock_);
+    return core_.counters();
+  }
   PeerName name(PeerId peer) const;
   PeerState state(PeerId peer) {
     std::lock_guard guard(lock_);
