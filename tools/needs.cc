@@ -7,6 +7,7 @@
 #include <bit>
 #include <thread>
 
+#include "transport/config/schema.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/queues.h"
 
@@ -24,11 +25,6 @@ std::uint64_t inline_wanted(const config::Settings& settings) {
 
 using CompletionQueue = std::unique_ptr<ibv_cq, verbs::Destroyer<ibv_destroy_cq>>;
 using QueuePair = std::unique_ptr<ibv_qp, verbs::Destroyer<ibv_destroy_qp>>;
-
-// Receive buffers of a process that hears much.
-std::int64_t window_of(const config::Settings& settings) {
-  return settings.window_max == config::automatic ? config::window_max_auto : settings.window_max;
-}
 
 }  // namespace
 
@@ -63,7 +59,7 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
   const auto u = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t full_node = processes();
   const std::uint64_t depth = u(settings.send_queue_depth);
-  const std::uint64_t window = u(window_of(settings));
+  const std::uint64_t window = u(config::window_by_traffic(settings));
   const std::uint64_t buffer = u(settings.buffer_bytes);
 
   // As verbs/queues.cc sizes it: each receive and each send of each peer may complete at once.
@@ -101,7 +97,7 @@ std::uint64_t least_registered_bytes(const config::Settings& settings) {
 }
 
 std::uint64_t most_registered_bytes(const config::Settings& settings) {
-  return static_cast<std::uint64_t>(window_of(settings) * settings.buffer_bytes +
+  return static_cast<std::uint64_t>(config::window_by_traffic(settings) * settings.buffer_bytes +
                                     settings.send_memory_bytes);
 }
 

@@ -43,9 +43,8 @@ void OneSided::meet(std::vector<OneSided*> all) {
   }
 }
 
-int OneSided::start_some(Node to, PeerId peer) {
+void OneSided::start_some(Node to, PeerId peer) {
   Target& target = targets_[to];
-  int started = 0;
   while (target.to_do > 0 && !target.gone && under_way_ < script_.at_a_time) {
     const std::uint32_t size =
         random_.chance(300) ? random_.between(0, 64) : random_.between(0, script_.largest);
@@ -55,7 +54,7 @@ int OneSided::start_some(Node to, PeerId peer) {
               AlignedBytes(size, untouched));
         break;
       case 1: {
-        if (target.slot_busy) return started;
+        if (target.slot_busy) return;
         AlignedBytes content(size);
         for (std::byte& byte : content) byte = static_cast<std::byte>(random_.below(256));
         target.slot_busy = true;
@@ -65,9 +64,7 @@ int OneSided::start_some(Node to, PeerId peer) {
       default: start(peer, Kind::add, to, 0, AlignedBytes(8, untouched));
     }
     --target.to_do;
-    ++started;
   }
-  return started;
 }
 
 void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory) {

@@ -56,8 +56,8 @@ class OneSided {
   // All processes of the world, by node; itself included.
   void meet(std::vector<OneSided*> all);
 
-  // Starts what may be started now. Returns how much that was.
-  int start_some(Node to, PeerId peer);
+  // Starts what may be started now.
+  void start_some(Node to, PeerId peer);
   // Nothing left to start or to wait for at `to`.
   bool is_done(Node to) const;
   // The peer is gone: what ended without success is excused, the rest is not started.
@@ -104,7 +104,7 @@ class OneSided {
 
   AlignedBytes pages_;
   AlignedBytes slots_;
-  alignas(8) std::uint64_t counter_ = 0;
+  std::uint64_t counter_ = 0;
   std::uint32_t pages_key_ = 0;
   std::uint32_t slots_key_ = 0;
   std::uint32_t counter_key_ = 0;

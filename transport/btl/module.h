@@ -53,7 +53,7 @@ struct Module : mca_btl_base_module_t {
   const config::Settings settings;
   std::unique_ptr<Engine> engine;
   EndpointTable endpoints;
-  DescriptorPool descriptors;
+  Pool<Descriptor> descriptors;
   Pool<Operation> operations;
   Pool<Handle> handles;
   WaitingSends waiting_sends;

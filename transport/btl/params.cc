@@ -149,10 +149,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.buffer_bytes = to<std::uint32_t>(s.buffer_bytes);
   core.window.initial = to<std::uint32_t>(s.window_initial);
   const std::int64_t most = std::max<std::int64_t>(s.receive_memory_bytes / s.buffer_bytes, 1);
-  const std::int64_t by_traffic = s.window_max == automatic
-                                      ? std::max(config::window_max_auto, s.window_initial)
-                                      : s.window_max;
-  core.window.max = to<std::uint32_t>(std::min(by_traffic, most));
+  core.window.max = to<std::uint32_t>(std::min(config::window_by_traffic(s), most));
   if (s.window_max == automatic) core.window.most = to<std::uint32_t>(most);
   core.window_unattended = to<std::uint32_t>(s.window_unattended);
   core.shrink_after = {s.window_shrink_after_ns};

@@ -302,6 +302,11 @@ Settings defaults() {
   return settings;
 }
 
+std::int64_t window_by_traffic(const Settings& settings) {
+  return settings.window_max == automatic ? std::max(window_max_auto, settings.window_initial)
+                                          : settings.window_max;
+}
+
 // A maximum above what another key leaves room for is no contradiction: the smaller one rules. So
 // lowering one key never asks for a second one to be set.
 std::vector<Contradiction> check(const Settings& settings) {

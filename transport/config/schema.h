@@ -61,6 +61,10 @@ std::string get(const Settings& settings, const Key& key);
 
 Settings defaults();
 
+// W_max as far as traffic may take it, in buffers: `window_max`, or what `auto` means where few
+// peers are. The byte cap comes on top.
+std::int64_t window_by_traffic(const Settings& settings);
+
 // Values that do not go together, or a value that breaks a rule its range does not tell.
 struct Contradiction {
   std::vector<const Key*> keys;  // whose values they are

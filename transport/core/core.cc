@@ -92,7 +92,7 @@ bool Core::is_watched(const Lane& lane) const {
   return lane.queue.awaits_completion() || may_probe(lane);
 }
 
-// A lane to ourselves needs no probe, and its queue pair would refuse the write.
+// A lane to ourselves needs no probe.
 bool Core::may_probe(const Lane& lane) const {
   const Peer& peer = at(lane.peer);
   return peer.state == PeerState::ready && !peer.left && peer.name != config_.self;

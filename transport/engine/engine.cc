@@ -51,8 +51,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   fitted.core.window.max = std::min(fitted.core.window.max, most);
   fitted.core.window.most = std::min(fitted.core.window.most, most);
   fitted.core.max_rd_atomic =
-      std::min(fitted.core.max_rd_atomic,
-               static_cast<std::uint32_t>(std::max(device->limits().max_qp_init_rd_atom, 1)));
+      std::min<std::uint32_t>(fitted.core.max_rd_atomic, device->most_fetches_started());
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
