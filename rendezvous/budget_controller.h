@@ -61,6 +61,7 @@ class BudgetController {
   // The limits for the budget.
   std::uint32_t reads() const { return config_.adaptive ? config_.most_reads : config_.reads; }
   std::uint64_t bytes() const;
+  bool adaptive() const { return config_.adaptive; }
 
   // A chunk had to wait for the budget. A window that nobody wants does not grow.
   void on_limited() { limited_ = true; }

@@ -4,7 +4,8 @@
 //   chunks <= c  and  a peer's chunks <= its limit  and  (bytes <= limit or chunks == 1)
 //
 // except after a limit fell: then nothing is taken until what is out has come back. One chunk may
-// always be out, however large: a budget smaller than a chunk slows down, it never stops.
+// always be out, however large, and beside what is reserved for chains: a budget smaller than that
+// slows down, it never stops.
 //
 // A peer's limit is its queue pair's max_rd_atomic. One more read would only wait in the send
 // queue, and with it every eager frame behind it. [IBTA 9.7]
@@ -43,7 +44,7 @@ class ChunkBudget {
 
   // Whether the port has room for a chunk, its peer's limit apart.
   bool has_room(std::uint32_t bytes) const {
-    return chunks_ == 0 || (chunks_ < chunk_limit_ && bytes_ + bytes <= byte_limit_);
+    return chunks_ == reserved_ || (chunks_ < chunk_limit_ && bytes_ + bytes <= byte_limit_);
   }
 
   // There must be room for it.
@@ -65,6 +66,24 @@ class ChunkBudget {
     bytes_ -= bytes;
   }
 
+  // For a chain, which has so many under way at most: all of it, or false.
+  bool reserve(std::uint32_t chunks, std::uint64_t bytes) {
+    const bool fits = chunks_ + chunks <= chunk_limit_ && bytes_ + bytes <= byte_limit_;
+    if (chunks_ > 0 && !fits) return false;
+    reserved_ += chunks;
+    chunks_ += chunks;
+    bytes_ += bytes;
+    peak_chunks_ = std::max(peak_chunks_, chunks_);
+    peak_bytes_ = std::max(peak_bytes_, bytes_);
+    return true;
+  }
+  void end_reservation(std::uint32_t chunks, std::uint64_t bytes) {
+    assert(reserved_ >= chunks && chunks_ >= chunks && bytes_ >= bytes);
+    reserved_ -= chunks;
+    chunks_ -= chunks;
+    bytes_ -= bytes;
+  }
+
   std::uint32_t chunks() const { return chunks_; }
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t chunk_limit() const { return chunk_limit_; }
@@ -77,6 +96,7 @@ class ChunkBudget {
   std::uint64_t byte_limit_ = 0;
   std::uint32_t chunks_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint32_t reserved_ = 0;  // of `chunks_`, for chains
   std::uint32_t peak_chunks_ = 0;
   std::uint64_t peak_bytes_ = 0;
 };

@@ -6,11 +6,16 @@
 namespace weir {
 namespace {
 
-constexpr std::array<TransferKind, 2> kinds = {TransferKind::get, TransferKind::put};
+using Path = TransferPath;
 
-constexpr TransferKind other(TransferKind kind) {
-  return kind == TransferKind::get ? TransferKind::put : TransferKind::get;
+constexpr std::array<Path, 3> paths = {Path::get, Path::put, Path::chain};
+
+// Of what does not go as a chain.
+constexpr Path scheduled_path(TransferKind kind) {
+  return kind == TransferKind::get ? Path::get : Path::put;
 }
+
+constexpr Path other(Path path) { return path == Path::get ? Path::put : Path::get; }
 
 }  // namespace
 
@@ -18,9 +23,12 @@ Scheduler::Scheduler(const Config& config)
     : plan_(config.plan),
       small_bytes_(config.small_bytes),
       bypass_bytes_(config.bypass_bytes),
+      chain_bytes_(config.chain_bytes),
+      measure_every_(config.measure_every),
       controller_(config.reads),
       directions_{Direction{{controller_.reads(), controller_.bytes()}, {}},
-                  Direction{{ChunkBudget::no_limit, config.write_bytes}, {}}} {}
+                  Direction{{ChunkBudget::no_limit, config.write_bytes}, {}},
+                  Direction{{ChunkBudget::no_limit, UINT64_MAX}, {}}} {}
 
 void Scheduler::reserve(std::uint32_t transfers, std::uint32_t peers) {
   transfers_.reserve(transfers);
@@ -40,6 +48,7 @@ TransferId Scheduler::submit(const TransferRequest& request) {
   Peer& peer = peer_at(request.peer);
   Transfer& transfer = transfers_.create(request);
   ++counts_.submitted;
+  transfer.path = choose_path(peer, request);
   transfer.small = request.length_bytes <= small_bytes_;
   peer.transfers.push(&transfer);
   if (request.length_bytes == 0) {
@@ -47,57 +56,112 @@ TransferId Scheduler::submit(const TransferRequest& request) {
     finish(transfer);
     return transfer.id;
   }
-  Flow& flow = peer.flows[of(request.kind)];
+  Flow& flow = flow_of(transfer);
   (transfer.small ? flow.small : flow.large).push(&transfer);
-  refresh(flow, request.kind);
+  refresh(flow, transfer.path);
   return transfer.id;
+}
+
+Path Scheduler::choose_path(Peer& peer, const TransferRequest& request) {
+  if (request.kind == TransferKind::put) return Path::put;
+  const std::uint64_t under_way = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
+  if (peer.chain_reads == 0 || peer.chain_reads > controller_.reads() || !wants_chain(request) ||
+      request.length_bytes <= under_way) {
+    return Path::get;
+  }
+  // Whoever else reads has a claim to a budget that can be divided anew with each chunk.
+  const Direction& gets = directions_[of(Path::get)];
+  if (!gets.active.empty() || gets.budget.chunks() > peer.reserved_reads) return Path::get;
+  if (controller_.adaptive()) {
+    const std::uint64_t window = controller_.bytes();
+    if (window < under_way || window >= 2 * under_way) return Path::get;
+    if (++peer.chains_since_measured >= measure_every_) {
+      peer.chains_since_measured = 0;
+      return Path::get;
+    }
+  }
+  ++counts_.chains;
+  return Path::chain;
+}
+
+std::uint32_t Scheduler::chain_reads() const {
+  if (!controller_.adaptive()) return controller_.reads();
+  return static_cast<std::uint32_t>(controller_.window_bytes() / plan_.chunk_bytes());
 }
 
 void Scheduler::open_peer(PeerId id, std::uint32_t max_reads) {
   Peer& peer = peer_at(id);
   peer.open = true;
-  peer.flows[of(TransferKind::get)].use.limit = std::max(max_reads, 1u);
-  for (TransferKind kind : kinds) refresh(peer.flows[of(kind)], kind);
+  peer.flows[of(Path::get)].use.limit = std::max(max_reads, 1u);
+  for (Path path : paths) refresh(peer.flows[of(path)], path);
 }
 
 void Scheduler::hold_peer(PeerId id) {
   Peer& peer = peer_at(id);
   peer.open = false;
-  for (TransferKind kind : kinds) refresh(peer.flows[of(kind)], kind);
+  for (Path path : paths) refresh(peer.flows[of(path)], path);
+}
+
+void Scheduler::open_chain(PeerId id, std::uint32_t reads) {
+  Peer& peer = peer_at(id);
+  peer.chain_open = true;
+  peer.chain_reads = std::max(reads, 1u);
+  refresh(peer.flows[of(Path::chain)], Path::chain);
+}
+
+void Scheduler::hold_chain(PeerId id) {
+  Peer& peer = peer_at(id);
+  peer.chain_open = false;
+  refresh(peer.flows[of(Path::chain)], Path::chain);
+}
+
+void Scheduler::close_chain(PeerId id) {
+  hold_chain(id);
+  peer_at(id).chain_reads = 0;
+}
+
+bool Scheduler::may_issue(const Flow& flow, Path path) {
+  const bool open = path == Path::chain ? flow.peer->chain_open : flow.peer->open;
+  return open && !flow.empty() && !flow.use.at_limit();
 }
 
 // In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
 // both are less than a quantum.
-void Scheduler::refresh(Flow& flow, TransferKind kind) {
-  const bool may_issue = flow.peer->open && !flow.empty() && !flow.use.at_limit();
-  auto& active = directions_[of(kind)].active;
-  if (may_issue && !flow.active.linked) active.push(&flow);
-  if (!may_issue && flow.active.linked) active.remove(&flow);
+void Scheduler::refresh(Flow& flow, Path path) {
+  const bool may = may_issue(flow, path);
+  auto& active = directions_[of(path)].active;
+  if (may && !flow.active.linked) active.push(&flow);
+  if (!may && flow.active.linked) active.remove(&flow);
 }
 
 bool Scheduler::next(Chunk& chunk) {
-  const TransferKind first = turn_;
-  for (TransferKind kind : {first, other(first)}) {
-    if (take(kind, chunk)) {
-      turn_ = other(kind);
+  const Path first = turn_;
+  for (Path path : {first, other(first)}) {
+    if (take(path, chunk)) {
+      turn_ = other(path);
       return true;
     }
   }
-  return false;
+  return take(Path::chain, chunk);
 }
 
-bool Scheduler::take(TransferKind kind, Chunk& chunk) {
-  Direction& direction = directions_[of(kind)];
+bool Scheduler::take(Path path, Chunk& chunk) {
+  Direction& direction = directions_[of(path)];
   Flow* flow = direction.active.front();
   if (flow == nullptr) return false;
   Transfer& transfer = pick(*flow);
+  if (path == Path::chain && !directions_[of(Path::get)].active.empty()) {
+    leave_chain(*flow, transfer);
+    return take(Path::get, chunk);
+  }
   const std::uint32_t bytes =
       plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
   if (!direction.budget.has_room(bytes)) {
     ++counts_.budget_stalls;
-    if (kind == TransferKind::get) controller_.on_limited();
+    if (path == Path::get) controller_.on_limited();
     return false;
   }
+  if (path == Path::chain && !reserve_for(*flow->peer)) return false;
   // Its turn begins. A debt is less than the largest chunk, which is the quantum, so it is paid.
   if (flow->deficit <= 0) flow->deficit += plan_.largest_bytes();
   direction.budget.take(flow->use, bytes);
@@ -107,8 +171,42 @@ bool Scheduler::take(TransferKind kind, Chunk& chunk) {
   if (flow->deficit <= 0) {  // to the end of the round
     direction.active.remove(flow);
   }
-  refresh(*flow, kind);
+  refresh(*flow, path);
   return true;
+}
+
+// Charges the read budget with what the peer's chain has under way at most.
+bool Scheduler::reserve_for(Peer& peer) {
+  if (peer.reserved_reads > 0) return true;
+  const std::uint64_t bytes = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
+  if (!directions_[of(Path::get)].budget.reserve(peer.chain_reads, bytes)) {
+    ++counts_.budget_stalls;
+    return false;
+  }
+  peer.reserved_reads = peer.chain_reads;
+  peer.reserved_bytes = bytes;
+  return true;
+}
+
+// Gives that back when nothing is left that would need it.
+void Scheduler::settle_reserve(Peer& peer) {
+  const Flow& chains = peer.flows[of(Path::chain)];
+  if (peer.reserved_reads == 0 || chains.use.chunks > 0 || !chains.empty()) return;
+  directions_[of(Path::get)].budget.end_reservation(peer.reserved_reads, peer.reserved_bytes);
+  peer.reserved_reads = 0;
+  peer.reserved_bytes = 0;
+}
+
+// Somebody else reads: the rest of it goes chunk by chunk.
+void Scheduler::leave_chain(Flow& chains, Transfer& transfer) {
+  (transfer.small ? chains.small : chains.large).remove(&transfer);
+  refresh(chains, Path::chain);
+  transfer.path = Path::get;
+  Flow& gets = flow_of(transfer);
+  (transfer.small ? gets.small : gets.large).push(&transfer);
+  refresh(gets, Path::get);
+  settle_reserve(*chains.peer);
+  ++counts_.chains_left;
 }
 
 Transfer& Scheduler::pick(Flow& flow) const {
@@ -130,10 +228,16 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
   transfer.issued_bytes += bytes;
   transfer.outstanding_bytes += bytes;
   ++transfer.outstanding_chunks;
+  const bool chained = transfer.path == Path::chain;
+  if (chained) {
+    transfer.chained_bytes += bytes;
+    ++transfer.chained_chunks;
+  }
   if (transfer.all_issued()) (transfer.small ? flow.small : flow.large).remove(&transfer);
   chunk = {.transfer = transfer.id,
            .kind = request.kind,
            .last = transfer.all_issued(),
+           .chained = chained,
            .peer = request.peer,
            .length_bytes = bytes,
            .offset = offset,
@@ -145,31 +249,37 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
 }
 
 // The transfer whose chunk is over, after the budget has it back; nullptr if there is none.
-Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes) {
+Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained) {
   Transfer* transfer = transfers_.find(id);
   if (transfer == nullptr || transfer->outstanding_chunks == 0 ||
-      transfer->outstanding_bytes < bytes) {
+      transfer->outstanding_bytes < bytes || (chained && transfer->chained_chunks == 0)) {
     ++counts_.chunks_late;
     return nullptr;
   }
   transfer->outstanding_bytes -= bytes;
   --transfer->outstanding_chunks;
-  const TransferKind kind = transfer->request.kind;
-  Flow& flow = flow_of(*transfer);
-  directions_[of(kind)].budget.give_back(flow.use, 1, bytes);
-  refresh(flow, kind);
+  if (chained) {
+    transfer->chained_bytes -= bytes;
+    --transfer->chained_chunks;
+  }
+  const Path path = chained ? Path::chain : scheduled_path(transfer->request.kind);
+  Peer& peer = peers_[index(transfer->request.peer)];
+  Flow& flow = peer.flows[of(path)];
+  directions_[of(path)].budget.give_back(flow.use, 1, bytes);
+  refresh(flow, path);
+  if (chained) settle_reserve(peer);
   return transfer;
 }
 
 bool Scheduler::on_chunk_done(Time now, TransferId id, std::uint32_t bytes,
-                              Duration post_to_completion) {
+                              Duration post_to_completion, bool chained) {
   const std::uint64_t outstanding = reads().bytes();
-  Transfer* transfer = take_back(id, bytes);
+  Transfer* transfer = take_back(id, bytes, chained);
   if (transfer == nullptr) return false;
   ++counts_.chunks_done;
-  if (transfer->request.kind == TransferKind::get &&
+  if (transfer->request.kind == TransferKind::get && !chained &&
       controller_.on_read(now, bytes, post_to_completion, outstanding)) {
-    directions_[of(TransferKind::get)].budget.set_limits(controller_.reads(), controller_.bytes());
+    directions_[of(Path::get)].budget.set_limits(controller_.reads(), controller_.bytes());
   }
   transfer->done_bytes += bytes;
   if (transfer->state == TransferState::running &&
@@ -180,8 +290,8 @@ bool Scheduler::on_chunk_done(Time now, TransferId id, std::uint32_t bytes,
   return true;
 }
 
-bool Scheduler::on_chunk_failed(TransferId id, std::uint32_t bytes) {
-  Transfer* transfer = take_back(id, bytes);
+bool Scheduler::on_chunk_failed(TransferId id, std::uint32_t bytes, bool chained) {
+  Transfer* transfer = take_back(id, bytes, chained);
   if (transfer == nullptr) return false;
   ++counts_.chunks_lost;
   fail(*transfer);
@@ -196,7 +306,8 @@ void Scheduler::fail(Transfer& transfer) {
   if (transfer.queue.linked) {
     Flow& flow = flow_of(transfer);
     (transfer.small ? flow.small : flow.large).remove(&transfer);
-    refresh(flow, transfer.request.kind);
+    refresh(flow, transfer.path);
+    settle_reserve(*flow.peer);
   }
 }
 
@@ -225,13 +336,19 @@ void Scheduler::drop_peer(PeerId id) {
   cancel_peer(id);
   Peer& peer = peer_at(id);
   while (Transfer* transfer = peer.transfers.front()) {
-    directions_[of(transfer->request.kind)].budget.give_back(
-        flow_of(*transfer).use, transfer->outstanding_chunks, transfer->outstanding_bytes);
+    const auto drop = [&](Path path, std::uint32_t chunks, std::uint64_t bytes) {
+      directions_[of(path)].budget.give_back(peer.flows[of(path)].use, chunks, bytes);
+    };
+    drop(Path::chain, transfer->chained_chunks, transfer->chained_bytes);
+    drop(scheduled_path(transfer->request.kind),
+         transfer->outstanding_chunks - transfer->chained_chunks,
+         transfer->outstanding_bytes - transfer->chained_bytes);
     counts_.chunks_lost += transfer->outstanding_chunks;
-    transfer->outstanding_chunks = 0;
-    transfer->outstanding_bytes = 0;
+    transfer->outstanding_chunks = transfer->chained_chunks = 0;
+    transfer->outstanding_bytes = transfer->chained_bytes = 0;
     finish(*transfer);
   }
+  settle_reserve(peer);
 }
 
 bool Scheduler::next_finished(FinishedTransfer& finished) {
@@ -253,21 +370,27 @@ std::uint32_t Scheduler::outstanding(PeerId peer, TransferKind kind) const {
 }
 
 bool Scheduler::conserved() const {
-  std::array<std::uint64_t, 2> chunks{};
-  std::array<std::uint64_t, 2> bytes{};
-  std::array<std::size_t, 2> active{};
+  std::array<std::uint64_t, paths.size()> chunks{};
+  std::array<std::uint64_t, paths.size()> bytes{};
+  std::array<std::size_t, paths.size()> active{};
+  std::uint64_t reserved_chunks = 0;
+  std::uint64_t reserved_bytes = 0;
   std::size_t live = finished_.size();
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
-    std::array<std::uint64_t, 2> peer_chunks{};
-    std::array<std::uint64_t, 2> peer_bytes{};
-    std::array<std::size_t, 2> queued{};
+    std::array<std::uint64_t, paths.size()> peer_chunks{};
+    std::array<std::uint64_t, paths.size()> peer_bytes{};
+    std::array<std::size_t, paths.size()> queued{};
+    reserved_chunks += peer.reserved_reads;
+    reserved_bytes += peer.reserved_bytes;
     live += peer.transfers.size();
     for (const Transfer* t = peer.transfers.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
-      const unsigned kind = of(t->request.kind);
-      peer_chunks[kind] += t->outstanding_chunks;
-      peer_bytes[kind] += t->outstanding_bytes;
-      if (t->queue.linked) ++queued[kind];
+      const unsigned scheduled = of(scheduled_path(t->request.kind));
+      peer_chunks[scheduled] += t->outstanding_chunks - t->chained_chunks;
+      peer_bytes[scheduled] += t->outstanding_bytes - t->chained_bytes;
+      peer_chunks[of(Path::chain)] += t->chained_chunks;
+      peer_bytes[of(Path::chain)] += t->chained_bytes;
+      if (t->queue.linked) ++queued[of(t->path)];
       if (t->issued_bytes > t->request.length_bytes) return false;
       if (t->queue.linked == (t->state == TransferState::failed || t->all_issued())) return false;
       if (t->state != TransferState::failed &&
@@ -275,25 +398,29 @@ bool Scheduler::conserved() const {
         return false;
       }
     }
-    for (unsigned kind = 0; kind < 2; ++kind) {
-      const Flow& flow = peer.flows[kind];
-      if (flow.use.chunks != peer_chunks[kind] || flow.use.bytes != peer_bytes[kind]) return false;
-      if (flow.small.size() + flow.large.size() != queued[kind]) return false;
-      const bool may_issue = peer.open && !flow.empty() && !flow.use.at_limit();
-      if (flow.active.linked != may_issue) return false;
-      active[kind] += may_issue ? 1 : 0;
-      chunks[kind] += peer_chunks[kind];
-      bytes[kind] += peer_bytes[kind];
+    for (Path path : paths) {
+      const Flow& flow = peer.flows[of(path)];
+      if (flow.use.chunks != peer_chunks[of(path)]) return false;
+      if (flow.use.bytes != peer_bytes[of(path)]) return false;
+      if (flow.small.size() + flow.large.size() != queued[of(path)]) return false;
+      if (flow.active.linked != may_issue(flow, path)) return false;
+      active[of(path)] += flow.active.linked ? 1 : 0;
+      chunks[of(path)] += peer_chunks[of(path)];
+      bytes[of(path)] += peer_bytes[of(path)];
     }
+    const bool chain_under_way = queued[of(Path::chain)] + peer_chunks[of(Path::chain)] > 0;
+    if (peer.reserved_reads > 0 && !chain_under_way) return false;
   }
-  for (unsigned kind = 0; kind < 2; ++kind) {
-    const Direction& direction = directions_[kind];
-    if (direction.budget.chunks() != chunks[kind]) return false;
-    if (direction.budget.bytes() != bytes[kind]) return false;
-    if (direction.active.size() != active[kind]) return false;
+  for (Path path : paths) {
+    const Direction& direction = directions_[of(path)];
+    const bool reads = path == Path::get;
+    if (direction.budget.chunks() != chunks[of(path)] + (reads ? reserved_chunks : 0)) return false;
+    if (direction.budget.bytes() != bytes[of(path)] + (reads ? reserved_bytes : 0)) return false;
+    if (direction.active.size() != active[of(path)]) return false;
   }
   return live == transfers_.live() &&
-         counts_.chunks_issued == counts_.chunks_done + counts_.chunks_lost + chunks[0] + chunks[1];
+         counts_.chunks_issued ==
+             counts_.chunks_done + counts_.chunks_lost + chunks[0] + chunks[1] + chunks[2];
 }
 
 }  // namespace weir

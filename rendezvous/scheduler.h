@@ -18,6 +18,13 @@
 // max_rd_atomic, writes within bytes. If the chunk whose turn it is does not fit, its kind waits;
 // a smaller one does not pass it, or the large one might never fit.
 //
+// Chains: a get may go to a lane of its own whose queue pair has only c reads under way: the adapter
+// starts read i+c when read i is there [RDRP §3.3], and no software is needed in between. Its chunks
+// are handed out at once, as far as that lane's queue has room; the budget is charged with c chunks
+// while there are any. That is chosen when nobody else reads, for a get of more chunks than c and at
+// least `chain_bytes`, if c is what the fabric bears now: it must be known from gets that went chunk
+// by chunk. When somebody else comes, what was not handed out yet goes chunk by chunk, too.
+//
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
 // Allocates for the first transfer with a peer and for more transfers at a time than ever before.
 //
@@ -47,7 +54,8 @@ namespace weir {
 struct Chunk {
   TransferId transfer = TransferId::none;
   TransferKind kind = TransferKind::get;
-  bool last = false;  // of its transfer
+  bool last = false;     // of its transfer
+  bool chained = false;  // to be posted to the lane for chains, which bounds what is under way
   PeerId peer = PeerId::none;
   std::uint32_t length_bytes = 0;
   std::uint64_t offset = 0;  // in the transfer
@@ -74,6 +82,8 @@ class Scheduler {
     std::uint64_t write_bytes = 4 << 20;     // of puts outstanding on the port
     std::uint64_t small_bytes = 256 << 10;   // a transfer up to this is small
     std::uint64_t bypass_bytes = 512 << 10;  // of small ones, for one chunk of a large one
+    std::uint64_t chain_bytes = 0;           // the least get that goes as a chain; 0: none does
+    std::uint32_t measure_every = 16;        // of so many that could, one does not: c stays known
   };
 
   struct Counts {
@@ -87,6 +97,8 @@ class Scheduler {
     std::uint64_t budget_stalls = 0;  // times a chunk did not fit into the port's budget
     std::uint64_t peer_stalls = 0;    // times a peer reached its own limit with more to read
     std::uint64_t bypasses = 0;       // chunks of small transfers that passed a large one
+    std::uint64_t chains = 0;         // transfers that began as a chain
+    std::uint64_t chains_left = 0;    // of them, that went on chunk by chunk
   };
 
   explicit Scheduler(const Config& config);
@@ -102,6 +114,25 @@ class Scheduler {
   // For now they do not (no lane yet, send queue full). What is under way stays.
   void hold_peer(PeerId peer);
 
+  // The peer has a lane for chains, whose queue pair has at most `reads` under way; from now on
+  // gets may be meant for it. Or its queue has room again.
+  void open_chain(PeerId peer, std::uint32_t reads);
+  // Its queue is full for now.
+  void hold_chain(PeerId peer);
+  // It is gone. What was meant for it goes with `drop_peer`.
+  void close_chain(PeerId peer);
+  // How many reads a new lane for chains should have under way: c, or while that is not known, what
+  // gets begin with.
+  std::uint32_t chain_reads() const;
+  bool knows_c() const {
+    return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;
+  }
+  // Whether a get of that size would be a chain, were there a lane.
+  bool wants_chain(const TransferRequest& request) const {
+    return chain_bytes_ > 0 && request.opcode == Opcode::read &&
+           request.length_bytes >= chain_bytes_;
+  }
+
   // The next chunk to post, if any may go now. It is outstanding from here on.
   bool next(Chunk& chunk);
 
@@ -110,9 +141,10 @@ class Scheduler {
 
   // A chunk is over. `post_to_completion`: 0 if that is no measure. False, and nothing changes, if
   // its transfer is over already.
-  bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion);
+  bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion,
+                     bool chained = false);
   // The same for one that completed with an error: its transfer fails.
-  bool on_chunk_failed(TransferId id, std::uint32_t bytes);
+  bool on_chunk_failed(TransferId id, std::uint32_t bytes, bool chained = false);
 
   // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
   // when the last one is over.
@@ -145,7 +177,7 @@ class Scheduler {
  private:
   struct Peer;
 
-  // A peer's transfers of one kind.
+  // A peer's transfers of one path.
   struct Flow {
     Peer* peer = nullptr;
     TransferQueue small;
@@ -161,37 +193,50 @@ class Scheduler {
   struct Peer {
     PeerId id = PeerId::none;
     bool open = false;
-    std::array<Flow, 2> flows;  // by kind
+    bool chain_open = false;
+    std::uint32_t chain_reads = 0;     // of its lane for chains; 0: there is none
+    std::uint32_t reserved_reads = 0;  // of the read budget, while chains are under way
+    std::uint64_t reserved_bytes = 0;
+    std::uint32_t chains_since_measured = 0;
+    std::array<Flow, 3> flows;  // by path
     TransfersOfPeer transfers;
   };
 
-  // All flows of one kind.
+  // All flows of one path.
   struct Direction {
     ChunkBudget budget;
     List<Flow, &Flow::active> active;  // may issue; the front one has its turn
   };
 
   static unsigned of(TransferKind kind) { return static_cast<unsigned>(kind); }
+  static unsigned of(TransferPath path) { return static_cast<unsigned>(path); }
   const ChunkBudget& budget_of(TransferKind kind) const { return directions_[of(kind)].budget; }
 
   Peer& peer_at(PeerId id);
   Flow& flow_of(const Transfer& t) {
-    return peers_[index(t.request.peer)].flows[of(t.request.kind)];
+    return peers_[index(t.request.peer)].flows[of(t.path)];
   }
-  bool take(TransferKind kind, Chunk& chunk);
+  TransferPath choose_path(Peer& peer, const TransferRequest& request);
+  static bool may_issue(const Flow& flow, TransferPath path);
+  bool take(TransferPath path, Chunk& chunk);
+  bool reserve_for(Peer& peer);
+  void settle_reserve(Peer& peer);
   Transfer& pick(Flow& flow) const;
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
-  void refresh(Flow& flow, TransferKind kind);
-  Transfer* take_back(TransferId id, std::uint32_t bytes);
+  void refresh(Flow& flow, TransferPath path);
+  Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
+  void leave_chain(Flow& chains, Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
 
   ChunkPlan plan_;
   std::uint64_t small_bytes_;
   std::uint64_t bypass_bytes_;
+  std::uint64_t chain_bytes_;
+  std::uint32_t measure_every_;
   BudgetController controller_;
-  std::array<Direction, 2> directions_;  // by kind
-  TransferKind turn_ = TransferKind::get;
+  std::array<Direction, 3> directions_;  // by path
+  TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;
   StableVector<Peer> peers_;
   TransferQueue finished_;

@@ -33,6 +33,10 @@ constexpr const char* to_text(TransferState state) {
   return names[static_cast<unsigned>(state)];
 }
 
+// How its next chunks go: one by one under the budget of its kind, or, of a get, in a chain that
+// the adapter works off by itself.
+enum class TransferPath : std::uint8_t { get, put, chain };
+
 // Whether the picture above has the edge.
 constexpr bool allowed(TransferState from, TransferState to) {
   constexpr bool edges[4][4] = {
@@ -63,6 +67,7 @@ struct TransferRequest {
 struct Transfer {
   TransferId id = TransferId::none;
   TransferState state = TransferState::waiting;
+  TransferPath path = TransferPath::get;
   bool small = false;  // goes before large ones of its peer
   bool live = false;   // the slot is taken
   TransferRequest request;
@@ -70,6 +75,8 @@ struct Transfer {
   std::uint64_t done_bytes = 0;    // of them, completed
   std::uint64_t outstanding_bytes = 0;
   std::uint32_t outstanding_chunks = 0;
+  std::uint64_t chained_bytes = 0;  // of these, on the lane for chains
+  std::uint32_t chained_chunks = 0;
 
   Link<Transfer> queue;    // in its peer's queue, then in the list of the finished, or in the free
   Link<Transfer> of_peer;  // among all of its peer

@@ -27,6 +27,7 @@ struct Totals {
   std::uint64_t rnr_naks = 0;
   std::uint64_t shrinks = 0;
   std::uint64_t recalls = 0;
+  std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
 };
 
@@ -45,6 +46,7 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   totals.rnr_naks += outcome.rnr_naks;
   totals.shrinks += outcome.shrinks;
   totals.recalls += outcome.recalls;
+  totals.chains += outcome.chains;
   totals.slabs_dropped += outcome.slabs_dropped;
   if (verbose) {
     std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
@@ -108,7 +110,8 @@ int main(int argc, char** argv) {
   }
   std::printf(
       "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
-      "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped\n",
+      "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped, "
+      "%llu chains\n",
       static_cast<unsigned long long>(totals.worlds),
       static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.messages),
@@ -118,6 +121,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.rnr_naks),
       static_cast<unsigned long long>(totals.shrinks),
       static_cast<unsigned long long>(totals.recalls),
-      static_cast<unsigned long long>(totals.slabs_dropped));
+      static_cast<unsigned long long>(totals.slabs_dropped),
+      static_cast<unsigned long long>(totals.chains));
   return totals.failed == 0 ? 0 : 1;
 }

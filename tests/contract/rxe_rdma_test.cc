@@ -278,6 +278,44 @@ TEST_F(RdmaPairTest, AChainIsExecutedInOrder) {
   }
 }
 
+// A second lane: the two ends only know each other's numbers, and the path of the first.
+TEST_F(RdmaPairTest, APairBesideTheFirstWorksOffAChainOfReads) {
+  constexpr LaneId left_bulk{2};
+  constexpr LaneId right_bulk{3};
+  const wire::LaneEnd here{.qp_number = make_pair(left_bulk), .psn = 0xfffffe, .reads = 16};
+  const wire::LaneEnd there{.qp_number = make_pair(right_bulk), .psn = 5, .reads = 16};
+  ASSERT_TRUE(queues->connect_beside(left_bulk, left, here, there, 3));
+  ASSERT_TRUE(queues->connect_beside(right_bulk, right, there, here, 16));
+  EXPECT_EQ(settings(left_bulk).max_rd_atomic, 3);
+
+  std::vector<WorkRequest> chain;
+  constexpr std::size_t reads = 60;
+  constexpr std::size_t words = 512;
+  for (std::size_t i = 0; i < reads; ++i) {
+    WorkRequest read = work(Opcode::read, words * 8);
+    read.lane = left_bulk;
+    read.address = ours.address(i * words);
+    read.remote_address = theirs.address(i * words);
+    read.signalled = i == reads - 1;
+    chain.push_back(read);
+  }
+  ASSERT_TRUE(queues->post(chain));
+  post(work(Opcode::write, 0));  // the first lane is free meanwhile
+  const auto done = wait(2);
+  ASSERT_EQ(done.size(), 2u);
+  for (const Completion& completion : done) EXPECT_EQ(completion.status, success);
+  EXPECT_EQ(done[0].lane, left);
+  EXPECT_EQ(done[1].lane, left_bulk);
+  EXPECT_EQ(done[1].id, chain.back().id);
+  for (std::size_t i = 0; i < reads * words; ++i) ASSERT_EQ(ours.words[i], 1000 + i);
+}
+
+TEST_F(RdmaPairTest, NoPairIsMadeBesideOneThatIsNotThere) {
+  const wire::LaneEnd end{.qp_number = make_pair(LaneId{2}), .psn = 1, .reads = 1};
+  EXPECT_FALSE(queues->connect_beside(LaneId{2}, LaneId{7}, end, end, 1));
+  EXPECT_FALSE(queues->connect_beside(LaneId{7}, left, end, end, 1));
+}
+
 TEST_F(RdmaPairTest, ABadKeyBreaksBothEnds) {
   for (const Opcode opcode : {Opcode::write, Opcode::read}) {
     WorkRequest request = work(opcode, 8);

@@ -191,7 +191,7 @@ void Engine::drop_slab() {
 }
 
 void Engine::carry_out(const ConnectAction& action) {
-  constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop"};
+  constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop", "bulk"};
   fabric_.trace(node(), kinds[static_cast<int>(action.kind)], " peer ", index(action.peer),
                 " lane ", index(action.lane));
   if (action.kind == Kind::reject) {
@@ -202,6 +202,7 @@ void Engine::carry_out(const ConnectAction& action) {
     return;
   }
   if (action.kind == Kind::drop) return forget(action.lane);
+  if (action.kind == Kind::bulk) return make_bulk_end(action);
 
   while (core_.lacks_control_slots()) {
     core_.lend_control_slot(acquire(0));
@@ -241,8 +242,29 @@ void Engine::carry_out(const ConnectAction& action) {
       core_.on_established(now(), action.lane, out_);
       break;
     case Kind::reject:
-    case Kind::drop: break;
+    case Kind::drop:
+    case Kind::bulk: break;
   }
+}
+
+void Engine::make_bulk_end(const ConnectAction& action) {
+  wire::LaneEnd ours = action.ours;
+  auto found = lanes_.find(index(action.lane));
+  if (found == lanes_.end()) {
+    found = lanes_.emplace(index(action.lane), LanePair{}).first;
+    if (fabric_.random.chance(fabric_.hazards.no_bulk_pair_permille)) {
+      return core_.on_bulk_end(action.lane, {}, out_);
+    }
+    found->second.qp = nic_.create_qp(config_.core.queue.depth);
+    lane_of_qp_[static_cast<std::uint32_t>(found->second.qp)] = action.lane;
+    ours.qp_number = static_cast<std::uint32_t>(found->second.qp);
+    ours.reads = static_cast<std::uint8_t>(config_.nic.max_rd_atomic);
+  }
+  if (action.theirs.qp_number != 0) {
+    const Node to = nic_.remote_node(lanes_.at(index(action.beside)).qp);
+    nic_.connect_qp(found->second.qp, to, QpNumber{action.theirs.qp_number}, action.reads);
+  }
+  core_.on_bulk_end(action.lane, ours, out_);
 }
 
 void Engine::forget(LaneId lane) {

@@ -49,6 +49,7 @@ struct Hazards {
   std::uint32_t rnr_storm_permille = 0;     // RNR NAKs although there are receives
   std::uint32_t lost_request_permille = 0;  // of adapters; they are repeated
   std::uint32_t lost_answer_permille = 0;
+  std::uint32_t no_bulk_pair_permille = 0;        // queue pairs for second lanes that fail
   std::uint32_t delayed_completion_permille = 0;  // completions that the poll sees later
 };
 

@@ -37,12 +37,14 @@ QpNumber Nic::create_qp(std::uint32_t send_depth) {
   return number;
 }
 
-void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp) {
+void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp,
+                     std::uint32_t most_fetches) {
   QueuePair* qp = find(number);
   if (qp == nullptr) return;
   qp->connected = true;
   qp->remote_node = remote_node;
   qp->remote_qp = remote_qp;
+  qp->most_fetches = std::min(most_fetches, config_.max_rd_atomic);
 }
 
 void Nic::destroy_qp(QpNumber number) { qps_.erase(raw(number)); }
@@ -124,7 +126,7 @@ void Nic::transmit(QpNumber number) {
     Send& next = qp.sends[qp.sent - qp.acked];
     const bool fetch = fetches(next.request.opcode);
     if (fetch) {
-      if (qp.fetching >= config_.max_rd_atomic) break;
+      if (qp.fetching >= qp.most_fetches) break;
       most_fetches_ = std::max(most_fetches_, ++qp.fetching);
     }
     const std::uint64_t sequence = qp.sent++;

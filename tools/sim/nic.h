@@ -84,7 +84,10 @@ class Nic {
   // ---- queue pairs ----
   QpNumber create_qp(std::uint32_t send_depth);
   // From here on it receives, and what is posted is sent.
-  void connect_qp(QpNumber qp, Node remote_node, QpNumber remote_qp);
+  // `most_fetches`: under way, if fewer than max_rd_atomic.
+  void connect_qp(QpNumber qp, Node remote_node, QpNumber remote_qp,
+                  std::uint32_t most_fetches = UINT32_MAX);
+  Node remote_node(QpNumber qp) const { return qps_.at(static_cast<std::uint32_t>(qp)).remote_node; }
   // Its completions that were not polled stay, with the number of a queue pair that is gone.
   void destroy_qp(QpNumber qp);
   // Breaks it as a device error would: the oldest send in flight fails, the rest is flushed.
@@ -150,6 +153,7 @@ class Nic {
     std::uint64_t round = 0;     // one more with each repetition
     bool stalled = false;        // waits for the RNR timer
     std::uint32_t fetching = 0;  // of those sent in this round, fetches without their data
+    std::uint32_t most_fetches = 0;
     Time line_free{};
     Time last_arrival{};  // packets of one queue pair do not overtake
     Time last_answer{};

@@ -181,6 +181,7 @@ class World {
       result.overcommitted += counters.credits_overcommitted;
       result.shrinks += counters.window_shrinks;
       result.recalls += counters.credit_recalls;
+      result.chains += counters.chains;
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     return result;
@@ -292,6 +293,16 @@ Plan random_plan(std::uint64_t seed) {
   for (Script& script : plan.scripts) script.one_sided = one_sided;
   core.rnr_auto = random.chance(300);
   core.window_unattended = random.chance(500) ? 128 : random.between(4, 64);
+  core.transfers.chain_bytes = random.chance(600) ? random.between(64, 20000) : 0;
+  if (random.chance(300)) {  // chains are likely
+    core.transfers.reads.adaptive = false;
+    core.transfers.reads.reads = random.between(1, 3);
+    core.transfers.plan.chunk_bytes = random.between(64, 1024);
+    core.transfers.chain_bytes = 64;
+    for (Script& script : plan.scripts) script.one_sided.at_a_time = random.between(1, 3);
+  }
+  core.transfers.measure_every = random.between(2, 16);
+  plan.hazards.no_bulk_pair_permille = random.chance(200) ? random.between(1, 1000) : 0;
   return plan;
 }
 

@@ -55,6 +55,7 @@ struct Outcome {
   std::uint64_t overcommitted = 0;
   std::uint64_t shrinks = 0;
   std::uint64_t recalls = 0;
+  std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
   Time end{};
 

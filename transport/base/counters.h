@@ -53,6 +53,8 @@ namespace weir {
   X(put_bytes, "bytes", "Payload of puts")                                                         \
   X(atomics, "operations", "Atomic operations handed over")                                        \
   X(chunks_sent, "chunks", "RDMA work requests posted for them")                                   \
+  X(chains, "operations", "Gets that the adapter worked off as a chain of reads")                  \
+  X(bulk_lanes, "lanes", "Second lanes, for such chains")                                          \
   X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \
   X(reads_out_peak, "chunks", "Most RDMA reads and atomics that were ever under way")              \
   X(read_window, "bytes", "Read budget now: bytes of reads kept in the fabric at most")            \

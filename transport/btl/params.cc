@@ -166,6 +166,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.peer_timeout = {s.peer_timeout_ns};
 
   core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
+  core.transfers.chain_bytes = to<std::uint64_t>(s.offload_bytes);
   core.transfers.reads.adaptive = s.reads_max == automatic;
   if (s.reads_max != automatic) core.transfers.reads.reads = to<std::uint32_t>(s.reads_max);
 

@@ -151,6 +151,11 @@ constexpr std::array keys{
                     "adapts the bytes in the fabric to the round trips it sees",
                     "A number that is right for one fabric is too much or too little for another"},
                    &Settings::reads_max),
+    number("offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
+           {"A get from this size on is handed to the adapter as a chain of reads, on a second queue "
+            "pair with max_rd_atomic c, when nobody else reads; 0 means never",
+            "A chain moves on without software, but its c is fixed when the queue pair is made"},
+           &Settings::offload_bytes),
     number_or_auto("registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
                    {"Cap on registered memory of the application in one process; 0 copies all "
                     "messages; auto takes the process's share of half the memory, and of the "

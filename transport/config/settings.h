@@ -35,6 +35,7 @@ struct Settings {
 
   std::int64_t chunk_bytes = 0;
   std::int64_t reads_max = automatic;
+  std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
 
   std::int64_t rnr_timer_ns = 0;

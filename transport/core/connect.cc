@@ -27,12 +27,18 @@ LaneId Core::new_lane(const Peer& peer) {
 
 void Core::drop_lane(Peer& peer, Outbox& out) {
   if (peer.lane == LaneId::none) return;
-  Lane& lane = at(peer.lane);
+  drop_bulk_lane(peer, out);
+  peer.bulk = {};
+  release_lane(peer.lane, out);
+  peer.lane = LaneId::none;
+}
+
+void Core::release_lane(LaneId id, Outbox& out) {
+  Lane& lane = at(id);
   lane.queue.abandon([&](SendSlot* slot) { retire(slot, false, out); });
   lane.open = false;
-  free_lanes_.push_back(peer.lane);
-  out.act({.kind = Kind::drop, .peer = lane.peer, .lane = peer.lane});
-  peer.lane = LaneId::none;
+  free_lanes_.push_back(id);
+  out.act({.kind = Kind::drop, .peer = lane.peer, .lane = id});
 }
 
 // Makes room in the window for one more peer and greets it with its first credits.

@@ -92,10 +92,11 @@ bool Core::is_watched(const Lane& lane) const {
   return lane.queue.awaits_completion() || may_probe(lane);
 }
 
-// A lane to ourselves needs no probe.
+// A lane to ourselves needs no probe, and the second lane of a peer none beside the first.
 bool Core::may_probe(const Lane& lane) const {
   const Peer& peer = at(lane.peer);
-  return peer.state == PeerState::ready && !peer.left && peer.name != config_.self;
+  return peer.state == PeerState::ready && !peer.left && peer.name != config_.self &&
+         &lane == &lanes_[index(peer.lane)];
 }
 
 void Core::on_timer(Time now, Outbox& out) {

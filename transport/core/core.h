@@ -8,7 +8,8 @@
 // Thread rule: the caller serialises all calls.
 //
 // Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
-// rdma.cc (gets, puts, atomics), connect.cc (connections, close, failure).
+// rdma.cc (gets, puts, atomics), bulk.cc (a second lane for chains of reads), connect.cc
+// (connections, close, failure).
 #pragma once
 
 #include <cstdint>
@@ -152,6 +153,8 @@ class Core {
   void raise_lost_limit(Outbox& out);
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);
   void on_slab_failed(Outbox& out);
+  // Our end of a bulk lane was made, and connected if that was asked for; qp_number 0: it was not.
+  void on_bulk_end(LaneId lane, const wire::LaneEnd& ours, Outbox& out);
 
   // ---- from connection management ----
 
@@ -236,11 +239,28 @@ class Core {
     explicit Lane(const SendQueue::Config& config) : queue(config) {}
   };
 
+  // The second lane of a peer, for chains of reads.
+  enum class BulkState : std::uint8_t {
+    none,
+    offered,  // ours is made
+    joined,   // ours is connected to the peer's
+    refused,  // one side could not make its end
+  };
+  struct Bulk {
+    BulkState state = BulkState::none;
+    bool peer_joined = false;  // the peer's end is connected to ours
+    bool to_tell = false;      // the peer is to hear of our end
+    LaneId lane = LaneId::none;
+    std::uint32_t reads = 0;  // under way at most
+    wire::LaneEnd ours{};
+  };
+
   struct Peer {
     PeerName name;
     wire::Key key{};
     PeerState state = PeerState::idle;
     LaneId lane = LaneId::none;
+    Bulk bulk;
     bool left = false;  // its goodbye arrived
     bool goodbye_sent = false;
     bool in_due_list = false;
@@ -300,10 +320,20 @@ class Core {
   // rdma.cc
   void issue_chunks(Time now, Outbox& out);
   void let_chunks_go(Time now, Peer& peer, Outbox& out);
-  void on_chunk(Time now, const RdmaInFlight& chunk);
+  void on_chunk(Time now, const RdmaInFlight& chunk, bool chained);
+  bool has_chain_room(const Lane& lane) const;
   void drop_transfers(const Peer& peer, Outbox& out);
   void take_finished(Outbox& out);
   void count_transfer(const TransferRequest& request);
+
+  // bulk.cc
+  void want_bulk_lane(Peer& peer, Outbox& out);
+  void make_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  bool take_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  void use_bulk(const Peer& peer);
+  void refuse_bulk(Peer& peer, Outbox& out);
+  void tell_bulk_end(Peer& peer, Outbox& out);
+  void drop_bulk_lane(Peer& peer, Outbox& out);
 
   // receive.cc
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
@@ -329,6 +359,7 @@ class Core {
   [[gnu::noinline]] void connect(Time now, Peer& peer, Outbox& out);
   LaneId new_lane(const Peer& peer);
   void drop_lane(Peer& peer, Outbox& out);
+  void release_lane(LaneId id, Outbox& out);
   PeerId find_or_make(PeerName name);
   wire::Hello hello_to(Peer& peer, Outbox& out);
   void admit(Peer& peer, Outbox& out);

@@ -12,6 +12,7 @@
 #include "transport/base/status.h"
 #include "transport/base/work.h"
 #include "transport/lane/send_slot.h"
+#include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 
 namespace weir {
@@ -24,6 +25,8 @@ struct ConnectAction {
     reject,   // refuse `request` with `reason`
     loop,     // connect `lane` to itself: `peer` is this process
     drop,     // destroy the queue pair of `lane`, and its connection if there is one
+    bulk,     // make the queue pair of `lane` unless it is there, connect it to `theirs` if that is
+              // known, by the path of the lane `beside`, and answer with on_bulk_end
   };
   Kind kind;
   PeerId peer = PeerId::none;
@@ -31,6 +34,10 @@ struct ConnectAction {
   RequestId request = RequestId::none;
   wire::Reject reason = wire::Reject::crossed;
   wire::Hello hello{};
+  LaneId beside = LaneId::none;
+  wire::LaneEnd ours{};     // as answered before, if the queue pair is there
+  wire::LaneEnd theirs{};   // qp_number 0: not known
+  std::uint32_t reads = 0;  // of ours under way at most
 };
 
 // A message for the layer above. `payload` stays valid until the last message of its buffer

@@ -4,7 +4,9 @@
 //
 // A chunk never waits in a send queue where it could hold up frames: a peer has at most
 // max_rd_atomic reads under way, and while its queue has no room but for control frames its chunks
-// wait here.
+// wait here. Chains wait in the queue of the peer's second lane (bulk.cc), where no frames are.
+
+#include <optional>
 
 #include "transport/core/core.h"
 
@@ -18,6 +20,7 @@ void Core::transfer(Time now, const TransferRequest& request, Outbox& out) {
   }
   scheduler_.submit(request);
   count_transfer(request);
+  if (scheduler_.wants_chain(request)) want_bulk_lane(peer, out);
   if (peer.state == PeerState::ready) {
     let_chunks_go(now, peer, out);
   } else if (peer.state == PeerState::idle || peer.state == PeerState::closed) {
@@ -40,17 +43,26 @@ void Core::count_transfer(const TransferRequest& request) {
 // Posts what the budget allows.
 void Core::issue_chunks(Time now, Outbox& out) {
   Chunk chunk;
+  std::optional<std::size_t> chain_end;
+  // Whatever becomes of the rest of a chain, what was handed over has to be heard of.
+  const auto end_chain = [&] {
+    if (!chain_end || out.work[*chain_end].signalled) return;
+    out.work[*chain_end].signalled = true;
+    at(out.work[*chain_end].lane).queue.mark_signalled();
+  };
   while (scheduler_.next(chunk)) {
     Peer& peer = at(chunk.peer);
-    Lane& lane = at(peer.lane);
+    const LaneId lane_id = chunk.chained ? peer.bulk.lane : peer.lane;
+    Lane& lane = at(lane_id);
     const TransferRequest& request = scheduler_.request(chunk.transfer);
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const WorkId id = lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now});
-    out.work.push_back({.id = id,
-                        .lane = peer.lane,
+    const SendQueue::Ticket ticket =
+        lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now}, !chunk.chained || chunk.last);
+    out.work.push_back({.id = ticket.id,
+                        .lane = lane_id,
                         .opcode = request.opcode,
-                        .signalled = true,
+                        .signalled = ticket.signalled,
                         .inlined = inlined,
                         .length_bytes = chunk.length_bytes,
                         .lkey = chunk.lkey,
@@ -60,9 +72,17 @@ void Core::issue_chunks(Time now, Outbox& out) {
                         .operand = request.operand,
                         .compare = request.compare});
     ++counters_.chunks_sent;
-    if (!lane.queue.has_room(false)) scheduler_.hold_peer(chunk.peer);
+    if (chunk.chained) {
+      if (chain_end && out.work[*chain_end].lane != lane_id) end_chain();
+      chain_end = out.work.size() - 1;
+      if (!has_chain_room(lane)) scheduler_.hold_chain(chunk.peer);
+    } else if (!lane.queue.has_room(false)) {
+      scheduler_.hold_peer(chunk.peer);
+    }
   }
+  end_chain();
   take_finished(out);
+  counters_.chains = scheduler_.counts().chains;
   counters_.reads_out = scheduler_.reads().chunks();
   counters_.reads_out_peak = scheduler_.reads().peak_chunks();
   counters_.read_window = scheduler_.controller().window_bytes();
@@ -78,12 +98,23 @@ void Core::let_chunks_go(Time now, Peer& peer, Outbox& out) {
     } else {
       scheduler_.hold_peer(lane.peer);  // frames took the room while there were no transfers
     }
+    if (peer.bulk.peer_joined && peer.bulk.state == BulkState::joined &&
+        has_chain_room(at(peer.bulk.lane))) {
+      scheduler_.open_chain(lane.peer, peer.bulk.reads);
+    }
   }
   issue_chunks(now, out);
 }
 
-void Core::on_chunk(Time now, const RdmaInFlight& chunk) {
-  scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted);
+void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
+  scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chained);
+}
+
+// Two completions' worth of a chain are handed over at a time: the adapter never runs dry, and
+// whoever comes later need not wait for more.
+bool Core::has_chain_room(const Lane& lane) const {
+  return lane.queue.in_flight() < std::max(2 * config_.queue.signal_interval, 2u) &&
+         lane.queue.has_room(true);
 }
 
 // The peer's lane is gone, or will be before anybody hears of this.

@@ -28,8 +28,8 @@ void Core::on_send_completion(Time now, const Completion& completion, Outbox& ou
   }
   lane->queue.retire(
       completion.id, [&](SendSlot* slot) { retire(slot, true, out); },
-      [&](const RdmaInFlight& chunk) { on_chunk(now, chunk); });
-  if (peer.lane != completion.lane) return;
+      [&](const RdmaInFlight& chunk) { on_chunk(now, chunk, completion.lane != peer.lane); });
+  if (peer.lane != completion.lane && peer.bulk.lane != completion.lane) return;
   if (has_transfers()) [[unlikely]]
     let_chunks_go(now, peer, out);
   if (peer.state == PeerState::ready) {
@@ -57,7 +57,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   }
   const std::byte* frame = pool_.data(buffer);
   const std::size_t size = completion.length_bytes;
-  if (size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
+  if (lane != &at(peer.lane) || size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
       !take_header(peer, *lane, wire::get_frame_header(frame))) {
     put_back(buffer);
     fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
@@ -79,9 +79,18 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   } else {
     ++counters_.control_received;
     const wire::FrameHeader header = wire::get_frame_header(frame);
+    const bool of_lane = header.kind == wire::FrameKind::lane_end;
+    const wire::LaneEnd end =
+        of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
     put_back(buffer);
     if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
+    if (of_lane && !take_bulk_end(peer, end, out)) {
+      fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
+      return;
+    }
   }
+  if (peer.bulk.to_tell) [[unlikely]]
+    tell_bulk_end(peer, out);  // credits for that may have come
   if (peer.state == PeerState::ready) {
     if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {

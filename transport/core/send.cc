@@ -170,16 +170,21 @@ bool Core::send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits,
   Lane& lane = at(peer.lane);
   if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
   const bool moves_back = kind == wire::FrameKind::recall || kind == wire::FrameKind::returned;
+  const bool gives = !moves_back && kind != wire::FrameKind::lane_end;
   if (kind != wire::FrameKind::goodbye) {
     // The last control credit is for giving credits. Spent otherwise, it might never come back from
     // a peer that waits for them.
-    if (peer.control_credits < (moves_back ? 2 : 1)) return false;
+    if (peer.control_credits < (gives ? 1 : 2)) return false;
     --peer.control_credits;
   }
   post_receives(out);
   if (!moves_back) credits = top_up(peer, UINT16_MAX);
   SendSlot* slot = control_slots_.pop();
   slot->frame_bytes = wire::frame_header_bytes;
+  if (kind == wire::FrameKind::lane_end) {
+    wire::put(slot->frame + wire::frame_header_bytes, peer.bulk.ours);
+    slot->frame_bytes = wire::lane_frame_bytes;
+  }
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
   post_frame(peer, lane, slot, kind, credits, out);

@@ -238,6 +238,7 @@ void Engine::carry_out(const ConnectAction& action) {
     queues_->destroy_retired();
     return;
   }
+  if (action.kind == Kind::bulk) return make_bulk_end(action);
   while (core_.lacks_control_slots()) {
     SendSlot* const slot = slots_->get(0);
     if (slot == nullptr) return failed(FailReason::no_resources);
@@ -272,8 +273,28 @@ void Engine::carry_out(const ConnectAction& action) {
       }
       break;
     case Kind::reject:
-    case Kind::drop: break;
+    case Kind::drop:
+    case Kind::bulk: break;
   }
+}
+
+// Without a second lane the reads take the first one.
+void Engine::make_bulk_end(const ConnectAction& action) {
+  wire::LaneEnd ours = action.ours;
+  if (!queues_->has_pair(action.lane)) {
+    std::string why;
+    std::uint32_t random = 0;
+    const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
+    ours.qp_number = drawn ? queues_->create_pair(action.lane, why) : 0;
+    ours.psn = random & 0xffffff;
+    ours.reads = device_.most_fetches_answered();
+  }
+  const bool joins = ours.qp_number != 0 && action.theirs.qp_number != 0;
+  if (joins && !queues_->connect_beside(action.lane, action.beside, ours, action.theirs,
+                                        action.reads)) {
+    ours = {};
+  }
+  core_.on_bulk_end(action.lane, ours, out_);
 }
 
 // Crossed and closing are how connections are made; the rest somebody has to look after.

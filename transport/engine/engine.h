@@ -260,6 +260,7 @@ class Engine {
   [[gnu::noinline]] void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
+  void make_bulk_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   void provide_slab();
   int poll_completions();

@@ -53,12 +53,13 @@ class SendQueue {
     return posted_++;
   }
 
-  // Takes a chunk into flight: it has no slot and is always signalled. There must be room.
-  WorkId post_rdma(const RdmaInFlight& chunk) {
+  // Takes a chunk into flight; it has no slot. There must be room.
+  Ticket post_rdma(const RdmaInFlight& chunk, bool must_signal) {
     in_flight_.push(&rdma_slot);
     rdma_.push(chunk);
-    mark_signalled();
-    return posted_++;
+    const bool signalled = must_signal || ++unsignalled_frames_ >= config_.signal_interval;
+    if (signalled) mark_signalled();
+    return {posted_++, signalled};
   }
 
   // Takes `slot` into flight. There must be room.
@@ -108,6 +109,7 @@ class SendQueue {
   }
 
   bool empty() const { return in_flight_.empty(); }
+  std::size_t in_flight() const { return in_flight_.size(); }
   std::uint64_t posted() const { return posted_; }
   std::uint64_t retired() const { return retired_; }
 

@@ -176,41 +176,60 @@ void Queues::advertise_rnr_timer(std::uint8_t code) {
   }
 }
 
+bool Queues::bring_up(LaneId lane, ibv_qp_attr path) {
+  path.qp_access_flags =
+      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  path.max_dest_rd_atomic = device_.most_fetches_answered();
+  path.qp_state = IBV_QPS_INIT;
+  if (!modify(lane, path, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+    return false;
+  }
+  path.qp_state = IBV_QPS_RTR;
+  if (!modify(lane, path,
+              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) {
+    return false;
+  }
+  path.qp_state = IBV_QPS_RTS;
+  return modify(lane, path,
+                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
 bool Queues::connect_to_itself(LaneId lane) {
   const PortChoice& port = device_.port();
   ibv_port_attr local{};
   if (ibv_query_port(device_.context(), port.port, &local) != 0) return false;
 
-  ibv_qp_attr init{};
-  init.qp_state = IBV_QPS_INIT;
-  init.port_num = port.port;
-  init.qp_access_flags =
-      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  if (!modify(lane, init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+  ibv_qp_attr path{};
+  path.port_num = port.port;
+  path.path_mtu = local.active_mtu;
+  path.dest_qp_num = pair(lane)->qp_num;
+  path.max_rd_atomic = std::min(device_.most_fetches_started(), device_.most_fetches_answered());
+  path.ah_attr.port_num = port.port;
+  path.ah_attr.dlid = local.lid;
+  path.ah_attr.is_global = 1;
+  path.ah_attr.grh.hop_limit = 64;
+  path.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port.gid.index);
+  std::memcpy(path.ah_attr.grh.dgid.raw, port.gid.raw.data(), port.gid.raw.size());
+  return bring_up(lane, path);
+}
+
+bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
+                            const wire::LaneEnd& theirs, std::uint32_t reads) {
+  if (!has_pair(lane) || !has_pair(beside)) return false;
+  ibv_qp_attr path{};
+  ibv_qp_init_attr ignored{};
+  if (ibv_query_qp(pair(beside), &path,
+                   IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_PORT | IBV_QP_PKEY_INDEX, &ignored) != 0) {
     return false;
   }
-  ibv_qp_attr receive{};
-  receive.qp_state = IBV_QPS_RTR;
-  receive.path_mtu = local.active_mtu;
-  receive.dest_qp_num = pair(lane)->qp_num;
-  receive.max_dest_rd_atomic = device_.most_fetches_answered();
-  receive.ah_attr.port_num = port.port;
-  receive.ah_attr.dlid = local.lid;
-  receive.ah_attr.is_global = 1;
-  receive.ah_attr.grh.hop_limit = 64;
-  receive.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port.gid.index);
-  std::memcpy(receive.ah_attr.grh.dgid.raw, port.gid.raw.data(), port.gid.raw.size());
-  if (!modify(lane, receive,
-              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)) {
-    return false;
-  }
-  ibv_qp_attr send{};
-  send.qp_state = IBV_QPS_RTS;
-  send.max_rd_atomic = std::min(device_.most_fetches_started(), device_.most_fetches_answered());
-  return modify(lane, send,
-                IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  path.dest_qp_num = theirs.qp_number;
+  path.rq_psn = theirs.psn;
+  path.sq_psn = ours.psn;
+  path.max_rd_atomic = static_cast<std::uint8_t>(
+      std::min<std::uint32_t>(std::max(reads, 1u), device_.most_fetches_started()));
+  return bring_up(lane, path);
 }
 
 bool Queues::post(std::span<const WorkRequest> chain) {

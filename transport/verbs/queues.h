@@ -15,6 +15,7 @@
 #include "transport/base/time.h"
 #include "transport/base/work.h"
 #include "transport/verbs/device.h"
+#include "transport/wire/frame.h"
 
 namespace weir::verbs {
 
@@ -53,6 +54,10 @@ class Queues {
   void advertise_rnr_timer(std::uint8_t code);
   // RESET to RTS, connected to itself.
   bool connect_to_itself(LaneId lane);
+  // RESET to RTS, connected to the queue pair that `beside`'s peer told of, by the same path. Has at
+  // most `reads` reads under way.
+  bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
+                      const wire::LaneEnd& theirs, std::uint32_t reads);
 
   // Posts a chain for one lane: one call. False if the adapter refused.
   bool post(std::span<const WorkRequest> chain);
@@ -87,6 +92,9 @@ class Queues {
   Queues(const Device& device, const QueuePairOptions& options)
       : device_(device), options_(options) {}
 
+  // RESET to RTS. `path`: address vector, MTU, port and partition, the peer's queue pair, PSNs and
+  // max_rd_atomic.
+  bool bring_up(LaneId lane, ibv_qp_attr path);
   void renumber();
   bool make_room_for_completions();
 

@@ -2,6 +2,18 @@
 
 namespace weir::wire {
 
+namespace {
+
+// None at all, or one that answers reads.
+bool check_lane_end(const std::byte* frame) {
+  std::uint64_t word;
+  std::memcpy(&word, frame + frame_header_bytes, sizeof word);
+  const LaneEnd end = get_lane_end(frame + frame_header_bytes);
+  return end.qp_number == 0 ? word == 0 : end.reads > 0 && word >> 56 <= 1;
+}
+
+}  // namespace
+
 bool check_frame(const std::byte* frame, std::size_t size) {
   if (size < frame_header_bytes) return false;
   const FrameHeader header = get_frame_header(frame);
@@ -11,6 +23,7 @@ bool check_frame(const std::byte* frame, std::size_t size) {
     case FrameKind::goodbye:
     case FrameKind::recall:
     case FrameKind::returned: return size == frame_header_bytes;
+    case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);
     default: return false;
   }
 

@@ -17,6 +17,7 @@ enum class FrameKind : std::uint8_t {
   goodbye = 3,   // the sender leaves and will send no more; costs nothing, sent once
   recall = 4,    // asks for eager credits back, all but `credits`; costs one control credit
   returned = 5,  // gives `credits` eager credits back unused; costs one control credit
+  lane_end = 6,  // the sender's end of a second lane, a LaneEnd; costs one control credit
 };
 
 struct FrameHeader {
@@ -27,6 +28,14 @@ struct FrameHeader {
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
+// One end of a second lane, for chains of reads: its queue pair. PROTOCOL.md §5.
+struct LaneEnd {
+  std::uint32_t qp_number = 0;  // 0: the sender has none and will have none
+  std::uint32_t psn = 0;        // of the first packet it will send
+  std::uint8_t reads = 0;       // that it answers at a time
+  bool joined = false;          // it is connected to the end that the receiver told of
+};
+
 struct MessageHeader {
   std::uint32_t length_bytes = 0;
   std::uint8_t tag = 0;
@@ -34,6 +43,7 @@ struct MessageHeader {
 
 inline constexpr std::size_t frame_header_bytes = 8;
 inline constexpr std::size_t message_header_bytes = 8;
+inline constexpr std::size_t lane_frame_bytes = frame_header_bytes + 8;
 
 // Bytes before the payload of a frame's first message.
 inline constexpr std::size_t first_payload_offset = frame_header_bytes + message_header_bytes;
@@ -64,6 +74,20 @@ inline void put(std::byte* at, const FrameHeader& header) {
 inline void put(std::byte* at, const MessageHeader& header) {
   const std::uint64_t word = header.length_bytes | std::uint64_t{header.tag} << 32;
   std::memcpy(at, &word, sizeof word);
+}
+
+inline void put(std::byte* at, const LaneEnd& end) {
+  const std::uint64_t word = end.qp_number | std::uint64_t{end.psn} << 24 |
+                             std::uint64_t{end.reads} << 48 | std::uint64_t{end.joined} << 56;
+  std::memcpy(at, &word, sizeof word);
+}
+
+inline LaneEnd get_lane_end(const std::byte* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  return {static_cast<std::uint32_t>(word & 0xffffff),
+          static_cast<std::uint32_t>(word >> 24 & 0xffffff), static_cast<std::uint8_t>(word >> 48),
+          (word >> 56) != 0};
 }
 
 inline FrameHeader get_frame_header(const std::byte* at) {

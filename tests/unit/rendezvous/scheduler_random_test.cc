@@ -36,8 +36,12 @@ class RandomWorld {
         complete();
       } else if (dice < 93) {
         scheduler_.hold_peer(any_peer());
-      } else if (dice < 98) {
+      } else if (dice < 96) {
         open(any_peer());
+      } else if (dice < 97) {
+        scheduler_.open_chain(any_peer(), random_.between(1, 6));
+      } else if (dice < 98) {
+        scheduler_.hold_chain(any_peer());
       } else if (dice < 99) {
         cancel(false);
       } else {
@@ -47,7 +51,10 @@ class RandomWorld {
       if (::testing::Test::HasFatalFailure()) return;
     }
     // Everything that was taken comes to an end.
-    for (std::uint32_t i = 0; i < peers_; ++i) open(PeerId{i});
+    for (std::uint32_t i = 0; i < peers_; ++i) {
+      open(PeerId{i});
+      scheduler_.open_chain(PeerId{i}, random_.between(1, 6));
+    }
     for (int rounds = 0; !expected_.empty(); ++rounds) {
       ASSERT_LT(rounds, 1'000'000) << "it never ends";
       while (issue()) {
@@ -62,6 +69,8 @@ class RandomWorld {
     const Scheduler::Counts& counts = scheduler_.counts();
     EXPECT_EQ(counts.submitted, counts.done + counts.failed);
   }
+
+  bool seen_chained = false;
 
  private:
   Scheduler::Config config() {
@@ -78,6 +87,9 @@ class RandomWorld {
     config.write_bytes = random_.between(0, 5000);
     config.small_bytes = random_.between(0, 3000);
     config.bypass_bytes = random_.between(0, 5000);
+    chains_ = random_.chance(700);
+    config.chain_bytes = chains_ ? random_.between(1, 10'000) : 0;
+    config.measure_every = random_.between(1, 20);
     return config;
   }
 
@@ -126,11 +138,12 @@ class RandomWorld {
     const auto found = expected_.find(tokens_by_id_.at(chunk.transfer));
     const bool cancelled = found == expected_.end() || found->second.cancelled;
     if (cancelled && random_.chance(700)) {
-      EXPECT_EQ(scheduler_.on_chunk_failed(chunk.transfer, chunk.length_bytes), !it.dropped);
+      EXPECT_EQ(scheduler_.on_chunk_failed(chunk.transfer, chunk.length_bytes, chunk.chained),
+                !it.dropped);
     } else {
-      EXPECT_EQ(
-          scheduler_.on_chunk_done(now_, chunk.transfer, chunk.length_bytes, now_ - it.posted),
-          !it.dropped);
+      EXPECT_EQ(scheduler_.on_chunk_done(now_, chunk.transfer, chunk.length_bytes,
+                                         now_ - it.posted, chunk.chained),
+                !it.dropped);
     }
     if (!it.dropped && found != expected_.end()) found->second.completed += chunk.length_bytes;
   }
@@ -144,23 +157,32 @@ class RandomWorld {
     if (!drop) return scheduler_.cancel_peer(peer);
     for (UnderWay& it : under_way_) it.dropped |= it.chunk.peer == peer;
     scheduler_.drop_peer(peer);
+    if (random_.chance(500)) scheduler_.close_chain(peer);
   }
 
   void check() {
     ASSERT_TRUE(scheduler_.conserved());
     const ChunkBudget& reads = scheduler_.reads();
     const ChunkBudget& writes = scheduler_.writes();
-    ASSERT_LE(reads.peak_chunks(), reads.chunk_limit());
+    // Beside what is reserved for chains one may always go.
+    ASSERT_LE(reads.peak_chunks(), reads.chunk_limit() + (chains_ ? 1 : 0));
     ASSERT_TRUE(writes.chunks() <= 1 || writes.bytes() <= writes.byte_limit());
     // What is out, counted from here.
     std::map<PeerId, std::uint32_t> by_peer;
     std::uint32_t gets = 0;
+    std::uint32_t chained = 0;
     for (const UnderWay& it : under_way_) {
       if (it.dropped || it.chunk.kind != TransferKind::get) continue;
+      chained += it.chunk.chained ? 1 : 0;
+      if (it.chunk.chained) continue;
       ++gets;
       ++by_peer[it.chunk.peer];
     }
-    ASSERT_EQ(gets, reads.chunks());
+    ASSERT_LE(gets + (chained > 0 ? 1 : 0), reads.chunks());
+    if (!chains_) {
+      ASSERT_EQ(gets, reads.chunks());
+    }
+    seen_chained = seen_chained || chained > 0;
     for (const auto& [peer, count] : by_peer) ASSERT_LE(count, max_reads_[index(peer)]);
     FinishedTransfer finished;
     while (scheduler_.next_finished(finished)) {
@@ -190,6 +212,7 @@ class RandomWorld {
   };
 
   sim::Random random_;
+  bool chains_ = false;
   Scheduler scheduler_;
   std::uint32_t peers_ = 0;
   std::vector<std::uint32_t> max_reads_;
@@ -202,11 +225,15 @@ class RandomWorld {
 };
 
 TEST(SchedulerRandom, KeepsItsPromises) {
+  int with_chains = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    RandomWorld(seed).run(400);
+    RandomWorld world(seed);
+    world.run(400);
     if (HasFailure()) return;
+    with_chains += world.seen_chained ? 1 : 0;
   }
+  EXPECT_GT(with_chains, 20);
 }
 
 // A read limit that moves is never exceeded by a chunk taken under it.

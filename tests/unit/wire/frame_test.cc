@@ -57,7 +57,7 @@ Message message(std::size_t size, std::uint8_t tag = 1) {
 TEST(FrameHeader, SurvivesTheRoundTrip) {
   sim::Random random(3);
   for (int i = 0; i < 10000; ++i) {
-    const FrameHeader out{.kind = static_cast<FrameKind>(random.between(1, 3)),
+    const FrameHeader out{.kind = static_cast<FrameKind>(random.between(1, 6)),
                           .starved = random.chance(500),
                           .control_credits = static_cast<std::uint8_t>(random.next()),
                           .credits = static_cast<std::uint16_t>(random.next()),
@@ -112,12 +112,57 @@ TEST(Frame, EveryMessageIsFoundOnceAndInOrder) {
 }
 
 TEST(Frame, ControlFramesAreAHeaderAndNoMore) {
-  for (const FrameKind kind : {FrameKind::credits, FrameKind::goodbye}) {
+  for (const FrameKind kind :
+       {FrameKind::credits, FrameKind::goodbye, FrameKind::recall, FrameKind::returned}) {
     std::vector<std::byte> frame = frame_of({}, false, kind);
     EXPECT_TRUE(check(frame));
     frame.resize(frame.size() + 8);
     EXPECT_FALSE(check(frame));
   }
+}
+
+std::vector<std::byte> frame_of(const LaneEnd& end) {
+  std::vector<std::byte> frame = frame_of({}, false, FrameKind::lane_end);
+  frame.resize(lane_frame_bytes);
+  put(&frame[frame_header_bytes], end);
+  return frame;
+}
+
+TEST(LaneEnd, SurvivesTheRoundTrip) {
+  sim::Random random(6);
+  for (int i = 0; i < 1000; ++i) {
+    const LaneEnd out{.qp_number = random.between(1, 0xffffff),
+                      .psn = random.between(0, 0xffffff),
+                      .reads = static_cast<std::uint8_t>(random.between(1, 255)),
+                      .joined = random.chance(500)};
+    const std::vector<std::byte> frame = frame_of(out);
+    ASSERT_TRUE(check(frame));
+    const LaneEnd in = get_lane_end(&frame[frame_header_bytes]);
+    EXPECT_EQ(in.qp_number, out.qp_number);
+    EXPECT_EQ(in.psn, out.psn);
+    EXPECT_EQ(in.reads, out.reads);
+    EXPECT_EQ(in.joined, out.joined);
+  }
+}
+
+TEST(LaneEnd, LooksOnTheWireAsProtocolMdSays) {
+  const std::vector<std::byte> frame = frame_of(
+      LaneEnd{.qp_number = 0x112233, .psn = 0x445566, .reads = 0x77, .joined = true});
+  const std::uint8_t expected[] = {0x33, 0x22, 0x11, 0x66, 0x55, 0x44, 0x77, 0x01};
+  EXPECT_EQ(std::memcmp(&frame[frame_header_bytes], expected, sizeof expected), 0);
+}
+
+TEST(LaneEnd, IsNoneAtAllOrAnswersReads) {
+  EXPECT_TRUE(check(frame_of(LaneEnd{})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.psn = 1})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.joined = true})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.qp_number = 5})));
+  std::vector<std::byte> frame = frame_of(LaneEnd{.qp_number = 5, .reads = 1});
+  EXPECT_TRUE(check(frame));
+  frame.back() = std::byte{2};
+  EXPECT_FALSE(check(frame));
+  frame.pop_back();
+  EXPECT_FALSE(check(frame));
 }
 
 TEST(Frame, RefusesUnknownKinds) {

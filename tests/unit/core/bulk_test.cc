@@ -1,0 +1,367 @@
+// The second lane of a peer, for chains of reads: how its two ends find each other, and what goes
+// over it.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+using rig::other;
+using rig::Rig;
+using Kind = ConnectAction::Kind;
+
+constexpr std::uint32_t KiB = 1024;
+constexpr wire::LaneEnd mine{.qp_number = 77, .psn = 123, .reads = 16};
+constexpr wire::LaneEnd theirs{.qp_number = 99, .psn = 456, .reads = 16};
+
+Core::Config chain_config() {
+  Core::Config config = rig::small_config();
+  config.transfers.plan = {.chunk_bytes = 16 * KiB, .alignment_bytes = 4096};
+  config.transfers.reads.adaptive = false;
+  config.transfers.reads.reads = 3;
+  config.transfers.chain_bytes = 64 * KiB;
+  config.max_rd_atomic = 4;
+  config.shrink_after = {};
+  return config;
+}
+
+wire::LaneEnd joined(wire::LaneEnd end) {
+  end.joined = true;
+  return end;
+}
+
+struct Bulk : testing::Test {
+  Bulk() : rig(chain_config()) {
+    peer = rig.core.add_peer(other);
+    lane = rig.connect(peer, 40);
+    for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  }
+
+  void get(std::uint64_t bytes, std::uint64_t token = 1) {
+    rig.core.transfer(rig.now,
+                      {.peer = peer,
+                       .remote_address = 0x100000,
+                       .local_address = 0x900000,
+                       .length_bytes = bytes,
+                       .lkey = 3,
+                       .rkey = 7,
+                       .token = token},
+                      rig.out);
+    rig.settle();
+  }
+
+  // The peer tells of its end.
+  void hear(const wire::LaneEnd& end) {
+    std::vector<std::byte> frame(wire::lane_frame_bytes);
+    wire::put(frame.data(), wire::FrameHeader{.kind = wire::FrameKind::lane_end,
+                                              .control_credits = control_back,
+                                              .sequence = rig.sequence++});
+    wire::put(frame.data() + wire::frame_header_bytes, end);
+    rig.arrive_bytes(lane, frame);
+    control_back = 0;
+  }
+
+  // The one action there is now: to make our end.
+  ConnectAction asked() {
+    const auto actions = rig.take_connects();
+    EXPECT_EQ(actions.size(), 1u);
+    if (actions.size() != 1 || actions[0].kind != Kind::bulk) {
+      ADD_FAILURE() << "no bulk lane is asked for";
+      return {};
+    }
+    EXPECT_EQ(actions[0].beside, lane);
+    return actions[0];
+  }
+
+  void answer(const ConnectAction& action, const wire::LaneEnd& end = mine) {
+    rig.core.on_bulk_end(action.lane, end, rig.out);
+    rig.settle();
+  }
+
+  // The end that we told the peer in the one control frame there is now.
+  wire::LaneEnd told() {
+    const auto work = rig.take_work();
+    EXPECT_EQ(work.size(), 1u);
+    if (work.empty()) return {};
+    EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
+    EXPECT_EQ(work[0].length_bytes, wire::lane_frame_bytes);
+    control_back = 1;
+    const auto end = wire::get_lane_end(reinterpret_cast<const std::byte*>(work[0].address) +
+                                        wire::frame_header_bytes);
+    rig.complete(work[0]);
+    return end;
+  }
+
+  void finish_reads() {
+    for (auto work = rig.take_work(); !work.empty(); work = rig.take_work()) {
+      for (const WorkRequest& read : work) {
+        if (read.signalled) rig.complete(read);
+      }
+    }
+  }
+
+  // Both ends stand. Returns the lane.
+  LaneId open() {
+    get(80 * KiB);
+    finish_reads();
+    ConnectAction action = make();
+    hear(joined(theirs));
+    action = asked();
+    answer(action);
+    EXPECT_TRUE(told().joined);
+    rig.out.transfers.clear();
+    return action.lane;
+  }
+
+  // (Of the first large get; its reads are in the box as well.)
+  ConnectAction make() {
+    const ConnectAction action = asked();
+    EXPECT_EQ(action.theirs.qp_number, 0u);
+    answer(action);
+    EXPECT_FALSE(told().joined);
+    return action;
+  }
+
+  Rig rig;
+  PeerId peer;
+  LaneId lane;
+  std::uint8_t control_back = 0;
+};
+
+TEST_F(Bulk, AGetThatWouldBeAChainAsksForTheLaneAndGoesWithoutIt) {
+  get(80 * KiB);
+  const auto reads = rig.take_work();
+  ASSERT_EQ(reads.size(), 3u);
+  for (const WorkRequest& read : reads) EXPECT_EQ(read.lane, lane);
+  EXPECT_NE(asked().lane, lane);
+  get(80 * KiB);
+  EXPECT_TRUE(rig.take_connects().empty());  // once
+}
+
+TEST_F(Bulk, ASmallGetAsksForNothing) {
+  get(63 * KiB);
+  EXPECT_TRUE(rig.take_connects().empty());
+}
+
+TEST_F(Bulk, TheAskerJoinsAndSaysSo) {
+  get(80 * KiB);
+  finish_reads();
+  ConnectAction action = asked();
+  EXPECT_EQ(action.theirs.qp_number, 0u);
+  answer(action);
+  wire::LaneEnd end = told();
+  EXPECT_EQ(end.qp_number, mine.qp_number);
+  EXPECT_EQ(end.psn, mine.psn);
+  EXPECT_FALSE(end.joined);
+  hear(joined({.qp_number = 99, .psn = 456, .reads = 2}));
+  action = asked();
+  EXPECT_EQ(action.theirs.qp_number, 99u);
+  EXPECT_EQ(action.theirs.psn, 456u);
+  EXPECT_EQ(action.ours.qp_number, mine.qp_number);
+  EXPECT_EQ(action.reads, 2u);  // c is 3, but the peer answers no more
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 0u);
+  answer(action, action.ours);
+  EXPECT_TRUE(told().joined);
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 1u);
+}
+
+TEST_F(Bulk, TheAskedJoinsAndUsesItOnlyWhenTheAskerDid) {
+  hear(theirs);
+  const ConnectAction action = asked();
+  EXPECT_EQ(action.theirs.qp_number, theirs.qp_number);
+  answer(action);
+  EXPECT_TRUE(told().joined);
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 0u);
+  get(80 * KiB);
+  for (const WorkRequest& read : rig.take_work()) EXPECT_EQ(read.lane, lane);
+  hear(joined(theirs));
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 1u);
+  EXPECT_TRUE(rig.take_connects().empty());
+}
+
+TEST_F(Bulk, OffersThatCrossMeet) {
+  get(80 * KiB);
+  finish_reads();
+  make();
+  hear(theirs);
+  const ConnectAction action = asked();
+  EXPECT_EQ(action.theirs.qp_number, theirs.qp_number);
+  answer(action, action.ours);
+  EXPECT_TRUE(told().joined);
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 0u);
+  hear(joined(theirs));
+  EXPECT_EQ(rig.core.counters().bulk_lanes, 1u);
+}
+
+TEST_F(Bulk, AChainGoesOverItInOneGoAndBeyondC) {
+  const LaneId bulk = open();
+  get(96 * KiB, 2);
+  const auto reads = rig.take_work();
+  ASSERT_EQ(reads.size(), 6u);
+  for (const WorkRequest& read : reads) {
+    EXPECT_EQ(read.lane, bulk);
+    // Every fourth, and the last.
+    EXPECT_EQ(read.signalled, read.id == reads[3].id || read.id == reads[5].id);
+  }
+  EXPECT_EQ(rig.core.counters().reads_out, 3u);
+  EXPECT_EQ(rig.core.counters().chains, 1u);
+  ASSERT_EQ(rig.send(peer), Status::ok);
+  EXPECT_EQ(rig.take_work().at(0).lane, lane);  // a frame passes
+  rig.complete(reads[3]);
+  EXPECT_TRUE(rig.out.transfers.empty());
+  rig.complete(reads[5]);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_TRUE(rig.out.transfers[0].ok);
+  EXPECT_EQ(rig.out.transfers[0].token, 2u);
+  EXPECT_EQ(rig.core.counters().reads_out, 0u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Bulk, ALongChainIsHandedOverInParts) {
+  open();
+  get(1024 * KiB, 2);
+  const auto reads = rig.take_work();
+  EXPECT_EQ(reads.size(), 8u);  // two completions' worth
+  EXPECT_TRUE(reads.back().signalled);
+  rig.complete(reads[3]);
+  EXPECT_EQ(rig.take_work().size(), 4u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Bulk, WhenSomebodyElseReadsTheRestGoesChunkByChunk) {
+  const LaneId bulk = open();
+  get(1024 * KiB, 2);
+  const auto chained = rig.take_work();
+  get(8 * KiB, 3);
+  auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);  // beside the chain one may always go
+  EXPECT_EQ(work[0].lane, lane);
+  EXPECT_EQ(work[0].length_bytes, 8 * KiB);
+  get(256 * KiB, 4);
+  rig.complete(chained[3]);
+  rig.complete(work[0]);
+  rig.complete(chained[7]);
+  std::uint64_t bytes = 0;
+  for (work = rig.take_work(); !work.empty(); work = rig.take_work()) {
+    for (const WorkRequest& read : work) {
+      EXPECT_EQ(read.lane, lane);
+      EXPECT_NE(read.lane, bulk);
+      bytes += read.length_bytes;
+      rig.complete(read);
+    }
+  }
+  EXPECT_EQ(bytes, (1024 - 8 * 16 + 256) * KiB);
+  EXPECT_EQ(rig.out.transfers.size(), 3u);
+  EXPECT_FALSE(rig.core.has_transfers());
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Bulk, WithoutAnEndOfOursAllGoesOnWithoutIt) {
+  get(80 * KiB);
+  finish_reads();
+  const ConnectAction action = asked();
+  answer(action, {});
+  EXPECT_EQ(told().qp_number, 0u);
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+  get(80 * KiB, 2);
+  EXPECT_TRUE(rig.take_connects().empty());
+  finish_reads();
+  EXPECT_EQ(rig.out.transfers.size(), 2u);
+}
+
+TEST_F(Bulk, WithoutAnEndOfThePeersToo) {
+  get(80 * KiB);
+  finish_reads();
+  make();
+  hear({});
+  EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
+  get(80 * KiB, 2);
+  EXPECT_TRUE(rig.take_connects().empty());
+  finish_reads();
+  EXPECT_EQ(rig.out.transfers.size(), 2u);
+}
+
+TEST_F(Bulk, AnOfferToWhoRefusesIsAnswered) {
+  get(80 * KiB);
+  finish_reads();
+  answer(asked(), {});
+  told();
+  hear(theirs);
+  EXPECT_EQ(told().qp_number, 0u);
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+}
+
+TEST_F(Bulk, WaitsForAControlCreditAndLeavesTheLastOne) {
+  get(80 * KiB);
+  finish_reads();
+  rig.core.on_bulk_end(asked().lane, mine, rig.out);
+  rig.complete(rig.take_work().at(0));  // told; that was one of two credits, and none is back
+  hear(joined(theirs));
+  const ConnectAction action = asked();
+  answer(action, action.ours);
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.arrive(lane, {.kind = wire::FrameKind::messages, .control_credits = 1});
+  EXPECT_TRUE(told().joined);
+}
+
+TEST_F(Bulk, TheLanesFailureIsThePeersFailure) {
+  const LaneId bulk = open();
+  get(96 * KiB, 2);
+  rig.complete(rig.take_work().at(0), CompletionStatus::retry_exc_err);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].completion, CompletionStatus::retry_exc_err);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+  std::vector<LaneId> dropped;
+  for (const ConnectAction& action : rig.take_connects()) {
+    EXPECT_EQ(action.kind, Kind::drop);
+    dropped.push_back(action.lane);
+  }
+  EXPECT_EQ(dropped, (std::vector{bulk, lane}));
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST_F(Bulk, AFrameOnItIsNoFrameOfWeirs) {
+  const LaneId bulk = open();
+  rig.arrive(bulk, {.kind = wire::FrameKind::messages});
+  EXPECT_EQ(rig.take_failures().at(0).reason, FailReason::bad_frame);
+}
+
+struct WrongEnd : Bulk {
+  void expect_refused() {
+    const auto failures = rig.take_failures();
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].reason, FailReason::bad_frame);
+    EXPECT_TRUE(rig.core.conserved());
+  }
+};
+
+TEST_F(WrongEnd, JoinedToNothing) {
+  hear(joined(theirs));
+  expect_refused();
+}
+
+TEST_F(WrongEnd, OfferedTwice) {
+  hear(theirs);
+  answer(asked());
+  told();
+  hear(theirs);
+  expect_refused();
+}
+
+TEST_F(WrongEnd, JoinedTwice) {
+  open();
+  hear(joined(theirs));
+  expect_refused();
+}
+
+TEST_F(WrongEnd, TakenBack) {
+  open();
+  hear({});
+  expect_refused();
+}
+
+}  // namespace
+}  // namespace weir

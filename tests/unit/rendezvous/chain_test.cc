@@ -1,0 +1,190 @@
+// Which gets go as a chain, and what that means for the others.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "rendezvous/scheduler.h"
+
+namespace weir {
+namespace {
+
+constexpr std::uint32_t chunk_bytes = 1024;
+constexpr PeerId near{1};
+constexpr PeerId far{2};
+
+Scheduler::Config chains(std::uint32_t reads) {
+  Scheduler::Config config;
+  config.plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 64, .max_message_bytes = 1 << 20};
+  config.reads = {.adaptive = false, .reads = reads};
+  config.small_bytes = 2 * chunk_bytes;
+  config.chain_bytes = 8 * chunk_bytes;
+  return config;
+}
+
+TransferRequest get(PeerId peer, std::uint64_t chunks) {
+  return {.peer = peer, .length_bytes = chunks * chunk_bytes};
+}
+
+struct Chains : testing::Test {
+  explicit Chains(const Scheduler::Config& config = chains(4)) : scheduler(config) {
+    scheduler.open_peer(near, 16);
+    scheduler.open_peer(far, 16);
+    scheduler.open_chain(near, 4);
+  }
+
+  std::vector<Chunk> drain() {
+    std::vector<Chunk> chunks;
+    for (Chunk chunk; scheduler.next(chunk);) chunks.push_back(chunk);
+    EXPECT_TRUE(scheduler.conserved());
+    return chunks;
+  }
+  void complete(const std::vector<Chunk>& chunks) {
+    for (const Chunk& chunk : chunks) {
+      EXPECT_TRUE(
+          scheduler.on_chunk_done({}, chunk.transfer, chunk.length_bytes, {}, chunk.chained));
+    }
+    EXPECT_TRUE(scheduler.conserved());
+  }
+  static std::size_t chained(const std::vector<Chunk>& chunks) {
+    std::size_t count = 0;
+    for (const Chunk& chunk : chunks) count += chunk.chained ? 1 : 0;
+    return count;
+  }
+
+  Scheduler scheduler;
+};
+
+TEST_F(Chains, AllChunksAreHandedOutAtOnceAndChargedAsC) {
+  scheduler.submit(get(near, 10));
+  const auto chunks = drain();
+  ASSERT_EQ(chunks.size(), 10u);
+  EXPECT_EQ(chained(chunks), 10u);
+  EXPECT_TRUE(chunks.back().last);
+  EXPECT_EQ(scheduler.reads().chunks(), 4u);
+  complete(chunks);
+  EXPECT_EQ(scheduler.reads().chunks(), 0u);
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_FALSE(finished.failed);
+  EXPECT_TRUE(scheduler.idle());
+}
+
+TEST_F(Chains, NotForFewerBytes) {
+  scheduler.submit(get(near, 7));
+  EXPECT_EQ(chained(drain()), 0u);
+}
+
+TEST_F(Chains, NotWithoutALane) {
+  scheduler.submit(get(far, 10));
+  EXPECT_EQ(chained(drain()), 0u);
+}
+
+TEST_F(Chains, NotForPutsAndAtomics) {
+  TransferRequest put = get(near, 10);
+  put.kind = TransferKind::put;
+  put.opcode = Opcode::write;
+  scheduler.submit(put);
+  scheduler.submit({.peer = near, .length_bytes = 8, .opcode = Opcode::fetch_add});
+  EXPECT_EQ(chained(drain()), 0u);
+}
+
+TEST_F(Chains, NotWhileSomebodyElseReads) {
+  scheduler.submit(get(far, 2));
+  const auto first = drain();
+  scheduler.submit(get(near, 10));
+  EXPECT_EQ(chained(drain()), 0u);
+  complete(first);
+}
+
+TEST_F(Chains, AnotherOneBehindTheFirstCostsNoMore) {
+  scheduler.submit(get(near, 10));
+  scheduler.submit(get(near, 10));
+  const auto chunks = drain();
+  EXPECT_EQ(chained(chunks), 20u);
+  EXPECT_EQ(scheduler.reads().chunks(), 4u);
+  complete(chunks);
+  EXPECT_EQ(scheduler.reads().chunks(), 0u);
+}
+
+TEST_F(Chains, WhoComesLaterGoesBesideItAndEndsIt) {
+  scheduler.submit(get(near, 10));
+  std::vector<Chunk> chunks;
+  for (Chunk chunk; chunks.size() < 6 && scheduler.next(chunk);) chunks.push_back(chunk);
+  EXPECT_EQ(chained(chunks), 6u);
+  scheduler.hold_chain(near);
+  scheduler.submit(get(far, 3));
+  auto others = drain();
+  ASSERT_EQ(others.size(), 1u);  // c is all reserved; one may always go
+  EXPECT_EQ(others[0].peer, far);
+  scheduler.open_chain(near, 4);
+  EXPECT_TRUE(drain().empty());
+  EXPECT_EQ(scheduler.counts().chains_left, 1u);
+  complete(chunks);  // the reservation ends with the last one handed out
+  EXPECT_EQ(scheduler.reads().chunks(), 1u);
+  while (scheduler.reads().chunks() > 0) {
+    complete(others);
+    others = drain();
+    EXPECT_EQ(chained(others), 0u);
+  }
+  EXPECT_EQ(scheduler.counts().chunks_done, 13u);
+}
+
+TEST_F(Chains, AClosedLaneTakesNoMore) {
+  scheduler.close_chain(near);
+  scheduler.submit(get(near, 10));
+  const auto chunks = drain();
+  EXPECT_EQ(chained(chunks), 0u);
+  EXPECT_EQ(chunks.size(), 4u);
+}
+
+TEST_F(Chains, FailWithTheirPeerAndGiveTheBudgetBack) {
+  scheduler.submit(get(near, 10));
+  EXPECT_EQ(drain().size(), 10u);
+  scheduler.drop_peer(near);
+  EXPECT_EQ(scheduler.reads().chunks(), 0u);
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_TRUE(finished.failed);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+Scheduler::Config adaptive_chains() {
+  Scheduler::Config config = chains(4);
+  config.reads = {.adaptive = true,
+                  .initial_bytes = 4 * chunk_bytes,
+                  .least_bytes = 4 * chunk_bytes,
+                  .queue_bytes = chunk_bytes,
+                  .step_bytes = chunk_bytes};
+  config.measure_every = 5;
+  return config;
+}
+
+struct AdaptiveChains : Chains {
+  AdaptiveChains() : Chains(adaptive_chains()) {}
+};
+
+TEST_F(AdaptiveChains, OneOfSeveralGoesChunkByChunkSoThatCStaysKnown) {
+  int as_chain = 0;
+  for (int i = 0; i < 20; ++i) {
+    scheduler.submit(get(near, 10));
+    for (auto chunks = drain(); !chunks.empty(); chunks = drain()) {
+      as_chain += chunks[0].chained && chunks[0].offset == 0 ? 1 : 0;
+      complete(chunks);
+    }
+  }
+  EXPECT_EQ(as_chain, 16);
+}
+
+TEST_F(AdaptiveChains, NotOnALaneThatIsTooShallowOrTooDeepForTheWindow) {
+  scheduler.open_chain(near, 2);
+  scheduler.submit(get(near, 10));
+  EXPECT_EQ(chained(drain()), 0u);
+  scheduler.drop_peer(near);
+  scheduler.open_peer(near, 16);
+  scheduler.open_chain(near, 5);
+  scheduler.submit(get(near, 10));
+  EXPECT_EQ(chained(drain()), 0u);
+}
+
+}  // namespace
+}  // namespace weir
