@@ -282,14 +282,16 @@ TEST_F(RdmaPairTest, AChainIsExecutedInOrder) {
 TEST_F(RdmaPairTest, APairBesideTheFirstWorksOffAChainOfReads) {
   constexpr LaneId left_bulk{2};
   constexpr LaneId right_bulk{3};
-  const wire::LaneEnd here{.qp_number = make_pair(left_bulk), .psn = 0xfffffe, .reads = 16};
-  const wire::LaneEnd there{.qp_number = make_pair(right_bulk), .psn = 5, .reads = 16};
+  constexpr std::size_t reads = 60;
+  const wire::LaneEnd here{
+      .qp_number = queues->create_second_pair(left_bulk, reads), .psn = 0xfffffe, .reads = 16};
+  const wire::LaneEnd there{
+      .qp_number = queues->create_second_pair(right_bulk, 1), .psn = 5, .reads = 16};
   ASSERT_TRUE(queues->connect_beside(left_bulk, left, here, there, 3));
   ASSERT_TRUE(queues->connect_beside(right_bulk, right, there, here, 16));
   EXPECT_EQ(settings(left_bulk).max_rd_atomic, 3);
 
   std::vector<WorkRequest> chain;
-  constexpr std::size_t reads = 60;
   constexpr std::size_t words = 512;
   for (std::size_t i = 0; i < reads; ++i) {
     WorkRequest read = work(Opcode::read, words * 8);

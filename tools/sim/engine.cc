@@ -255,7 +255,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
     if (fabric_.random.chance(fabric_.hazards.no_bulk_pair_permille)) {
       return core_.on_bulk_end(action.lane, {}, out_);
     }
-    found->second.qp = nic_.create_qp(config_.core.queue.depth);
+    found->second.qp = nic_.create_qp(core_.bulk_depth());
     lane_of_qp_[static_cast<std::uint32_t>(found->second.qp)] = action.lane;
     ours.qp_number = static_cast<std::uint32_t>(found->second.qp);
     ours.reads = static_cast<std::uint8_t>(config_.nic.max_rd_atomic);

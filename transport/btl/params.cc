@@ -167,8 +167,16 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
 
   core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
   core.transfers.chain_bytes = to<std::uint64_t>(s.offload_bytes);
-  core.transfers.reads.adaptive = s.reads_max == automatic;
-  if (s.reads_max != automatic) core.transfers.reads.reads = to<std::uint32_t>(s.reads_max);
+  BudgetController::Config& reads = core.transfers.reads;
+  reads.adaptive = s.reads_max == automatic;
+  if (s.reads_max != automatic) reads.reads = to<std::uint32_t>(s.reads_max);
+  // What is less than a chunk can be neither seen nor steered.
+  const auto chunk = to<std::uint64_t>(s.chunk_bytes);
+  reads.step_bytes = chunk;
+  reads.queue_bytes = std::max(reads.queue_bytes, chunk);
+  reads.initial_bytes = 4 * chunk;
+  reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);
+  reads.least_bytes = std::min(to<std::uint64_t>(s.reads_window_min_bytes), reads.most_bytes);
 
   verbs::QueuePairOptions& pair = options.queue_pair;
   pair.send_depth = core.queue.depth;

@@ -151,6 +151,16 @@ constexpr std::array keys{
                     "adapts the bytes in the fabric to the round trips it sees",
                     "A number that is right for one fabric is too much or too little for another"},
                    &Settings::reads_max),
+    number("reads_window_min", Kind::size, "128KiB", 4 * KiB, 1 * GiB, 4,
+           {"With reads_max auto: so many bytes of reads may be under way in any case",
+            "About what a switch port buffers; one chunk may always be under way, and reads_window_max "
+            "rules"},
+           &Settings::reads_window_min_bytes),
+    number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
+           {"With reads_max auto: no more bytes of reads are under way, however short the round "
+            "trips stay",
+            "What 400 Gbit/s deliver in 300us"},
+           &Settings::reads_window_max_bytes),
     number("offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
            {"A get from this size on is handed to the adapter as a chain of reads, on a second queue "
             "pair with max_rd_atomic c, when nobody else reads; 0 means never",

@@ -113,8 +113,7 @@ void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
 // Two completions' worth of a chain are handed over at a time: the adapter never runs dry, and
 // whoever comes later need not wait for more.
 bool Core::has_chain_room(const Lane& lane) const {
-  return lane.queue.in_flight() < std::max(2 * config_.queue.signal_interval, 2u) &&
-         lane.queue.has_room(true);
+  return lane.queue.in_flight() < bulk_depth();
 }
 
 // The peer's lane is gone, or will be before anybody hears of this.

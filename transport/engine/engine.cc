@@ -282,10 +282,9 @@ void Engine::carry_out(const ConnectAction& action) {
 void Engine::make_bulk_end(const ConnectAction& action) {
   wire::LaneEnd ours = action.ours;
   if (!queues_->has_pair(action.lane)) {
-    std::string why;
     std::uint32_t random = 0;
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
-    ours.qp_number = drawn ? queues_->create_pair(action.lane, why) : 0;
+    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.bulk_depth()) : 0;
     ours.psn = random & 0xffffff;
     ours.reads = device_.most_fetches_answered();
   }

@@ -98,8 +98,11 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
 
 // Every work request of every pair may end in a completion of its own (when it is flushed), and
 // so may every posted receive.
-bool Queues::make_room_for_completions() {
-  const std::uint32_t wanted = max_receives_ + (pair_count_ + 1) * options_.send_depth;
+std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
+  return max_receives_ + sends_ + send_depth;
+}
+
+bool Queues::make_room_for_completions(std::uint32_t wanted) {
   if (wanted <= static_cast<std::uint32_t>(cq_->cqe)) return true;
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
   if (wanted > limit) return false;
@@ -108,27 +111,42 @@ bool Queues::make_room_for_completions() {
 }
 
 std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
-  if (!make_room_for_completions()) {
+  if (!make_room_for_completions(completions_with(options_.send_depth))) {
     why = "the completion queue of " + device_.port().name() +
           " cannot grow: lower btl_weir_send_queue_depth or btl_weir_window_max";
     return 0;
   }
+  const std::uint32_t number = add_pair(lane, options_.send_depth);
+  if (number == 0) why = text_of("a queue pair", device_);
+  return number;
+}
+
+std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth) {
+  const std::uint32_t wanted = completions_with(send_depth);
+  if (wanted > static_cast<std::uint32_t>(device_.limits().max_cqe) / 2) return 0;
+  if (pair_count_ >= static_cast<std::uint32_t>(device_.limits().max_qp) / 2) return 0;
+  return make_room_for_completions(wanted) ? add_pair(lane, send_depth) : 0;
+}
+
+std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
   attributes.srq = srq_.get();
   attributes.qp_type = IBV_QPT_RC;
-  attributes.cap.max_send_wr = options_.send_depth;
+  attributes.cap.max_send_wr = send_depth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = options_.inline_bytes;
   Pair made(ibv_create_qp(device_.pd(), &attributes));
-  if (!made) {
-    why = text_of("a queue pair", device_);
-    return 0;
+  if (!made) return 0;
+  if (pairs_.size() <= index(lane)) {
+    pairs_.resize(index(lane) + 1);
+    depths_.resize(index(lane) + 1);
   }
-  if (pairs_.size() <= index(lane)) pairs_.resize(index(lane) + 1);
   assert(pairs_[index(lane)] == nullptr);
   pairs_[index(lane)] = std::move(made);
+  depths_[index(lane)] = send_depth;
+  sends_ += send_depth;
   ++pair_count_;
   renumber();
   return pairs_[index(lane)]->qp_num;
@@ -140,6 +158,7 @@ void Queues::retire_pair(LaneId lane) {
   error.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(pair(lane), &error, IBV_QP_STATE);
   retired_.push_back(std::move(pairs_[index(lane)]));
+  sends_ -= depths_[index(lane)];
   --pair_count_;
   renumber();
 }

@@ -36,6 +36,9 @@ class Queues {
 
   // A queue pair for `lane`, in RESET. 0 if the device refuses, with the reason in `why`.
   std::uint32_t create_pair(LaneId lane, std::string& why);
+  // The same for a second lane, of `send_depth` work requests. 0 also when that would leave too
+  // little for the first lanes of more peers.
+  std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth);
   // The pair of `lane` ends in two steps: from here on its completions belong to no lane, and it
   // stops sending and receiving; then, once the caller has polled those, it is destroyed.
   void retire_pair(LaneId lane);
@@ -96,15 +99,19 @@ class Queues {
   // max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
   void renumber();
-  bool make_room_for_completions();
+  std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
+  std::uint32_t completions_with(std::uint32_t send_depth) const;
+  bool make_room_for_completions(std::uint32_t wanted);
 
   const Device& device_;
   QueuePairOptions options_;
   std::uint32_t max_receives_ = 0;
   std::uint32_t pair_count_ = 0;
+  std::uint32_t sends_ = 0;  // work requests of all pairs
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
-  std::vector<Pair> pairs_;  // by LaneId
+  std::vector<Pair> pairs_;            // by LaneId
+  std::vector<std::uint32_t> depths_;  // of these, the work requests asked for
   std::vector<Pair> retired_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;
