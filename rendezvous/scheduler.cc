@@ -73,8 +73,11 @@ Path Scheduler::choose_path(Peer& peer, const TransferRequest& request) {
   const Direction& gets = directions_[of(Path::get)];
   if (!gets.active.empty() || gets.budget.chunks() > peer.reserved_reads) return Path::get;
   if (controller_.adaptive()) {
+    // The window moves by a chunk or so all the time; what it was when the lane was made still fits
+    // as long as it is not much too deep, nor half as deep as it could be.
     const std::uint64_t window = controller_.bytes();
-    if (window < under_way || window >= 2 * under_way) return Path::get;
+    const std::uint64_t give = std::max<std::uint64_t>(plan_.chunk_bytes(), under_way / 4);
+    if (window + give < under_way || window >= 2 * under_way) return Path::get;
     if (++peer.chains_since_measured >= measure_every_) {
       peer.chains_since_measured = 0;
       return Path::get;

@@ -204,7 +204,7 @@ class Core {
   }
   // Work requests that a second lane has in its queue at most.
   std::uint32_t bulk_depth() const {
-    return std::min(std::max(2 * config_.queue.signal_interval, 2u), config_.queue.depth);
+    return std::min(std::max(4 * config_.queue.signal_interval, 2u), config_.queue.depth);
   }
   std::uint32_t max_payload_bytes() const {
     return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);

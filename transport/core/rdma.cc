@@ -110,8 +110,8 @@ void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
   scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chained);
 }
 
-// Two completions' worth of a chain are handed over at a time: the adapter never runs dry, and
-// whoever comes later need not wait for more.
+// So much of a chain is handed over that the adapter does not run dry before software looks again,
+// and no more, for what is handed over does not make way for others.
 bool Core::has_chain_room(const Lane& lane) const {
   return lane.queue.in_flight() < bulk_depth();
 }

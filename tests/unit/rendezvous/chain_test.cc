@@ -181,7 +181,7 @@ TEST_F(AdaptiveChains, NotOnALaneThatIsTooShallowOrTooDeepForTheWindow) {
   EXPECT_EQ(chained(drain()), 0u);
   scheduler.drop_peer(near);
   scheduler.open_peer(near, 16);
-  scheduler.open_chain(near, 5);
+  scheduler.open_chain(near, 6);
   scheduler.submit(get(near, 10));
   EXPECT_EQ(chained(drain()), 0u);
 }
