@@ -108,13 +108,15 @@ void Core::on_timer(Time now, Outbox& out) {
       }
     }
   }
-  if (may_shrink() && now >= next_window_look_) look_at_window(now, out);
-  if (now < next_look_) return;
-  next_look_ = now + config_.peer_timeout / looks_in_timeout;
-  ++looks_;
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i].open) look_at(lanes_[i], (looks_ + i) % probe_interval == 0, out);
+  if (now >= next_look_) {
+    next_look_ = now + config_.peer_timeout / looks_in_timeout;
+    ++looks_;
+    for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+      if (lanes_[i].open) look_at(lanes_[i], (looks_ + i) % probe_interval == 0, out);
+    }
   }
+  // Last: with a peer that was given up, the window may have become larger than needed.
+  if (may_shrink() && now >= next_window_look_) look_at_window(now, out);
 }
 
 // Work in flight has to make progress. Where none is in flight nothing can fail, and whoever only
