@@ -176,7 +176,7 @@ void Queues::advertise_rnr_timer(std::uint8_t code) {
   }
 }
 
-bool Queues::connect_to_itself(LaneId lane) {
+bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
   const PortChoice& port = device_.port();
   ibv_port_attr local{};
   if (ibv_query_port(device_.context(), port.port, &local) != 0) return false;
@@ -192,7 +192,7 @@ bool Queues::connect_to_itself(LaneId lane) {
   ibv_qp_attr receive{};
   receive.qp_state = IBV_QPS_RTR;
   receive.path_mtu = local.active_mtu;
-  receive.dest_qp_num = pair(lane)->qp_num;
+  receive.dest_qp_num = qp_number;
   receive.max_dest_rd_atomic = device_.most_fetches_answered();
   receive.ah_attr.port_num = port.port;
   receive.ah_attr.dlid = local.lid;

@@ -51,8 +51,9 @@ class Queues {
   // Changes the RNR NAK timer of all pairs, also of those to come. A pair that refuses keeps its
   // own.
   void advertise_rnr_timer(std::uint8_t code);
-  // RESET to RTS, connected to itself.
-  bool connect_to_itself(LaneId lane);
+  // RESET to RTS, connected to a queue pair of the same port: with any number, or itself.
+  bool connect_on_port(LaneId lane, std::uint32_t qp_number);
+  bool connect_to_itself(LaneId lane) { return connect_on_port(lane, pair(lane)->qp_num); }
 
   // Posts a chain for one lane: one call. False if the adapter refused.
   bool post(std::span<const WorkRequest> chain);
