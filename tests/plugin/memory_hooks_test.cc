@@ -25,7 +25,7 @@
 
 namespace {
 
-using weir::verbs::Access;
+using weir::Access;
 using weir::verbs::Registration;
 using weir::verbs::RegistrationCache;
 

@@ -2,6 +2,7 @@
 #include "transport/verbs/registration_cache.h"
 
 using namespace weir::verbs;
+using weir::Access;
 
 // Makes a cache, uses `bytes` at `address`, and ends it. 0 if that worked.
 extern "C" __attribute__((visibility("default"))) int use_cache(void* address, std::size_t bytes) {

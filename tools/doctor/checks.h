@@ -21,13 +21,13 @@ Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoi
 Findings check_limits(const verbs::Device& device, const config::Settings& settings);
 Findings check_counters(const verbs::Device& device);
 
-// verbs_probes.cc: things done over weir's own queues.
+// verbs_probes.cc: memory, messages and the SRQ, over weir's own queues.
 Findings probe_memory(const verbs::Device& device, const config::Settings& settings);
 Findings probe_connection(const verbs::Device& device);
 Findings probe_srq_limit(const verbs::Device& device);
 Findings probe_rnr(const verbs::Device& device, const config::Settings& settings);
 
-// rdma_probes.cc: things done over plain queue pairs.
+// rdma_probes.cc: what the peer's software has no part in.
 Findings probe_rdma(const verbs::Device& device);  // write, read, atomic
 Findings probe_retries(const verbs::Device& device);
 

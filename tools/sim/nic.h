@@ -37,27 +37,12 @@
 #include <vector>
 
 #include "tools/sim/fabric.h"
+#include "transport/base/access.h"
 #include "transport/base/work.h"
 
 namespace weir::sim {
 
 enum class QpNumber : std::uint32_t { none = 0 };
-
-// What registered memory may be used for, as in verbs.
-enum class Access : std::uint8_t {
-  none = 0,  // local reading is always allowed
-  local_write = 1,
-  remote_read = 2,
-  remote_write = 4,
-  remote_atomic = 8,
-  all = 15,
-};
-constexpr Access operator|(Access a, Access b) {
-  return static_cast<Access>(static_cast<int>(a) | static_cast<int>(b));
-}
-constexpr Access operator&(Access a, Access b) {
-  return static_cast<Access>(static_cast<int>(a) & static_cast<int>(b));
-}
 
 // A completion as the adapter knows it: the lane of a queue pair is the engine's business.
 struct QpCompletion {

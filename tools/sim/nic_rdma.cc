@@ -43,8 +43,8 @@ std::vector<std::byte> execute(const WorkRequest& atomic) {
 // The node is in the key, so that a key given to the wrong adapter is found out.
 std::uint32_t Nic::register_memory(std::uint64_t address, std::uint64_t bytes, Access access) {
   // Whoever lets peers change memory must be able to do so himself. [IBTA 10.6.3.1]
-  if ((access & (Access::remote_write | Access::remote_atomic)) != Access::none &&
-      (access & Access::local_write) == Access::none) {
+  if ((access & (Access::remote_write | Access::remote_atomic)) != Access::local_read &&
+      !includes(access, Access::local_write)) {
     fabric_.violation("memory was registered for remote changes but not for local ones (EINVAL)");
   }
   const std::uint32_t rkey = (node_ + 1) << 20 | ++registrations_;
@@ -59,7 +59,7 @@ bool Nic::permitted(const WorkRequest& request) const {
   const auto found = memory_.find(request.rkey);
   if (found == memory_.end()) return false;
   const Memory& memory = found->second;
-  return (memory.access & needed_for(request.opcode)) != Access::none &&
+  return includes(memory.access, needed_for(request.opcode)) &&
          request.remote_address >= memory.address && request.length_bytes <= memory.bytes &&
          request.remote_address - memory.address <= memory.bytes - request.length_bytes;
 }

@@ -10,8 +10,6 @@
 namespace weir::btl {
 namespace {
 
-using verbs::Access;
-
 // Open MPI's flags have the same bits.
 static_assert(MCA_BTL_REG_FLAG_LOCAL_WRITE == static_cast<int>(Access::local_write));
 static_assert(MCA_BTL_REG_FLAG_REMOTE_READ == static_cast<int>(Access::remote_read));

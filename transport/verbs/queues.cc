@@ -215,7 +215,7 @@ bool Queues::bring_up(LaneId lane, ibv_qp_attr path) {
                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-bool Queues::connect_to_itself(LaneId lane) {
+bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
   const PortChoice& port = device_.port();
   ibv_port_attr local{};
   if (ibv_query_port(device_.context(), port.port, &local) != 0) return false;
@@ -223,7 +223,7 @@ bool Queues::connect_to_itself(LaneId lane) {
   ibv_qp_attr path{};
   path.port_num = port.port;
   path.path_mtu = local.active_mtu;
-  path.dest_qp_num = pair(lane)->qp_num;
+  path.dest_qp_num = qp_number;
   path.max_rd_atomic = std::min(device_.most_fetches_started(), device_.most_fetches_answered());
   path.ah_attr.port_num = port.port;
   path.ah_attr.dlid = local.lid;

@@ -55,8 +55,9 @@ class Queues {
   // Changes the RNR NAK timer of all pairs, also of those to come. A pair that refuses keeps its
   // own.
   void advertise_rnr_timer(std::uint8_t code);
-  // RESET to RTS, connected to itself.
-  bool connect_to_itself(LaneId lane);
+  // RESET to RTS, connected to a queue pair of the same port: with any number, or itself.
+  bool connect_on_port(LaneId lane, std::uint32_t qp_number);
+  bool connect_to_itself(LaneId lane) { return connect_on_port(lane, pair(lane)->qp_num); }
   // RESET to RTS, connected to the queue pair that `beside`'s peer told of, by the same path. Has at
   // most `reads` reads under way.
   bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,

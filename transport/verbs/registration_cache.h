@@ -13,26 +13,10 @@
 #include <memory>
 #include <string>
 
+#include "transport/base/access.h"
 #include "transport/verbs/device.h"
 
 namespace weir::verbs {
-
-// What a registration may be used for. Reading it locally (sends, writes to a peer) always; nothing
-// else unless asked for, so read-only memory can be registered. The bits are Open MPI's.
-enum class Access : std::uint8_t {
-  local_read = 0,
-  local_write = 1,
-  remote_read = 2,
-  remote_write = 4,
-  remote_atomic = 8,
-};
-constexpr Access operator|(Access a, Access b) {
-  return static_cast<Access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
-}
-constexpr Access operator&(Access a, Access b) {
-  return static_cast<Access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
-}
-constexpr bool includes(Access all, Access some) { return (all & some) == some; }
 
 // X(name, unit, what it tells)
 #define WEIR_REGISTRATION_COUNTERS(X)                                                            \

@@ -1,28 +1,10 @@
 // The warm eager path does not touch the heap: this program counts every allocation.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
+#include <array>
 
+#include "tests/unit/allocations.h"
 #include "tests/unit/core/rig.h"
-
-namespace {
-std::atomic<std::uint64_t> allocations{0};
-
-void* counted(std::size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* at = std::malloc(size == 0 ? 1 : size)) return at;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete[](void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-void operator delete[](void* at, std::size_t) noexcept { std::free(at); }
 
 namespace weir {
 namespace {
@@ -115,7 +97,7 @@ TEST(NoAllocation, OnTheWarmEagerPath) {
   std::uint64_t appended = 0;
   std::uint64_t before = 0;
   for (int round = 0; round < 2000; ++round) {
-    if (round == 200) before = allocations.load();
+    if (round == 200) before = allocations();
     for (End* end : {&a, &b}) {
       End& to = end == &a ? b : a;
       for (std::uint32_t i = 0; i < 6 && end->free > 0; ++i) {
@@ -147,7 +129,7 @@ TEST(NoAllocation, OnTheWarmEagerPath) {
       carry(to, *end);
     }
   }
-  EXPECT_EQ(allocations.load() - before, 0u);
+  EXPECT_EQ(allocations() - before, 0u);
   EXPECT_GT(messages, 10000u);
   EXPECT_GT(appended, 1000u);
   EXPECT_TRUE(a.rig.take_failures().empty());

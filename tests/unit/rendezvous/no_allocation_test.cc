@@ -2,29 +2,9 @@
 // costs the same beside thousands of idle peers.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "rendezvous/scheduler.h"
+#include "tests/unit/allocations.h"
 #include "transport/base/ring.h"
-
-namespace {
-std::atomic<std::uint64_t> allocations{0};
-
-void* counted(std::size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* at = std::malloc(size == 0 ? 1 : size)) return at;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-void* operator new(std::size_t size) { return counted(size); }
-void* operator new[](std::size_t size) { return counted(size); }
-void operator delete(void* at) noexcept { std::free(at); }
-void operator delete[](void* at) noexcept { std::free(at); }
-void operator delete(void* at, std::size_t) noexcept { std::free(at); }
-void operator delete[](void* at, std::size_t) noexcept { std::free(at); }
 
 namespace weir {
 namespace {
@@ -55,11 +35,11 @@ TEST(SchedulerNoAllocation, Warm) {
   for (std::uint32_t peer = 0; peer < peers; ++peer) scheduler.open_peer(PeerId{peer}, 16);
   Ring<Chunk> under_way(1024);
   Time now{1};
-  const std::uint64_t before = allocations;
+  const std::uint64_t before = allocations();
   for (int i = 0; i < 100; ++i) work(scheduler, under_way, now);
   scheduler.cancel_peer(PeerId{1});
   scheduler.drop_peer(PeerId{2});
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(allocations(), before);
   EXPECT_TRUE(scheduler.conserved());
   EXPECT_EQ(scheduler.counts().done, 8000u);
 }
