@@ -31,6 +31,14 @@ class Pool {
     free_ = record;
   }
 
+  // Records that were taken and not put back. Walks the list.
+  std::size_t out() {
+    const auto guard = lock();
+    std::size_t out = chunks_.size() * chunk;
+    for (const T* record = free_; record != nullptr; record = record->next) --out;
+    return out;
+  }
+
  private:
   static constexpr std::size_t chunk = 64;
 
