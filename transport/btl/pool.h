@@ -31,12 +31,14 @@ class Pool {
     free_ = record;
   }
 
-  // Records that were taken and not put back. Walks the list.
+  // Records that were taken and not put back; a huge number if one was put back twice. Walks the
+  // list.
   std::size_t out() {
     const auto guard = lock();
-    std::size_t out = chunks_.size() * chunk;
-    for (const T* record = free_; record != nullptr; record = record->next) --out;
-    return out;
+    const std::size_t all = chunks_.size() * chunk;
+    std::size_t free = 0;
+    for (const T* record = free_; record != nullptr && free <= all; record = record->next) ++free;
+    return all - free;
   }
 
  private:
