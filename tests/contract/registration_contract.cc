@@ -256,6 +256,23 @@ TEST_F(RegistrationContract, HeapBuffersComeAndGo) {
   EXPECT_GT(cache->counters().invalidations, 0u);
 }
 
+// ---- what is in use ----
+
+TEST_F(RegistrationContract, KnowsWhatIsInUse) {
+  std::byte* const one = map(size_bytes);
+  std::byte* const other = map(size_bytes);
+  Registration* const first = cache->get(one, size_bytes, Access::remote_read);
+  Registration* const second = cache->get(other, size_bytes, Access::remote_read);
+  Registration* const again = cache->get(one, size_bytes, Access::remote_read);
+  EXPECT_EQ(cache->in_use(), 2u);
+  cache->put(first);
+  cache->put(second);
+  munmap(one, size_bytes);  // forgotten with its last user
+  EXPECT_EQ(cache->in_use(), 1u);
+  cache->put(again);
+  EXPECT_EQ(cache->in_use(), 0u);
+}
+
 // ---- fork ----
 
 TEST_F(RegistrationContract, TransfersSurviveAFork) {

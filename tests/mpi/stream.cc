@@ -10,6 +10,8 @@
 //   compute  the even one waits like that; the odd one sleeps, makes no call of MPI, and receives
 //            only --seconds later
 //   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
+//   rma      both put into a window of the other, get it back and add, every byte checked, while the
+//            other does the same and never waits; a role for all or none
 // The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
 //
@@ -23,6 +25,7 @@
 
 #include "check.h"
 #include "pvars.h"
+#include "window.h"
 
 namespace {
 
@@ -127,6 +130,47 @@ void gather(long slow_ms) {
   }
 }
 
+// What a rank puts, it gets back at once, so either would show. The window's owner looks at it at
+// the end.
+void one_sided(int partner) {
+  const std::size_t slot = (largest + 7) / 8 * 8;
+  Window window("create", 8 + slot);
+  const double begin = MPI_Wtime();
+  double last = begin;
+  std::uint32_t round = 0;
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
+  for (; MPI_Wtime() - begin < seconds || !ending.empty(); ++round) {
+    Bytes out(slot), in(slot);
+    check::fill(out.data(), slot, {rank, partner, kTag, round});
+    const auto put = [&](std::size_t from, std::size_t bytes) {
+      const int n = static_cast<int>(bytes);
+      MPI_Put(out.data() + from, n, MPI_BYTE, partner, static_cast<MPI_Aint>(8 + from), n, MPI_BYTE,
+              window);
+    };
+    const std::size_t cut = bytes_of(round) / 8 * 8;
+    put(cut, slot - cut);
+    put(0, cut);
+    if (is_victim && MPI_Wtime() - begin > seconds) end_badly();
+    MPI_Win_flush(partner, window);
+    const int n = static_cast<int>(slot);
+    MPI_Get(in.data(), n, MPI_BYTE, partner, 8, n, MPI_BYTE, window);
+    const std::int64_t one = 1;
+    std::int64_t seen = -1;
+    MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, partner, 0, MPI_SUM, window);
+    MPI_Win_flush(partner, window);
+    check::verify(in.data(), slot, {rank, partner, kTag, round}, "what was put");
+    CHECK(seen == round, "counted to %lld in round %u", static_cast<long long>(seen), round);
+    const double now = MPI_Wtime();
+    longest_pause_s = std::max(longest_pause_s, now - last);
+    last = now;
+  }
+  MPI_Win_unlock_all(window);
+  MPI_Sendrecv_replace(&round, 1, MPI_UINT32_T, partner, kTag, partner, kTag, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE);
+  MPI_Barrier(MPI_COMM_WORLD);
+  check::verify(window.at(8), slot, {partner, rank, kTag, round - 1}, "what was put last");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -143,7 +187,8 @@ int main(int argc, char** argv) {
 
   std::string role, next;
   for (int pair = 0; pair <= rank / 2 && std::getline(list, next, ','); ++pair) role = next;
-  CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "gather",
+  CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "gather" ||
+            role == "rma",
         "there is no role '%s'", role.c_str());
   CHECK(size % 2 == 0, "ranks come in pairs");
   const int partner = rank ^ 1;
@@ -157,11 +202,14 @@ int main(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);
   std::fprintf(stderr, "stream: rank %d ready, pid %d\n", rank, static_cast<int>(getpid()));
 
-  check::phase(role == "traffic" ? "the traffic" : "waiting for what never comes");
+  const bool waits = role == "receive" || role == "compute";
+  check::phase(waits ? "waiting for what never comes" : "the traffic");
   if (role == "traffic") {
     traffic(partner);
   } else if (role == "gather") {
     gather(slow_ms);
+  } else if (role == "rma") {
+    one_sided(partner);
   } else {
     if (role == "compute" && rank % 2 == 1) {
       const double begin = MPI_Wtime();

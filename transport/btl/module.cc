@@ -92,6 +92,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     const std::unique_ptr<Module> module(&of(btl));
     forget_module();
     if (module->started()) shut_down(*module);
+    if (module->settings.check_leaks == "on") report_leaks(*module);
     module->end_registrations();
     show_counters(nullptr);
     return OPAL_SUCCESS;
@@ -162,6 +163,10 @@ void Module::make_registrations() {
   const bool good = registration_cache != nullptr;
   if (!good) complain("large messages are copied, for memory cannot be registered: " + why + ".");
   registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
+}
+
+std::uint64_t Module::registrations_in_use() const {
+  return registration_cache != nullptr ? registration_cache->in_use() : 0;
 }
 
 void Module::end_registrations() {

@@ -47,6 +47,8 @@ struct Module : mca_btl_base_module_t {
   verbs::RegistrationCache* registrations();
   // Memory could not be registered; said once.
   void warn_no_registration(int error);
+  // Of those, the ones in use.
+  std::uint64_t registrations_in_use() const;
   // No registration is needed any more.
   void end_registrations();
 
@@ -99,5 +101,7 @@ void drop_operation(Module& module, const TransferEnd& end);
 int progress(Module& module);
 // Sends what is pending, takes leave of all peers and ends the engine; no upcalls any more.
 void shut_down(Module& module);
+// Says what is still not over or not given back after that (check_leaks), in leaks.cc.
+void report_leaks(Module& module);
 
 }  // namespace weir::btl

@@ -74,8 +74,7 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   standard.btl_exclusivity = 2048;  // before openib (1024) and tcp, after shared memory (65536)
   standard.btl_latency = 2;         // between shared memory and tcp
   standard.btl_bandwidth = 0;       // the port's speed
-  // RDMA has to be asked for (btl_weir_flags) until the fault campaign has been through with it.
-  standard.btl_flags = MCA_BTL_FLAGS_SEND;
+  standard.btl_flags = module_flags;
   set_rdma_entry_points(standard);  // flags without their functions are dropped while registering
 }
 

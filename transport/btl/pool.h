@@ -31,6 +31,16 @@ class Pool {
     free_ = record;
   }
 
+  // Records that were taken and not put back; a huge number if one was put back twice. Walks the
+  // list.
+  std::size_t out() {
+    const auto guard = lock();
+    const std::size_t all = chunks_.size() * chunk;
+    std::size_t free = 0;
+    for (const T* record = free_; record != nullptr && free <= all; record = record->next) ++free;
+    return all - free;
+  }
+
  private:
   static constexpr std::size_t chunk = 64;
 

@@ -161,6 +161,8 @@ void shut_down(Module& module) {
   if (!module.engine->shutdown(LastUpcalls(module))) {
     note(1, "ended with sends under way: btl_weir_close_timeout is over");
   }
+  while (module.engine->progress(LastUpcalls(module)) > 0) {
+  }
 }
 
 }  // namespace weir::btl

@@ -204,6 +204,14 @@ constexpr std::array keys{
            {"How long leaving waits for sends under way",
             "What is on its way arrives within milliseconds, unless the peer is gone"},
            &Settings::close_timeout_ns),
+
+    // For tests.
+    choice("check_leaks", "off, on", "off", 9,
+           {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
+            "registrations, buffers",
+            "It finds mistakes, of weir's or of a program that leaves windows and requests behind; "
+            "none of them does harm at the end"},
+           &Settings::check_leaks),
 };
 
 std::string format(Kind kind, std::int64_t value) {

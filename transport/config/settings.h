@@ -46,6 +46,8 @@ struct Settings {
   std::int64_t connect_timeout_ns = 0;
   std::int64_t peer_timeout_ns = 0;
   std::int64_t close_timeout_ns = 0;
+
+  std::string check_leaks;  // off, on
 };
 
 }  // namespace weir::config

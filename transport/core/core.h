@@ -76,6 +76,7 @@ class Core {
     control_slots_.push(slot);
     ++control_slots_lent_;
   }
+  std::size_t idle_control_slots() const { return control_slots_.size(); }
   bool lacks_control_slots() const {
     return control_slots_lent_ < lanes_.size() * control_slots_per_lane;
   }
@@ -138,6 +139,13 @@ class Core {
 
   // Transfers are under way: completions are needed in time, and the time with them.
   bool has_transfers() const { return !scheduler_.idle(); }
+  std::uint64_t transfers_under_way() const {
+    const Scheduler::Counts& counts = scheduler_.counts();
+    return counts.submitted - counts.done - counts.failed;
+  }
+  std::uint64_t chunks_under_way() const {
+    return std::uint64_t{scheduler_.reads().chunks()} + scheduler_.writes().chunks();
+  }
 
   // ---- from the adapter ----
 

@@ -419,6 +419,18 @@ void Engine::abandon_all() {
   flush();
 }
 
+Engine::Remains Engine::remains() {
+  std::lock_guard guard(lock_);
+  if (queues_ == nullptr) return {};
+  release_handled();
+  return {.transfers = core_.transfers_under_way(),
+          .chunks = core_.chunks_under_way(),
+          .pending_frames = core_.pending_frames(),
+          .send_slots = slots_->out() - core_.idle_control_slots(),
+          .receive_buffers = core_.counters().receives_held,
+          .credits = core_.counters().credits_out};
+}
+
 void Engine::stop() {
   {
     std::lock_guard guard(lock_);

@@ -215,6 +215,18 @@ class Engine {
   }
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
+  // What is under way or lent out. Nothing, once all peers are left and all is handed up: else
+  // somebody has forgotten it. Walks lists.
+  struct Remains {
+    std::uint64_t transfers = 0;        // gets, puts and atomics whose end was not reported
+    std::uint64_t chunks = 0;           // of those, with the adapter
+    std::uint64_t pending_frames = 0;
+    std::uint64_t send_slots = 0;
+    std::uint64_t receive_buffers = 0;  // with messages that nobody is done with
+    std::uint64_t credits = 0;          // that peers hold
+  };
+  Remains remains();
+
  private:
   // What is handed up besides messages.
   struct Notice {

@@ -23,4 +23,12 @@ bool SlotPool::grow(Size size) {
   return true;
 }
 
+std::size_t SlotPool::out() const {
+  std::size_t out = slabs_.size() * slab_slots;
+  for (const SendSlot* slot : free_) {
+    for (; slot != nullptr; slot = slot->next) --out;
+  }
+  return out;
+}
+
 }  // namespace weir

@@ -38,6 +38,9 @@ class SlotPool {
 
   void put(SendSlot* slot) { push_front(slot->pool, slot); }
 
+  // Slots that were taken and not put back. Walks the lists.
+  std::size_t out() const;
+
   static constexpr std::uint32_t small_bytes = 512;
 
  private:

@@ -62,6 +62,12 @@ Entry& entry_of(Registration* registration) {
                                    offsetof(Entry, registration));
 }
 
+// References besides the cache's own.
+std::uint32_t users(const Entry& entry) {
+  const bool in_table = (entry.super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) != 0;
+  return entry.super.refcount - (in_table ? 1 : 0);
+}
+
 // One call of ucs_rcache_get, for mem_reg.
 struct Request {
   Access access;
@@ -332,8 +338,7 @@ void RegistrationCache::State::release_all() {
     {
       std::lock_guard guard(lock);
       for (Entry* entry = first; entry != nullptr && used == nullptr; entry = entry->next) {
-        const bool in_table = (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) != 0;
-        references = entry->super.refcount - (in_table ? 1 : 0);
+        references = users(*entry);
         if (references > 0) used = entry;
       }
     }
@@ -415,6 +420,15 @@ RegistrationCache::~RegistrationCache() {
   }
   state_->release_all();
   state_->ucx->rcache_destroy(state_->cache);
+}
+
+std::uint64_t RegistrationCache::in_use() const {
+  std::lock_guard guard(state_->lock);
+  std::uint64_t count = 0;
+  for (const Entry* entry = state_->first; entry != nullptr; entry = entry->next) {
+    if (users(*entry) > 0) ++count;
+  }
+  return count;
 }
 
 Registration* RegistrationCache::get(const void* address, std::size_t length_bytes, Access access) {

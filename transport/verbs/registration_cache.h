@@ -97,6 +97,9 @@ class RegistrationCache {
 
   const RegistrationCounters& counters() const;
 
+  // Registrations that were got and not put back. Walks all of them.
+  std::uint64_t in_use() const;
+
   // With Hooks::forwarded: this memory is about to be unmapped. Allocates nothing.
   static void memory_goes_away(void* address, std::size_t length_bytes);
 

@@ -76,6 +76,8 @@ TEST_F(Rdma, AGetIsCutIntoReadsWithinMaxRdAtomic) {
       ++chunks;
     }
     EXPECT_TRUE(take_ends().empty());
+    EXPECT_EQ(rig.core.transfers_under_way(), 1u);
+    EXPECT_EQ(rig.core.chunks_under_way(), work.size());
     for (const WorkRequest& read : work) rig.complete(read);
   }
   EXPECT_EQ(bytes, 96 * KiB);
@@ -195,6 +197,8 @@ TEST_F(Rdma, AFailedPeerEndsItsTransfers) {
   EXPECT_FALSE(ends[0].ok);
   EXPECT_FALSE(ends[1].ok);
   EXPECT_FALSE(rig.core.has_transfers());
+  EXPECT_EQ(rig.core.transfers_under_way(), 0u);
+  EXPECT_EQ(rig.core.chunks_under_way(), 0u);
   EXPECT_TRUE(rig.core.conserved());
   start(get_of(peer, 8, 7));  // from here on at once
   ASSERT_EQ(rig.out.transfers.size(), 1u);

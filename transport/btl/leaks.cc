@@ -1,0 +1,29 @@
+// What was not given back or is not over when everything should be.
+
+#include "transport/btl/module.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+
+void report_leaks(Module& module) {
+  std::string leaks;
+  const auto count = [&](std::uint64_t number, const char* what) {
+    if (number > 0) leaks += (leaks.empty() ? "" : ", ") + std::to_string(number) + " " + what;
+  };
+  count(module.operations.out(), "one-sided operations");
+  count(module.handles.out(), "handles of registered memory");
+  count(module.registrations_in_use(), "registrations in use");
+  count(module.descriptors.out(), "descriptors");
+  const Engine::Remains remains = module.engine->remains();
+  count(remains.transfers, "transfers not over");
+  count(remains.chunks, "chunks with the adapter");
+  count(remains.pending_frames, "pending frames");
+  count(remains.send_slots, "send slots");
+  count(remains.receive_buffers, "receive buffers held");
+  count(remains.credits, "eager credits");
+  if (leaks.empty()) return;
+  complain("leaked " + leaks +
+           ": the program left windows or requests behind, or weir made a mistake.");
+}
+
+}  // namespace weir::btl
