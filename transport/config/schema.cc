@@ -189,6 +189,13 @@ constexpr std::array keys{
            {"How long leaving waits for sends under way",
             "What is on its way arrives within milliseconds, unless the peer is gone"},
            &Settings::close_timeout_ns),
+
+    // For tests.
+    number("test_pace", Kind::duration, "0", 0, 1 * h, 9,
+           {"For tests, a process that is slow to receive: the least time between two looks at what "
+            "has completed; 0 means to look always",
+            "Nobody wants to be slow"},
+           &Settings::test_pace_ns),
 };
 
 std::string format(Kind kind, std::int64_t value) {

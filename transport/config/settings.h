@@ -43,6 +43,8 @@ struct Settings {
   std::int64_t connect_timeout_ns = 0;
   std::int64_t peer_timeout_ns = 0;
   std::int64_t close_timeout_ns = 0;
+
+  std::int64_t test_pace_ns = 0;  // 0: off
 };
 
 }  // namespace weir::config
