@@ -212,6 +212,24 @@ class Options {
   std::vector<bool> used_;
 };
 
+// "64K,1M"
+inline std::vector<long> sizes_of(const std::string& list) {
+  std::vector<long> sizes;
+  for (const char* at = list.c_str(); *at != 0;) {
+    char* end = nullptr;
+    long bytes = std::strtol(at, &end, 10);
+    if (*end == 'K') bytes <<= 10, ++end;
+    else if (*end == 'M') bytes <<= 20, ++end;
+    if (end == at || bytes < 0 || (*end != 0 && *end != ',')) {
+      std::fprintf(stderr, "%s: a list of sizes is like 1,4K,1M, not %s\n", program, list.c_str());
+      std::exit(2);
+    }
+    sizes.push_back(bytes);
+    at = *end == ',' ? end + 1 : end;
+  }
+  return sizes;
+}
+
 // ---- watchdog ----------------------------------------------------------------------------------
 
 inline void on_alarm(int) {  // async-signal-safe: no stdio, no MPI

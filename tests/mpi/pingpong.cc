@@ -25,23 +25,10 @@ constexpr long kWarmBytes = 8192;
 
 // The list; without one, the doublings from smallest to largest.
 std::vector<long> sizes_of(const std::string& list, long smallest, long largest) {
+  if (!list.empty()) return check::sizes_of(list);
   std::vector<long> sizes;
-  const char* at = list.c_str();
-  while (*at != 0) {
-    char* end = nullptr;
-    long bytes = std::strtol(at, &end, 10);
-    if (*end == 'K') bytes <<= 10, ++end;
-    else if (*end == 'M') bytes <<= 20, ++end;
-    if (end == at || bytes < 0 || (*end != 0 && *end != ',')) {
-      std::fprintf(stderr, "pingpong: --sizes wants a list like 1,4K,1M, not %s\n", list.c_str());
-      std::exit(2);
-    }
+  for (long bytes = smallest; bytes <= largest; bytes = bytes == 0 ? 1 : bytes * 2)
     sizes.push_back(bytes);
-    at = *end == ',' ? end + 1 : end;
-  }
-  if (list.empty())
-    for (long bytes = smallest; bytes <= largest; bytes = bytes == 0 ? 1 : bytes * 2)
-      sizes.push_back(bytes);
   return sizes;
 }
 

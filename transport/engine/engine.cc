@@ -317,6 +317,13 @@ int Engine::poll_completions() {
   return count;
 }
 
+bool Engine::is_time_to_look() {
+  const Time now = clock();
+  if (now < next_look_) return false;
+  next_look_ = now + options_.test_pace;
+  return true;
+}
+
 void Engine::drain_completions() {
   while (poll_completions() > 0) {
   }
@@ -337,7 +344,7 @@ void Engine::release_handled() {
 
   if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
     core_.begin_round();
-    const bool idle = poll_completions() <= 0;
+    const bool idle = is_paced() || poll_completions() <= 0;
     if (idle ? house_due_ : released_.size() > core_.release_slack()) {
       keep_house(idle);
       house_due_ = !idle;

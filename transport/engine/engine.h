@@ -44,6 +44,7 @@ class Engine {
     verbs::QueuePairOptions queue_pair;
     Core::Config core;  // `core.self` included
     Duration close_timeout = seconds(10);
+    Duration test_pace{};  // the least time between two looks at completions; 0: none
   };
 
   // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
@@ -275,6 +276,8 @@ class Engine {
   void make_bulk_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   void provide_slab();
+  bool is_paced() { return options_.test_pace.ns > 0 && !is_time_to_look(); }
+  [[gnu::noinline]] bool is_time_to_look();
   int poll_completions();
   void drain_completions();
   [[gnu::noinline]] void keep_house(bool idle);
@@ -328,6 +331,7 @@ class Engine {
   int wake_fd_ = -1;
   std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;
+  Time next_look_{};        // of a process that is paced
   bool house_due_ = false;  // something happened since the last housekeeping
 };
 

@@ -98,6 +98,7 @@ void Engine::run_thread() {
 // A whole tick without progress by the application, and frames wait: it is elsewhere. Fetches the
 // credits that may have come (messages are kept for the application) and posts what can go.
 void Engine::stand_in() {
+  if (is_paced()) return;
   const std::uint64_t before = core_.pending_frames();
   drain_completions();
   core_.pump({}, out_);

@@ -2,12 +2,8 @@
 
 import csv
 import os
-import re
-import shutil
-import subprocess
-import sys
 
-from rig import arws, stats
+from rig import arws, picture, stats
 
 COLUMNS = ("workload", "ranks", "window", "w_max", "rnr_timer_us", "position", "memory_mib",
            "memory_max_mib", "less_memory", "speed", "speed_low", "speed_high", "first_speed",
@@ -142,28 +138,6 @@ def store(results, text_, directory, scripts):
             writer.writerow(COLUMNS)
             for _, rows in of:
                 writer.writerows([_cell(row[c]) for c in COLUMNS] for row in rows)
-        _draw(of, data, os.path.join(scripts, f"fig{figure}.gp"))
-
-
-def _draw(results, data, script):
-    if shutil.which("gnuplot") is None:
-        print("arws: no gnuplot, no picture (tools/setup)", file=sys.stderr)
-        return
-    names = " ".join(f'"{g.title},{g.ranks}"' for g, _ in results)
-    picture = data[:-len("csv")] + "svg"
-    done = subprocess.run(["gnuplot", "-e", f"data='{data}'; picture='{picture}'; "
-                           f"loads='{names}'; count={len(results)}", script],
-                          capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        print(f"arws: gnuplot: {done.stderr.strip()}", file=sys.stderr)
-        return
-    with open(picture) as file:
-        text_ = file.read()
-    # Half of what gnuplot writes repeats defaults.
-    text_ = re.sub(r' (stroke-width="1.00"|stroke-linecap="butt"|stroke-linejoin="miter"'
-                   r'|font-family="sans"|font-size="10.00")', "", text_)
-    text_ = text_.replace("<svg", '<svg font-family="sans" font-size="10"', 1)
-    text_ = re.sub(r"(\d\.\d)\d\b", r"\1", re.sub(r"\s*\n\s*", "\n", text_))
-    text_ = re.sub(r"<(g|title)[^>]*>\s*</\1>", "", text_)
-    with open(picture, "w") as file:
-        file.write(text_)
+        picture.draw(os.path.join(scripts, f"fig{figure}.gp"), data[:-len("csv")] + "svg",
+                     data=data, count=len(of),
+                     loads=" ".join(f'"{g.title},{g.ranks}"' for g, _ in of))

@@ -11,11 +11,13 @@ from rig import peers, raw
 from rig.start import Failed, run
 
 LATENCY_BYTES = (1, 1024, 4096)
-BANDWIDTH_BYTES = (64 << 10, 1 << 20)
+BANDWIDTH_BYTES = (64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20)
+CHUNK_BYTES, READS = 128 << 10, 16  # weir's chunk_size, and the most reads of one of its lanes
+ONE_SIDED_BYTES = (8, 4096)
 RATE_BYTES, RATE_WINDOW = 8, 64
-STREAM_WINDOW = 16
 MANY = 8  # ranks, for init and memory
-PROGRAMS = ("pingpong", "msgrate", "initlat", "alltoall_mem")
+PROGRAMS = ("pingpong", "msgrate", "flows", "rma_latency", "initlat", "alltoall_mem")
+COUNTING = PROGRAMS[:4]  # with --counters
 PROGRAM_TIMEOUT_S = 60
 RUN_TIMEOUT_S = 75  # after the program's own watchdog, which knows more
 
@@ -41,15 +43,15 @@ class Plan:
         self.needs = needs  # files in `programs`
 
 
-def _mpi(peer, plan, ranks, program, *arguments, own_core=None):
+def mpi(peer, plan, ranks, program, *arguments, own_core=None, each=None):
     """One mpirun; its output, once it is sure that all was right and weir was really used."""
     path = os.path.join(plan.programs, program)
     if not os.access(path, os.X_OK):
         raise Failed(f"{program} is not built in {plan.programs}")
-    if peer.counts and program in ("pingpong", "msgrate"):
+    if peer.counts and program in COUNTING:
         arguments += ("--counters",)
     words = peers.command(peer, ranks, path, [*arguments, "--timeout", PROGRAM_TIMEOUT_S],
-                          own_core=ranks == 2 if own_core is None else own_core)
+                          own_core=ranks == 2 if own_core is None else own_core, each=each)
     text = run(words, RUN_TIMEOUT_S, peers.environment(peer))
     if not re.search(rf"^{program}: (ok|\d+ pairs)", text, re.M):
         raise Failed(f"{program} did not say that all was right")
@@ -66,51 +68,96 @@ def counter(text, name, which):
     return float(line.group(("min", "max", "sum").index(which) + 1))
 
 
-# ---- latency and bandwidth ---------------------------------------------------------------------
+# ---- latency -----------------------------------------------------------------------------------
 
-def _pingpong_metrics(sizes):
-    return [Metric(f"latency_{b}", f"latency {size_name(b)}", "us")
-            if b in LATENCY_BYTES else
-            Metric(f"bandwidth_{b}", f"bandwidth {size_name(b)}", "MB/s", True) for b in sizes]
-
-
-def _pingpong(who, plan, sizes):
+def _latency(who, plan):
     if who == peers.RAW:
-        return _raw_pingpong(plan, sizes)
-    rows = _rows(who, plan, sizes)
-    return {f"latency_{b}" if b in LATENCY_BYTES else f"bandwidth_{b}":
-            rows[b][0 if b in LATENCY_BYTES else 1] for b in sizes}
+        return {f"latency_{b}": raw.latency_us(b, 500 if plan.quick else 2000)
+                for b in LATENCY_BYTES}
+    return {f"latency_{b}": us for b, us in latencies(who, plan, LATENCY_BYTES, True).items()}
 
 
 def latencies(who, plan, sizes, own_core):
     """{size: P50 in us}"""
-    return {str(b): row[0] for b, row in _rows(who, plan, sizes, own_core).items()}
-
-
-def _rows(who, plan, sizes, own_core=None):
-    """{size: (P50 in us, MB/s)}"""
-    text = _mpi(peers.PEERS[who], plan, 2, "pingpong", "--sizes", ",".join(map(str, sizes)),
-                "--ms", 30 if plan.quick else 100, "--window", STREAM_WINDOW, own_core=own_core)
-    rows = {}
-    for line in text.splitlines():
-        if re.fullmatch(r"\s*\d+(\s+[\d.]+){3}", line):
-            size_bytes, p50_us, _, mb_per_s = line.split()
-            rows[int(size_bytes)] = float(p50_us), float(mb_per_s)
-    if set(rows) != set(sizes):
+    text = mpi(peers.PEERS[who], plan, 2, "pingpong", "--sizes", _listed(sizes),
+               "--ms", 30 if plan.quick else 100, own_core=own_core)
+    found = {size: float(us) for size, us in re.findall(r"^\s*(\d+)\s+([\d.]+)\s+[\d.]+\s+[\d.]+$",
+                                                        text, re.M)}
+    if set(found) != set(map(str, sizes)):
         raise Failed("pingpong did not print every size")
-    return rows
+    return found
 
 
-def _raw_pingpong(plan, sizes):
+def _listed(sizes):
+    return ",".join(map(str, sizes))
+
+
+# ---- bandwidth ---------------------------------------------------------------------------------
+
+def _bandwidth(who, plan):
+    if who == peers.RAW:
+        return _raw_bandwidth(plan)
+    text = mpi(peers.PEERS[who], plan, 2, "flows", "--both", "--sizes", _listed(BANDWIDTH_BYTES),
+               "--ms", 150 if plan.quick else 400)
+    if peers.PEERS[who].counts and (counter(text, "btl_weir_gets", "sum") > 0) != (who == "weir"):
+        raise Failed("messages were copied that should be read, or read that should be copied")
     values = {}
-    for b in sizes:
-        if b in LATENCY_BYTES:
-            values[f"latency_{b}"] = raw.latency_us(b, 500 if plan.quick else 2000)
-        else:
-            messages = (10 << 20 if plan.quick else 40 << 20) // b
-            values[f"bandwidth_{b}"] = raw.bandwidth_mb_per_s(b, max(messages, STREAM_WINDOW),
-                                                              STREAM_WINDOW)
+    for (way, size, *_), rates in flow_rates(text).items():
+        values[f"{'both' if way == 'both ways' else 'bandwidth'}_{size}"] = sum(rates.values())
     return values
+
+
+def flow_rates(text):
+    """{(way, bytes): {receiver: MB/s}} of what flows printed."""
+    found = {}
+    for way, size, to, rate in re.findall(
+            r"^(one way|both ways) +(\d+) B, .* -> (\d+): ([\d.]+) MB/s", text, re.M):
+        found.setdefault((way, int(size)), {})[int(to)] = float(rate)
+    return found
+
+
+def _raw_bandwidth(plan):
+    """Reads of weir's size: a message is one such read after the other."""
+    values = {}
+    for size in {min(b, CHUNK_BYTES) for b in BANDWIDTH_BYTES}:
+        count = (10 << 20 if plan.quick else 40 << 20) // size
+        for key, both in (("bandwidth", False), ("both", True)):
+            rate = raw.read_mb_per_s(size, count, READS, both)
+            values.update({f"{key}_{b}": rate for b in BANDWIDTH_BYTES
+                           if min(b, CHUNK_BYTES) == size})
+    return values
+
+
+# ---- one-sided ---------------------------------------------------------------------------------
+
+def _one_sided(who, plan):
+    count = 200 if plan.quick else 1000
+    if who == peers.RAW:
+        values = {"fetch_add": raw.fetch_add_us(count)}
+        for b in ONE_SIDED_BYTES:
+            values[f"put_{b}"] = raw.write_us(b, count)
+            values[f"one_way_{b}"] = raw.write_latency_us(b, count)
+            values[f"get_{b}"] = raw.read_latency_us(b, count)
+        return values
+    peer = peers.PEERS[who]
+    text = mpi(peers.one_sided(peer), plan, 2, "rma_latency", "--sizes", _listed(ONE_SIDED_BYTES),
+               "--count", count)
+    if peer.counts and counter(text, "btl_weir_puts", "sum") == 0:
+        raise Failed("btl_weir_puts is 0: the puts went elsewhere")
+    found = {(what, int(b)): float(us) for what, b, us in
+             re.findall(r"^(\S+)(?: and flush)? +(\d+) B +p50 +([\d.]+) us", text, re.M)}
+    return {"fetch_add": found["fetch-and-add", 8], "swap": found["compare-and-swap", 8],
+            **{f"{what}_{b}": found[what, b] for what in ("put", "get") for b in ONE_SIDED_BYTES}}
+
+
+def _one_sided_metrics():
+    found = []
+    for b in ONE_SIDED_BYTES:
+        found += [Metric(f"put_{b}", f"put and flush {size_name(b)}", "us"),
+                  Metric(f"one_way_{b}", "  ib_write_lat: half a round trip", "us"),
+                  Metric(f"get_{b}", f"get and flush {size_name(b)}", "us")]
+    return found + [Metric("fetch_add", "fetch-and-add 8 B", "us"),
+                    Metric("swap", "compare-and-swap 8 B", "us")]
 
 
 # ---- rate --------------------------------------------------------------------------------------
@@ -120,7 +167,7 @@ def _rate(who, plan):
     if who == peers.RAW:
         return {"rate": raw.messages_per_s(RATE_BYTES, messages, RATE_WINDOW)}
     peer = peers.PEERS[who]
-    text = _mpi(peer, plan, 2, "msgrate", "--bytes", RATE_BYTES, "--window", RATE_WINDOW,
+    text = mpi(peer, plan, 2, "msgrate", "--bytes", RATE_BYTES, "--window", RATE_WINDOW,
                 "--messages", messages)
     values = {"rate": float(re.search(r": (\d+) messages/s", text).group(1))}
     if peer.counts:
@@ -132,7 +179,7 @@ def _rate(who, plan):
 # ---- init and memory -----------------------------------------------------------------------------
 
 def _initlat(who, plan):
-    text = _mpi(peers.PEERS[who], plan, MANY, "initlat")
+    text = mpi(peers.PEERS[who], plan, MANY, "initlat")
     found = {}
     for name, p50, most in re.findall(r"^(.+?)\s+p50\s+([\d.]+) \w+\s+max\s+([\d.]+)", text, re.M):
         found[name] = float(p50), float(most)
@@ -144,7 +191,7 @@ def _initlat(who, plan):
 
 
 def _memory(who, plan):
-    text = _mpi(peers.PEERS[who], plan, MANY, "alltoall_mem", "--rounds", 5 if plan.quick else 20,
+    text = mpi(peers.PEERS[who], plan, MANY, "alltoall_mem", "--rounds", 5 if plan.quick else 20,
                 "--bytes", 1024, "--depth", 16)
     values = {"resident_peak_mib": counter(text, "resident_peak_kb", "max") / 1024}
     if peers.PEERS[who].counts:
@@ -161,14 +208,21 @@ class Group:
 
 
 def groups_for(only):
-    """The groups of --only; latency and bandwidth share their starts when both are wanted."""
-    wanted = lambda name: only in (None, name)
+    """The groups of --only; rdma is two of them."""
+    wanted = lambda *names: only is None or only in names
     found = []
-    sizes = ((LATENCY_BYTES if wanted("latency") else ()) +
-             (BANDWIDTH_BYTES if wanted("bandwidth") else ()))
-    if sizes:
-        found.append(Group("pingpong", [peers.RAW, "weir", "ucx", "tcp"], _pingpong_metrics(sizes),
-                           lambda who, plan: _pingpong(who, plan, sizes)))
+    if wanted("latency"):
+        found.append(Group("latency", [peers.RAW, "weir", "ucx", "tcp"], [
+            Metric(f"latency_{b}", f"latency {size_name(b)}", "us") for b in LATENCY_BYTES],
+            _latency))
+    if wanted("bandwidth", "rdma"):
+        found.append(Group("bandwidth", [peers.RAW, "weir", "copy", "ucx", "tcp"], [
+            Metric(f"{key}_{b}", f"{title} {size_name(b)}", "MB/s", True)
+            for key, title in (("bandwidth", "bandwidth"), ("both", "both ways"))
+            for b in BANDWIDTH_BYTES], _bandwidth, slice=1 if only else 2))
+    if wanted("rdma"):
+        found.append(Group("one-sided", [peers.RAW, "weir", "ucx"], _one_sided_metrics(),
+                           _one_sided))
     if wanted("rate"):
         found.append(Group("rate", [peers.RAW, "weir", "alone", "ucx", "tcp"], [
             Metric("rate", f"rate {RATE_BYTES} B", "msg/s", True),

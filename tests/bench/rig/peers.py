@@ -17,11 +17,19 @@ class Peer:
 
 RAW = "raw"  # verbs without MPI: rig/raw.py
 
+RDMA = ("btl_weir_flags", "send,put,get,atomics,fetching-atomics,rdma-flush")
+COPIES = ("btl_weir_flags", "send")
+
+
+def weir(key, title, *mca):
+    return Peer(key, title, [("pml", "ob1"), ("btl", "weir,self"), *mca],
+                counts="btl_weir_messages_sent")
+
+
 PEERS = {peer.key: peer for peer in (
-    Peer("weir", "weir", [("pml", "ob1"), ("btl", "weir,self")], counts="btl_weir_messages_sent"),
-    Peer("alone", "weir, no bundling",
-         [("pml", "ob1"), ("btl", "weir,self"), ("btl_weir_bundle_size", "0")],
-         counts="btl_weir_messages_sent"),
+    weir("weir", "weir", RDMA),
+    weir("alone", "weir, no bundling", RDMA, ("btl_weir_bundle_size", "0")),
+    weir("copy", "weir, copying", COPIES),
     # UCX 1.13 takes the IP version of a received datagram from a field that only Mellanox devices
     # fill, and drops all datagrams of rxe: rc_v could not connect without the variable. No BTL is
     # opened beside it, so that its MPI_Init is not charged for other transports.
@@ -33,15 +41,30 @@ PEERS = {peer.key: peer for peer in (
 TITLES = {RAW: "raw verbs", **{key: peer.title for key, peer in PEERS.items()}}
 
 
-def command(peer, ranks, program, arguments, own_core):
-    """mpirun's words. own_core: a core for each rank, which then never yields it."""
-    words = ["mpirun", "-np", str(ranks), "--bind-to", "core" if own_core else "none"]
-    words += ["--mca", "mpi_yield_when_idle", "0" if own_core else "1"]
+def one_sided(peer):
+    """The peer with the component of MPI's one-sided part that goes with it."""
+    mca = (("osc", "rdma"), ("osc_rdma_btls", "weir")) if peer.counts else (("osc", "ucx"),)
+    return Peer(peer.key, peer.title, [*peer.mca, *mca], peer.environment, peer.counts)
+
+
+def command(peer, ranks, program, arguments, own_core, each=None):
+    """mpirun's words. own_core: a core for each rank, which then never yields it. each: a list with
+    the variables of every rank, NAME=VALUE."""
+    words = ["mpirun", "--bind-to", "core" if own_core else "none"]
+    words += ["--gmca", "mpi_yield_when_idle", "0" if own_core else "1"]
     for key, value in peer.mca:
-        words += ["--mca", key, value]
+        words += ["--gmca", key, value]
     for key in peer.environment:
         words += ["-x", key]
-    return words + [program] + [str(a) for a in arguments]
+    program = [program] + [str(a) for a in arguments]
+    if each is None:
+        return words + ["-np", str(ranks)] + program
+    for i, variables in enumerate(each):
+        words += ([":"] if i else []) + ["-np", "1"]
+        for variable in variables:
+            words += ["-x", variable]
+        words += program
+    return words
 
 
 def environment(peer):

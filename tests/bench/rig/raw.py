@@ -1,9 +1,10 @@
 """Raw verbs: what the device does without MPI. perftest, one process a core.
 
-Latency: ib_send_lat, its median ("typical"). Rate and bandwidth: ib_send_bw over RC, one
-ibv_post_send a message (no --post_list), as much in flight as the MPI programs have, and a
-completion for every 16th message, as weir asks for it (any number from 1 to 64 gives the same
-within 2 %). Not inlined: perftest does not know rxe as a device that can.
+Latencies: ib_send_lat and the like, their median ("typical"). Rate: ib_send_bw over RC, one
+ibv_post_send a message (no --post_list), as much in flight as the MPI program has, and a completion
+for every 16th message, as weir asks for it (any number from 1 to 64 gives the same within 2 %). Not
+inlined: perftest does not know rxe as a device that can. Bandwidth: ib_read_bw, a completion for
+every read. A write until it is over: ib_write_bw, one at a time.
 """
 
 import subprocess
@@ -68,20 +69,47 @@ def _row(text, size_bytes):
     raise Failed(f"perftest printed no line for {size_bytes} bytes")
 
 
-def latency_us(size_bytes, messages):
-    text = _pair(["ib_send_lat", "-c", "RC", "-s", str(size_bytes), "-n", str(messages)])
+def _latency(program, size_bytes, count):
+    text = _pair([program, "-c", "RC", "-s", str(size_bytes), "-n", str(count)])
     return _row(text, size_bytes)[4]  # bytes, iterations, t_min, t_max, t_typical
 
 
-def _stream(size_bytes, messages, in_flight):
-    text = _pair(["ib_send_bw", "-c", "RC", "-s", str(size_bytes), "-n", str(messages),
-                  "-t", str(in_flight), "-Q", str(min(16, in_flight))])
+def latency_us(size_bytes, count):
+    return _latency("ib_send_lat", size_bytes, count)
+
+
+def write_latency_us(size_bytes, count):
+    """Half a round trip of writes, each seen by the peer in its memory."""
+    return _latency("ib_write_lat", size_bytes, count)
+
+
+def read_latency_us(size_bytes, count):
+    """From the post to the completion."""
+    return _latency("ib_read_lat", size_bytes, count)
+
+
+def fetch_add_us(count):
+    text = _pair(["ib_atomic_lat", "-A", "FETCH_AND_ADD", "-n", str(count)])
+    return _row(text, 8)[4]
+
+
+def _stream(program, size_bytes, count, depth, *options):
+    text = _pair([program, "-c", "RC", "-s", str(size_bytes), "-n", str(max(count, depth)),
+                  "-t", str(depth), *options])
     return _row(text, size_bytes)  # bytes, iterations, peak MiB/s, average MiB/s, Mmessages/s
 
 
-def bandwidth_mb_per_s(size_bytes, messages, in_flight):
-    return _stream(size_bytes, messages, in_flight)[3] * MIB / 1e6
+def messages_per_s(size_bytes, count, in_flight):
+    return _stream("ib_send_bw", size_bytes, count, in_flight, "-Q",
+                   str(min(16, in_flight)))[4] * 1e6
 
 
-def messages_per_s(size_bytes, messages, in_flight):
-    return _stream(size_bytes, messages, in_flight)[4] * 1e6
+def write_us(size_bytes, count):
+    """From the post to the completion, as put and flush."""
+    return 1 / _stream("ib_write_bw", size_bytes, count, 1, "-Q", "1")[4]
+
+
+def read_mb_per_s(size_bytes, count, reads, both):
+    """Both ways: the sum."""
+    return _stream("ib_read_bw", size_bytes, count, reads, "-o", str(reads), "-Q", "1",
+                   *(["-b"] if both else []))[3] * MIB / 1e6

@@ -3,7 +3,7 @@
 from rig import peers, stats
 
 OURS = "weir"
-COLUMNS = [peers.RAW, "weir", "ucx", "tcp"]
+COLUMNS = [peers.RAW, "weir", "copy", "ucx", "tcp"]  # of these, who was measured
 
 
 def summarise(groups, runs):
@@ -56,14 +56,15 @@ def _ratio(spread):
 
 def table(results):
     """Lines. A ratio is weir's figure over the peer's, round by round: median [quartiles]."""
-    head = ["", "unit", *(peers.TITLES[c] for c in COLUMNS),
-            *(f"weir/{c}" for c in COLUMNS if c != OURS), "better"]
+    columns = [c for c in COLUMNS if any(c in result["peers"] for result in results)]
+    head = ["", "unit", *(peers.TITLES[c] for c in columns),
+            *(f"weir/{c}" for c in columns if c != OURS), "better"]
     rows = [head]
     for result in results:
         medians = {who: spread["median"] for who, spread in result["peers"].items()}
         rows.append([result["title"], result["unit"],
-                     *(_figure(medians.get(c)) for c in COLUMNS),
-                     *(_ratio(result["ratios"].get(c)) for c in COLUMNS if c != OURS),
+                     *(_figure(medians.get(c)) for c in columns),
+                     *(_ratio(result["ratios"].get(c)) for c in columns if c != OURS),
                      "more" if result["more_is_better"] else "less"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = []

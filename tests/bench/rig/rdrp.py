@@ -1,0 +1,113 @@
+"""Large messages by RDMA reads: chunk size, c, and a slow receiver, as runs of one setting each.
+
+A group is a workload on a fabric, "who" is a setting. All of them are streams of `flows`; a message
+is one read where the chunk is as large as a chunk can be.
+"""
+
+from rig import measures, peers
+from rig.measures import Group, Metric, flow_rates, size_name
+from rig.start import Failed
+
+PROGRAMS = ("flows",)
+KiB, MiB = 1 << 10, 1 << 20
+CHUNKS = (16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, 1 * MiB)
+QUICK_CHUNKS = (16 * KiB, 128 * KiB, 1 * MiB)
+READS = ("1", "2", "4", "8", "16", "auto")
+ONE_READ = f"{8 * MiB} 16"  # every message up to 8 MiB is one read, 16 at a time
+ONE_READ_AUTO = f"{8 * MiB} auto"
+DEFAULT = f"{128 * KiB} auto"
+SWEEP_BYTES = 4 * MiB
+IDLE_BYTES = (1 * MiB, 2 * MiB, 4 * MiB, 8 * MiB)
+SLOW_BYTES = 2 * MiB
+PACE = "400ms"
+
+# Of the lab. On the wire bandwidth and delay are what netem says, whatever software costs: 24 MB/s
+# of data, and 2 ms there and back.
+FABRICS = {"loopback": [], "wire": ["--wire", "--rate", "200mbit", "--delay", "1ms"]}
+
+
+def parts(who):
+    """(chunk bytes, c) of a setting's name, its other words apart."""
+    chunk, reads = who.split()[:2]
+    return int(chunk), reads
+
+
+def name(who):
+    chunk, reads = parts(who)
+    return ("one read a message" if chunk == 8 * MiB else f"{size_name(chunk)} chunks") + (
+        f", c {reads}" if who != ONE_READ else "")
+
+
+class Study(Group):
+    def __init__(self, part, fabric, title, who, metrics, measure):
+        super().__init__(f"{part} {fabric}", who, metrics, measure)
+        self.part, self.fabric, self.title = part, fabric, title
+
+
+def _flows(who, plan, fabric, ranks, *arguments, slow=False):
+    """(flow_rates, text) of one run under a setting."""
+    chunk, reads = parts(who)
+    peer = peers.weir(who, who, peers.RDMA, ("btl_weir_chunk_size", str(chunk)),
+                      ("btl_weir_reads_max", reads))
+    reason = peers.obstacle(peer)
+    if reason:
+        raise Failed(reason)
+    each = None
+    if fabric == "wire":  # senders on one end, receivers on the other
+        each = [["WEIR_DEVICE=rxe0" + ("a" if rank < ranks / 2 else "b")] for rank in range(ranks)]
+        if slow:
+            each[-1].append("WEIR_TEST_PACE=" + PACE)
+    text = measures.mpi(peer, plan, ranks, "flows", *arguments, each=each)
+    if measures.counter(text, "btl_weir_gets", "sum") == 0:
+        raise Failed("btl_weir_gets is 0: the messages were not read")
+    return flow_rates(text), text
+
+
+def _sweep(fabric):
+    def measure(who, plan):
+        ms = 1500 if fabric == "wire" else 400
+        rates, text = _flows(who, plan, fabric, 2, "--sizes", SWEEP_BYTES, "--in-flight", 16 * MiB,
+                             "--settle-ms", ms / 4, "--ms", ms // 2 if plan.quick else ms)
+        return {"mb_per_s": rates["one way", SWEEP_BYTES][1],
+                "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
+    return measure
+
+
+def _idle(fabric):
+    def measure(who, plan):
+        ms = 1500 if fabric == "wire" else 500
+        rates, _ = _flows(who, plan, fabric, 2, "--sizes", ",".join(map(str, IDLE_BYTES)),
+                          "--ms", ms // 2 if plan.quick else ms)
+        return {f"mb_per_s_{b}": rates["one way", b][1] for b in IDLE_BYTES}
+    return measure
+
+
+def _slow(who, plan):
+    rates, text = _flows(who, plan, "wire", 4, "--sizes", SLOW_BYTES, "--in-flight", 32 * MiB,
+                         "--settle-ms", 3000, "--ms", 5000 if plan.quick else 10000,
+                         slow="slow" in who)
+    to = rates["one way", SLOW_BYTES]
+    return {"other": to[2], "slow": to[3],
+            "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
+
+
+def groups_for(asked):
+    """asked: {parts: of sweep, idle, slow, or None; fabric; quick}"""
+    fabric, found = asked["fabric"], []
+    wanted = lambda part: asked["parts"] is None or part in asked["parts"]
+    if wanted("sweep"):
+        chunks = QUICK_CHUNKS if asked["quick"] else CHUNKS
+        found.append(Study("sweep", fabric, f"stream of {size_name(SWEEP_BYTES)}",
+                           [ONE_READ] + [f"{c} {r}" for c in chunks for r in READS],
+                           [Metric("mb_per_s", "bandwidth", "MB/s", True)], _sweep(fabric)))
+    if wanted("idle"):
+        found.append(Study("idle", fabric, "streams", [ONE_READ, ONE_READ_AUTO, DEFAULT],
+                           [Metric(f"mb_per_s_{b}", size_name(b), "MB/s", True)
+                            for b in IDLE_BYTES], _idle(fabric)))
+    if wanted("slow") and fabric == "wire":
+        settings = [ONE_READ, DEFAULT, f"{128 * KiB} 4"]
+        found.append(Study("slow", fabric, "two receivers on a port",
+                           [s + slow for s in settings for slow in ("", " slow")],
+                           [Metric("other", "the other receiver", "MB/s", True),
+                            Metric("slow", "the slow receiver", "MB/s", True)], _slow))
+    return found
