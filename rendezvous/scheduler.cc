@@ -1,6 +1,7 @@
 #include "rendezvous/scheduler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace weir {
@@ -88,8 +89,10 @@ Path Scheduler::choose_path(Peer& peer, const TransferRequest& request) {
 }
 
 std::uint32_t Scheduler::chain_reads() const {
-  if (!controller_.adaptive()) return controller_.reads();
-  return static_cast<std::uint32_t>(controller_.window_bytes() / plan_.chunk_bytes());
+  if (!controller_.adaptive()) return std::bit_floor(controller_.reads());
+  const auto chunks = static_cast<std::uint32_t>(controller_.window_bytes() / plan_.chunk_bytes());
+  const std::uint32_t above = std::bit_ceil(std::max(chunks, 1u));
+  return chunks * 4 >= above * 3 ? above : above / 2;
 }
 
 void Scheduler::open_peer(PeerId id, std::uint32_t max_reads) {

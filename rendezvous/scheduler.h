@@ -122,7 +122,8 @@ class Scheduler {
   // It is gone. What was meant for it goes with `drop_peer`.
   void close_chain(PeerId peer);
   // How many reads a new lane for chains should have under way: c, or while that is not known, what
-  // gets begin with.
+  // gets begin with. A power of two, for adapters round max_rd_atomic up to one: the next one below a
+  // fixed c, the nearest to a c that moves.
   std::uint32_t chain_reads() const;
   bool knows_c() const {
     return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;

@@ -5,6 +5,7 @@
 // steps. Without it reads go chunk by chunk, so nothing depends on it, and nobody waits for it.
 
 #include <algorithm>
+#include <bit>
 
 #include "transport/core/core.h"
 
@@ -26,6 +27,7 @@ void Core::make_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
   bulk.state = theirs.qp_number == 0 ? BulkState::offered : BulkState::joined;
   bulk.reads = std::clamp(scheduler_.chain_reads(), 1u, config_.max_rd_atomic);
   if (theirs.qp_number != 0) bulk.reads = std::min<std::uint32_t>(bulk.reads, theirs.reads);
+  bulk.reads = std::bit_floor(bulk.reads);
   out.act({.kind = ConnectAction::Kind::bulk,
            .peer = id_of(peer),
            .lane = bulk.lane,

@@ -19,7 +19,7 @@ Core::Config chain_config() {
   Core::Config config = rig::small_config();
   config.transfers.plan = {.chunk_bytes = 16 * KiB, .alignment_bytes = 4096};
   config.transfers.reads.adaptive = false;
-  config.transfers.reads.reads = 3;
+  config.transfers.reads.reads = 5;
   config.transfers.chain_bytes = 64 * KiB;
   config.max_rd_atomic = 4;
   config.shrink_after = {};
@@ -132,7 +132,7 @@ struct Bulk : testing::Test {
 TEST_F(Bulk, AGetThatWouldBeAChainAsksForTheLaneAndGoesWithoutIt) {
   get(80 * KiB);
   const auto reads = rig.take_work();
-  ASSERT_EQ(reads.size(), 3u);
+  ASSERT_EQ(reads.size(), 4u);
   for (const WorkRequest& read : reads) EXPECT_EQ(read.lane, lane);
   EXPECT_NE(asked().lane, lane);
   get(80 * KiB);
@@ -154,12 +154,12 @@ TEST_F(Bulk, TheAskerJoinsAndSaysSo) {
   EXPECT_EQ(end.qp_number, mine.qp_number);
   EXPECT_EQ(end.psn, mine.psn);
   EXPECT_FALSE(end.joined);
-  hear(joined({.qp_number = 99, .psn = 456, .reads = 2}));
+  hear(joined({.qp_number = 99, .psn = 456, .reads = 3}));
   action = asked();
   EXPECT_EQ(action.theirs.qp_number, 99u);
   EXPECT_EQ(action.theirs.psn, 456u);
   EXPECT_EQ(action.ours.qp_number, mine.qp_number);
-  EXPECT_EQ(action.reads, 2u);  // c is 3, but the peer answers no more
+  EXPECT_EQ(action.reads, 2u);  // c is 5, but the peer answers no more than 3
   EXPECT_EQ(rig.core.counters().bulk_lanes, 0u);
   answer(action, action.ours);
   EXPECT_TRUE(told().joined);
@@ -204,7 +204,7 @@ TEST_F(Bulk, AChainGoesOverItInOneGoAndBeyondC) {
     // Every fourth, and the last.
     EXPECT_EQ(read.signalled, read.id == reads[3].id || read.id == reads[5].id);
   }
-  EXPECT_EQ(rig.core.counters().reads_out, 3u);
+  EXPECT_EQ(rig.core.counters().reads_out, 4u);
   EXPECT_EQ(rig.core.counters().chains, 1u);
   ASSERT_EQ(rig.send(peer), Status::ok);
   EXPECT_EQ(rig.take_work().at(0).lane, lane);  // a frame passes
