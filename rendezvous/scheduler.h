@@ -104,6 +104,11 @@ class Scheduler {
 
   // The next chunk to post, if any may go now. It is outstanding from here on.
   bool next(Chunk& chunk);
+  // There is one, and nothing is under way whose end would remind anybody to ask for it.
+  bool stalled() const {
+    return reads().chunks() == 0 && writes().chunks() == 0 &&
+           !(directions_[0].active.empty() && directions_[1].active.empty());
+  }
 
   // What a chunk is a part of; its transfer must not be over.
   const TransferRequest& request(TransferId id) { return transfers_.find(id)->request; }
