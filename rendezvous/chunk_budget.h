@@ -85,6 +85,7 @@ class ChunkBudget {
   }
 
   std::uint32_t chunks() const { return chunks_; }
+  std::uint32_t reserved() const { return reserved_; }  // of these
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t chunk_limit() const { return chunk_limit_; }
   std::uint64_t byte_limit() const { return byte_limit_; }

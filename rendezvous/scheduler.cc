@@ -339,6 +339,7 @@ void Scheduler::cancel_peer(PeerId id) {
 }
 
 void Scheduler::drop_peer(PeerId id) {
+  if (index(id) >= peers_.size()) return;
   cancel_peer(id);
   Peer& peer = peer_at(id);
   while (Transfer* transfer = peer.transfers.front()) {

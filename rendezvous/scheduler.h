@@ -136,6 +136,15 @@ class Scheduler {
 
   // The next chunk to post, if any may go now. It is outstanding from here on.
   bool next(Chunk& chunk);
+  // There is one, and nothing is under way whose end would remind anybody to ask for it.
+  bool stalled() const {
+    bool may_go = false;
+    for (const Direction& direction : directions_) {
+      if (direction.budget.chunks() > direction.budget.reserved()) return false;
+      may_go = may_go || !direction.active.empty();
+    }
+    return may_go;
+  }
 
   // What a chunk is a part of; its transfer must not be over.
   const TransferRequest& request(TransferId id) { return transfers_.find(id)->request; }

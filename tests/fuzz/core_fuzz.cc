@@ -1,11 +1,12 @@
 // A core among hostile peers: the bytes of the input are events, in any order. Frames of any
-// content arrive, connections are asked for, answered, refused and lost, completions come with any
-// status, memory is refused, time jumps. What the engine promises the core is kept (below), the
-// rest is free. After every event buffers, credits and slots have to add up, and what the core asks
-// for must make sense.
+// content arrive, connections are asked for, answered, refused and lost, gets, puts and atomics of
+// any length begin, completions come with any status, memory is refused, time jumps. What the
+// engine promises the core is kept (below), the rest is free. After every event buffers, credits,
+// slots and chunks have to add up, and what the core asks for must make sense.
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -19,6 +20,8 @@ constexpr PeerName self{1, 1};
 constexpr std::uint32_t peers = 4;  // the second is we ourselves
 constexpr std::uint32_t buffer_bytes = 256;
 constexpr std::uint32_t queue_depth = 12;
+constexpr std::uint32_t max_rd_atomic = 3;
+constexpr std::uint32_t chunk_bytes = 64;
 
 class Input {
  public:
@@ -56,6 +59,18 @@ Core::Config config() {
   config.bundle_message_bytes = 64;
   config.burst_frames = 2;
   config.pending_frames = 6;
+  config.transfers = {
+      .plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 16, .max_message_bytes = 70},
+      .reads = {.most_reads = 5,
+                .initial_bytes = 128,
+                .least_bytes = 64,
+                .most_bytes = 512,
+                .queue_bytes = 64,
+                .step_bytes = 64},
+      .write_bytes = 192,
+      .small_bytes = 100,
+      .bypass_bytes = 128};
+  config.max_rd_atomic = max_rd_atomic;
   return config;
 }
 
@@ -77,7 +92,7 @@ class World {
     }
     for (const BufferId buffer : delivered_) core_.release(buffer);
     delivered_.clear();
-    for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+    for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now_, PeerId{i}, out_);
     settle();
     check();
     REQUIRE(lanes_.empty());
@@ -85,6 +100,9 @@ class World {
     REQUIRE(core_.pending_frames() == 0);
     REQUIRE(core_.connecting_count() == 0);
     REQUIRE(lent_ == 0);
+    REQUIRE(transfers_.empty());
+    REQUIRE(!core_.has_transfers());
+    REQUIRE(core_.counters().reads_out == 0);
   }
 
  private:
@@ -93,6 +111,12 @@ class World {
     std::deque<WorkRequest> posted;  // not completed, oldest first
     WorkId next = 0;
     std::uint32_t sequence = 0;  // of the peer's frames
+  };
+
+  // A get, put or atomic that the core has not reported yet.
+  struct Open {
+    TransferRequest request;
+    std::uint64_t arrived_bytes = 0;
   };
 
   struct Slot : SendSlot {
@@ -129,7 +153,9 @@ class World {
 
   void step(Input& input) {
     now_ = now_ + milliseconds(input.below(8));
-    switch (input.below(20)) {
+    const std::uint8_t what = input.byte();
+    if (what >= 240) return transfer(input);
+    switch (what % 20) {
       case 0:
       case 1: return send(input);
       case 2:
@@ -165,7 +191,7 @@ class World {
         REQUIRE(core_.next_deadline() > now_);
         return;
       case 17:
-        if (input.below(8) == 0) return core_.abandon(any_peer(input), out_);
+        if (input.below(8) == 0) return core_.abandon(now_, any_peer(input), out_);
         return core_.close(now_, any_peer(input), out_);
       case 18:
         slab_fails_ = input.below(4) == 0;
@@ -190,6 +216,36 @@ class World {
     REQUIRE(!must_take || status != Status::back_pressure);
     REQUIRE((length > core_.max_payload_bytes()) == (status == Status::too_large));
     if (status != Status::ok) back(given);
+  }
+
+  // Each in a range of addresses of its own, by which its chunks are known.
+  void transfer(Input& input) {
+    constexpr Opcode opcodes[] = {Opcode::read, Opcode::read, Opcode::write, Opcode::fetch_add,
+                                  Opcode::compare_swap};
+    const Opcode opcode = opcodes[input.below(5)];
+    const bool whole = opcode == Opcode::read || opcode == Opcode::write;
+    const std::uint64_t token = ++tokens_;
+    const TransferRequest request{
+        .kind = opcode == Opcode::write ? TransferKind::put : TransferKind::get,
+        .peer = any_peer(input),
+        .remote_address = (token << 32) + (whole ? input.byte() : 0),
+        .local_address = (token << 32) + (whole ? input.byte() : 0),
+        .length_bytes = whole ? input.byte() * (1 + input.below(8)) : 8,
+        .lkey = static_cast<std::uint32_t>(token),
+        .rkey = static_cast<std::uint32_t>(token) + 1,
+        .token = token,
+        .opcode = opcode,
+        .operand = token + 2,
+        .compare = token + 3};
+    transfers_[token] = {request};
+    core_.transfer(now_, request, out_);
+  }
+
+  // The open transfer that a posted chunk is of.
+  Open& transfer_of(const WorkRequest& chunk) {
+    const auto found = transfers_.find(chunk.address >> 32);
+    REQUIRE(found != transfers_.end());
+    return found->second;
   }
 
   wire::Hello hello(Input& input) {
@@ -223,6 +279,9 @@ class World {
     const auto status =
         input.below(8) == 0 ? static_cast<CompletionStatus>(input.below(22)) : CompletionStatus{};
     if (status == CompletionStatus::success && !work.signalled) return;
+    for (std::size_t i = 0; status == CompletionStatus::success && i <= which; ++i) {
+      if (is_chunk(posted[i])) transfer_of(posted[i]).arrived_bytes += posted[i].length_bytes;
+    }
     posted.erase(posted.begin(), posted.begin() + static_cast<std::ptrdiff_t>(which) + 1);
     core_.on_completion(now_, {Opcode::send, status, 0, lane, work.id}, out_);
   }
@@ -243,7 +302,10 @@ class World {
     const LaneId lane = any_lane(input);
     const auto found = lanes_.find(index(lane));
     wire::FrameHeader header;
-    header.kind = static_cast<wire::FrameKind>(1 + std::min(input.below(12), 2u));
+    using enum wire::FrameKind;
+    constexpr wire::FrameKind kinds[] = {messages, credits, goodbye, recall, returned};
+    const std::uint32_t which = input.below(12);
+    header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
     header.credits = static_cast<std::uint16_t>(input.below(8) == 0 ? input.byte() * 257 : 1);
     header.control_credits = static_cast<std::uint8_t>(input.below(16) == 0 ? input.byte() : 0);
@@ -291,6 +353,7 @@ class World {
       for (const Retired& retired : out_.retired) back(retired.slot);
       out_.retired.clear();
       out_.rnr_changed = false;
+      for (const TransferEnd& end : out_.transfers) finish(end);
       out_.transfers.clear();
       for (const Failure& failure : out_.failures) {
         REQUIRE(index(failure.peer) < core_.peer_count());
@@ -308,6 +371,20 @@ class World {
       if (delivery.last) delivered_.push_back(delivery.buffer);
     }
     out_.deliveries.clear();
+  }
+
+  // Once for each transfer; with all its bytes, or when no more can arrive.
+  void finish(const TransferEnd& end) {
+    const auto found = transfers_.find(end.token);
+    REQUIRE(found != transfers_.end());
+    const Open& open = found->second;
+    REQUIRE(!end.ok || open.arrived_bytes == open.request.length_bytes);
+    for (const auto& [id, lane] : lanes_) {
+      for (const WorkRequest& work : lane.posted) {
+        REQUIRE(!is_chunk(work) || work.address >> 32 != end.token);
+      }
+    }
+    transfers_.erase(found);
   }
 
   void drop_slab() {
@@ -329,11 +406,33 @@ class World {
     const auto found = lanes_.find(index(work.lane));
     REQUIRE(found != lanes_.end());
     LanePair& lane = found->second;
+    const PeerState state = core_.state(lane.peer);
+    REQUIRE(state != PeerState::connecting && state != PeerState::accepting);
     REQUIRE(work.id == lane.next++);
     lane.posted.push_back(work);
     REQUIRE(lane.posted.size() <= queue_depth);
+    if (is_chunk(work)) return check_chunk(work, lane);
     if (work.opcode != Opcode::send) return;
     REQUIRE(wire::check_frame(reinterpret_cast<const std::byte*>(work.address), work.length_bytes));
+  }
+
+  static bool is_chunk(const WorkRequest& work) {
+    return fetches(work.opcode) || work.opcode == Opcode::write;
+  }
+
+  void check_chunk(const WorkRequest& work, const LanePair& lane) {
+    const TransferRequest& whole = transfer_of(work).request;
+    REQUIRE(work.signalled && work.length_bytes > 0);
+    REQUIRE(lane.peer == whole.peer && work.opcode == whole.opcode);
+    REQUIRE(work.lkey == whole.lkey && work.rkey == whole.rkey);
+    REQUIRE(work.operand == whole.operand && work.compare == whole.compare);
+    const std::uint64_t offset = work.address - whole.local_address;
+    REQUIRE(offset == work.remote_address - whole.remote_address);
+    REQUIRE(offset < whole.length_bytes && work.length_bytes <= whole.length_bytes - offset);
+    REQUIRE(work.inlined == (work.opcode == Opcode::write && work.length_bytes <= 32));
+    const auto fetching = std::count_if(lane.posted.begin(), lane.posted.end(),
+                                        [](const auto& one) { return fetches(one.opcode); });
+    REQUIRE(fetching <= static_cast<std::ptrdiff_t>(max_rd_atomic));
   }
 
   void carry_out(const ConnectAction action) {
@@ -371,6 +470,8 @@ class World {
   std::map<std::uint32_t, LanePair> lanes_;
   std::map<std::uint64_t, bool> open_requests_;
   std::uint64_t requests_ = 0;
+  std::map<std::uint64_t, Open> transfers_;  // by token
+  std::uint64_t tokens_ = 0;
   std::deque<Slot> slots_;
   std::vector<Slot*> free_;
   std::int64_t lent_ = 0;

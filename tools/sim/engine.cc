@@ -356,7 +356,7 @@ bool Engine::try_close_all() {
 }
 
 void Engine::abandon_all() {
-  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now(), PeerId{i}, out_);
   flush();
 }
 

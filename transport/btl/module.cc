@@ -161,6 +161,7 @@ void Module::make_registrations() {
     registration_cache = verbs::RegistrationCache::create(engine->device(), options, why);
   }
   const bool good = registration_cache != nullptr;
+  if (good) show_registration_counters(&registration_cache->counters());
   if (!good) complain("large messages are copied, for memory cannot be registered: " + why + ".");
   registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
 }
@@ -170,6 +171,7 @@ std::uint64_t Module::registrations_in_use() const {
 }
 
 void Module::end_registrations() {
+  show_registration_counters(nullptr);
   registration_cache.reset();
   close_memory_hooks();
 }

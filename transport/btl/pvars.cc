@@ -8,25 +8,39 @@
 namespace weir::btl {
 namespace {
 
+// Counters come in groups, each kept by somebody who may not be there yet, or any more.
+template <typename Group>
 struct Variable {
   const char* name;
   const char* help;
-  std::uint64_t Counters::*field;
+  std::uint64_t Group::*field;
 };
 
 constexpr std::array variables{
-#define WEIR_X(name, unit, help) Variable{#name, help " [" unit "]", &Counters::name},
+#define WEIR_X(name, unit, help) Variable<Counters>{#name, help " [" unit "]", &Counters::name},
     WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
 };
 
-Counters last;  // while and after there is no engine
-std::atomic<const Counters*> shown{&last};
+using verbs::RegistrationCounters;
+constexpr std::array registration_variables{
+#define WEIR_X(name, unit, help)                                            \
+  Variable<RegistrationCounters>{"registration_" #name, help " [" unit "]", \
+                                 &RegistrationCounters::name},
+    WEIR_REGISTRATION_COUNTERS(WEIR_X)
+#undef WEIR_X
+};
+
+template <typename Group>
+Group last;  // while and after there is nobody
+template <typename Group>
+std::atomic<const Group*> shown{&last<Group>};
 
 // May run in any thread beside the engine: a counter is one aligned word.
+template <typename Group>
 int read_variable(const mca_base_pvar_t* variable, void* value, void*) {
-  const Variable& v = *static_cast<const Variable*>(variable->ctx);
-  const Counters& counters = *shown.load(std::memory_order_acquire);
+  const auto& v = *static_cast<const Variable<Group>*>(variable->ctx);
+  const Group& counters = *shown<Group>.load(std::memory_order_acquire);
   *static_cast<unsigned long long*>(value) =
       __atomic_load_n(&(counters.*v.field), __ATOMIC_RELAXED);
   return OPAL_SUCCESS;
@@ -77,15 +91,31 @@ int register_level(const mca_base_component_t& component, const char* name, cons
       read, nullptr, nullptr, context);
 }
 
-}  // namespace
-
-int register_pvars(const mca_base_component_t& component) {
-  for (const Variable& v : variables) {
-    const int index =
-        register_level(component, v.name, v.help, read_variable, const_cast<Variable*>(&v));
+template <typename Group, std::size_t count>
+int register_group(const mca_base_component_t& component,
+                   const std::array<Variable<Group>, count>& group) {
+  for (const Variable<Group>& v : group) {
+    const int index = register_level(component, v.name, v.help, read_variable<Group>,
+                                     const_cast<Variable<Group>*>(&v));
     if (index < 0) return index;
   }
   return OPAL_SUCCESS;
+}
+
+template <typename Group>
+void show(const Group* counters) {
+  if (counters == nullptr) {
+    last<Group> = *shown<Group>.load(std::memory_order_relaxed);
+    counters = &last<Group>;
+  }
+  shown<Group>.store(counters, std::memory_order_release);
+}
+
+}  // namespace
+
+int register_pvars(const mca_base_component_t& component) {
+  const int rc = register_group(component, variables);
+  return rc == OPAL_SUCCESS ? register_group(component, registration_variables) : rc;
 }
 
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port) {
@@ -100,12 +130,8 @@ void register_device_pvars(const mca_base_component_t& component, const verbs::P
   }
 }
 
-void show_counters(const Counters* counters) {
-  if (counters == nullptr) {
-    last = *shown.load(std::memory_order_relaxed);
-    counters = &last;
-  }
-  shown.store(counters, std::memory_order_release);
-}
+void show_counters(const Counters* counters) { show(counters); }
+
+void show_registration_counters(const verbs::RegistrationCounters* counters) { show(counters); }
 
 }  // namespace weir::btl

@@ -4,6 +4,7 @@
 #include "transport/base/counters.h"
 #include "transport/btl/compat.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/registration_cache.h"
 
 namespace weir::btl {
 
@@ -18,5 +19,7 @@ void register_device_pvars(const mca_base_component_t& component, const verbs::P
 // What they show from now on. `counters` must stay until the next call; nullptr: the last values
 // stay as they are.
 void show_counters(const Counters* counters);
+// The same for btl_weir_registration_*.
+void show_registration_counters(const verbs::RegistrationCounters* counters);
 
 }  // namespace weir::btl

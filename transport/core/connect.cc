@@ -103,7 +103,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
     case PeerState::failed: return reject(wire::Reject::closing);
     case PeerState::ready:
       if (!peer.left) return reject(wire::Reject::crossed);
-      finish_close(peer, out);  // it left, and is back before we heard of the disconnect
+      finish_close(now, peer, out);  // it left, and is back before we heard of the disconnect
       break;
     case PeerState::connecting:
       if (peer.lane != LaneId::none) {
@@ -143,13 +143,13 @@ void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& ou
   if (peer.state != PeerState::connecting) return;
   if (hello.from != peer.name || hello.to != config_.self || hello.key != peer.key ||
       hello.attempt != peer.attempt) {
-    return fail(peer, FailReason::rejected_stranger, CompletionStatus::success, out);
+    return fail(now, peer, FailReason::rejected_stranger, CompletionStatus::success, out);
   }
   if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
-    return fail(peer, FailReason::rejected_version, CompletionStatus::success, out);
+    return fail(now, peer, FailReason::rejected_version, CompletionStatus::success, out);
   }
   if (hello.buffer_bytes != config_.buffer_bytes) {
-    return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
+    return fail(now, peer, FailReason::rejected_buffer, CompletionStatus::success, out);
   }
   peer.credits += hello.credits;  // a frame that overtook the answer may have brought some
   peer.control_credits = static_cast<std::uint8_t>(
@@ -192,11 +192,11 @@ void Core::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) 
       counters_.credits_out = eager_.out();
       return;
     case wire::Reject::stranger:
-      return fail(peer, FailReason::rejected_stranger, CompletionStatus::success, out);
+      return fail(now, peer, FailReason::rejected_stranger, CompletionStatus::success, out);
     case wire::Reject::version:
-      return fail(peer, FailReason::rejected_version, CompletionStatus::success, out);
+      return fail(now, peer, FailReason::rejected_version, CompletionStatus::success, out);
     case wire::Reject::buffer:
-      return fail(peer, FailReason::rejected_buffer, CompletionStatus::success, out);
+      return fail(now, peer, FailReason::rejected_buffer, CompletionStatus::success, out);
     case wire::Reject::closing: return retry_or_fail(now, peer, FailReason::connect_refused, out);
   }
 }
@@ -208,17 +208,17 @@ void Core::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& o
   if (reason == FailReason::connect_timeout || peer.state == PeerState::accepting) {
     retry_or_fail(now, peer, reason, out);
   } else {
-    fail(peer, reason, CompletionStatus::success, out);
+    fail(now, peer, reason, CompletionStatus::success, out);
   }
 }
 
 void Core::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
   if (peer.state == PeerState::accepting && !has_work(peer)) {
     // The asker went away, and we have nothing to say to it.
-    return finish_close(peer, out);
+    return finish_close(now, peer, out);
   }
   if (now - peer.connect_since >= config_.connect_timeout) {
-    return fail(peer, reason, CompletionStatus::success, out);
+    return fail(now, peer, reason, CompletionStatus::success, out);
   }
   if (reason == FailReason::connect_refused) {
     // It is closing an earlier connection: give it the time to finish, then ask again.
@@ -241,25 +241,25 @@ void Core::on_disconnected(Time now, LaneId lane, Outbox& out) {
   if (is_waiting(peer.state)) {  // the asker gave up this attempt
     return retry_or_fail(now, peer, FailReason::connect_timeout, out);
   }
-  if (peer.left) return finish_close(peer, out);
-  fail(peer, FailReason::vanished, CompletionStatus::success, out);
+  if (peer.left) return finish_close(now, peer, out);
+  fail(now, peer, FailReason::vanished, CompletionStatus::success, out);
 }
 
-void Core::on_lane_error(Time, LaneId lane, Outbox& out) {
+void Core::on_lane_error(Time now, LaneId lane, Outbox& out) {
   if (open_lane(lane) == nullptr) return;
   Peer& peer = at(at(lane).peer);
-  if (peer.left) return finish_close(peer, out);
-  fail(peer, FailReason::send_failed, CompletionStatus::fatal_err, out);
+  if (peer.left) return finish_close(now, peer, out);
+  fail(now, peer, FailReason::send_failed, CompletionStatus::fatal_err, out);
 }
 
-void Core::fail(Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
+void Core::fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
   if (peer.state == PeerState::failed || peer.state == PeerState::closed) return;
-  if (peer.state == PeerState::closing) return finish_close(peer, out);  // we leave anyway
+  if (peer.state == PeerState::closing) return finish_close(now, peer, out);  // we leave anyway
   ++counters_.peer_failures;
   move_to(peer, PeerState::failed);
   out.report({id_of(peer), reason, completion});
   drop_lane(peer, out);
-  drop_transfers(peer, out);
+  drop_transfers(now, peer, out);
   reset_session(peer);
   drop_pending(peer, out);
 }
@@ -271,41 +271,40 @@ void Core::close(Time now, PeerId id, Outbox& out) {
     case PeerState::closed:
     case PeerState::failed: return;
     case PeerState::closing:
-      try_finish_close(peer, out);  // the goodbye may have found no slot
+      try_finish_close(now, peer, out);  // the goodbye may have found no slot
       return;
     case PeerState::connecting:
     case PeerState::accepting:
-      if (!has_work(peer)) finish_close(peer, out);
+      if (!has_work(peer)) finish_close(now, peer, out);
       return;  // otherwise call again: what is pending has to go out first
     case PeerState::ready:
       post_pending(peer, false, out);
       if (has_work(peer) && !peer.left) return;  // likewise
       move_to(peer, PeerState::closing);
-      try_finish_close(peer, out);
+      try_finish_close(now, peer, out);
       return;
   }
-  (void)now;
 }
 
 // Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
-void Core::try_finish_close(Peer& peer, Outbox& out) {
-  if (peer.left) return finish_close(peer, out);
+void Core::try_finish_close(Time now, Peer& peer, Outbox& out) {
+  if (peer.left) return finish_close(now, peer, out);
   if (!peer.goodbye_sent) peer.goodbye_sent = send_control(peer, wire::FrameKind::goodbye, 0, out);
-  if (peer.goodbye_sent && at(peer.lane).queue.empty()) finish_close(peer, out);
+  if (peer.goodbye_sent && at(peer.lane).queue.empty()) finish_close(now, peer, out);
 }
 
-void Core::finish_close(Peer& peer, Outbox& out) {
+void Core::finish_close(Time now, Peer& peer, Outbox& out) {
   drop_lane(peer, out);
-  drop_transfers(peer, out);
+  drop_transfers(now, peer, out);
   move_to(peer, PeerState::closed);
   reset_session(peer);
   drop_pending(peer, out);
 }
 
-void Core::abandon(PeerId id, Outbox& out) {
+void Core::abandon(Time now, PeerId id, Outbox& out) {
   Peer& peer = at(id);
   if (peer.state == PeerState::closed) return;
-  finish_close(peer, out);
+  finish_close(now, peer, out);
 }
 
 bool Core::closed(PeerId id) const {

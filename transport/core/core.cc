@@ -112,7 +112,7 @@ void Core::on_timer(Time now, Outbox& out) {
     next_look_ = now + config_.peer_timeout / looks_in_timeout;
     ++looks_;
     for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-      if (lanes_[i].open) look_at(lanes_[i], (looks_ + i) % probe_interval == 0, out);
+      if (lanes_[i].open) look_at(now, lanes_[i], (looks_ + i) % probe_interval == 0, out);
     }
   }
   // Last: with a peer that was given up, the window may have become larger than needed.
@@ -123,7 +123,7 @@ void Core::on_timer(Time now, Outbox& out) {
 // receives would wait for ever for a peer whose host is gone: RC tells nobody, and no goodbye or
 // disconnect comes from a dead host. So a silent lane gets a probe when it is its turn. The turns
 // are spread over the looks, so that thousands of peers are not probed at once.
-void Core::look_at(Lane& lane, bool its_turn, Outbox& out) {
+void Core::look_at(Time now, Lane& lane, bool its_turn, Outbox& out) {
   const std::uint64_t heard = lane.queue.retired() + lane.rx_sequence;
   const bool silent = std::exchange(lane.heard, heard) == heard;
   if (lane.queue.awaits_completion()) {
@@ -133,7 +133,7 @@ void Core::look_at(Lane& lane, bool its_turn, Outbox& out) {
       lane.watched_retired = lane.queue.retired();
       lane.patience = work_patience;
     } else if (--lane.patience == 0) {
-      fail(at(lane.peer), FailReason::stalled, CompletionStatus::success, out);
+      fail(now, at(lane.peer), FailReason::stalled, CompletionStatus::success, out);
     }
     return;
   }
@@ -148,7 +148,8 @@ void Core::look_at(Lane& lane, bool its_turn, Outbox& out) {
 bool Core::conserved() const {
   std::uint32_t out = 0;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_[i].share.out;
-  return pool_.conserved() && out == eager_.out() && scheduler_.conserved();
+  return pool_.conserved() && out == eager_.out() && scheduler_.conserved() &&
+         !scheduler_.stalled();
 }
 
 }  // namespace weir

@@ -191,7 +191,7 @@ class Core {
   // Leaves a peer: what is pending goes out, then a goodbye; then the lane is dropped.
   void close(Time now, PeerId peer, Outbox& out);
   // Gives up waiting for that.
-  void abandon(PeerId peer, Outbox& out);
+  void abandon(Time now, PeerId peer, Outbox& out);
   bool closed(PeerId peer) const;
 
   // ---- looking in ----
@@ -231,7 +231,7 @@ class Core {
     return {p.pending.size(), p.credits, p.share.out, p.control_credits, p.left};
   }
 
-  // Whether buffers, credits and queues add up; for tests and the simulator.
+  // Whether buffers, credits and queues add up, and transfers go on; for tests and the simulator.
   bool conserved() const;
 
  private:
@@ -304,7 +304,7 @@ class Core {
   }
   bool is_watched(const Lane& lane) const;
   bool may_probe(const Lane& lane) const;
-  void look_at(Lane& lane, bool its_turn, Outbox& out);
+  void look_at(Time now, Lane& lane, bool its_turn, Outbox& out);
   static bool is_waiting(PeerState state) {
     return state == PeerState::connecting || state == PeerState::accepting;
   }
@@ -334,7 +334,7 @@ class Core {
   void let_chunks_go(Time now, Peer& peer, Outbox& out);
   void on_chunk(Time now, const RdmaInFlight& chunk, bool chained);
   bool has_chain_room(const Lane& lane) const;
-  void drop_transfers(const Peer& peer, Outbox& out);
+  void drop_transfers(Time now, const Peer& peer, Outbox& out);
   void take_finished(Outbox& out);
   void count_transfer(const TransferRequest& request);
 
@@ -377,10 +377,10 @@ class Core {
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
-  [[gnu::noinline]] void fail(Peer& peer, FailReason reason, CompletionStatus completion,
+  [[gnu::noinline]] void fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion,
                               Outbox& out);
-  [[gnu::noinline]] void finish_close(Peer& peer, Outbox& out);
-  [[gnu::noinline]] void try_finish_close(Peer& peer, Outbox& out);
+  [[gnu::noinline]] void finish_close(Time now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void try_finish_close(Time now, Peer& peer, Outbox& out);
   void reset_session(Peer& peer);
 
   Config config_;

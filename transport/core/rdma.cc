@@ -82,10 +82,6 @@ void Core::issue_chunks(Time now, Outbox& out) {
   }
   end_chain();
   take_finished(out);
-  counters_.chains = scheduler_.counts().chains;
-  counters_.reads_out = scheduler_.reads().chunks();
-  counters_.reads_out_peak = scheduler_.reads().peak_chunks();
-  counters_.read_window = scheduler_.controller().window_bytes();
 }
 
 // The peer has work for its queue, or its queue has room again.
@@ -117,15 +113,19 @@ bool Core::has_chain_room(const Lane& lane) const {
 }
 
 // The peer's lane is gone, or will be before anybody hears of this.
-void Core::drop_transfers(const Peer& peer, Outbox& out) {
-  if (scheduler_.idle()) return;
-  scheduler_.drop_peer(id_of(peer));
-  take_finished(out);
+void Core::drop_transfers(Time now, const Peer& peer, Outbox& out) {
+  scheduler_.drop_peer(id_of(peer));  // though it may have none: its next wait for its next lane
+  issue_chunks(now, out);             // what it had of the budget is the others'
 }
 
+// After chunks were issued or given up.
 void Core::take_finished(Outbox& out) {
   FinishedTransfer finished;
   while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
+  counters_.chains = scheduler_.counts().chains;
+  counters_.reads_out = scheduler_.reads().chunks();
+  counters_.reads_out_peak = scheduler_.reads().peak_chunks();
+  counters_.read_window = scheduler_.controller().window_bytes();
 }
 
 }  // namespace weir

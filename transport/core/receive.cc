@@ -20,9 +20,9 @@ void Core::on_send_completion(Time now, const Completion& completion, Outbox& ou
   Peer& peer = at(lane->peer);
   if (completion.status != CompletionStatus::success) {
     if (peer.left) {
-      finish_close(peer, out);  // it said goodbye; what was still under way does not matter
+      finish_close(now, peer, out);  // it said goodbye; what was still under way does not matter
     } else {
-      fail(peer, FailReason::send_failed, completion.status, out);
+      fail(now, peer, FailReason::send_failed, completion.status, out);
     }
     return;
   }
@@ -35,7 +35,7 @@ void Core::on_send_completion(Time now, const Completion& completion, Outbox& ou
   if (peer.state == PeerState::ready) {
     if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
-    try_finish_close(peer, out);
+    try_finish_close(now, peer, out);
   }
 }
 
@@ -52,7 +52,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   Peer& peer = at(lane->peer);
   if (completion.status != CompletionStatus::success) {
     put_back(buffer);
-    fail(peer, FailReason::receive_failed, completion.status, out);
+    fail(now, peer, FailReason::receive_failed, completion.status, out);
     return;
   }
   const std::byte* frame = pool_.data(buffer);
@@ -60,7 +60,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   if (lane != &at(peer.lane) || size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
       !take_header(peer, *lane, wire::get_frame_header(frame))) {
     put_back(buffer);
-    fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
+    fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
     return;
   }
   // The first frame can overtake the confirmation of the connection.
@@ -85,7 +85,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
     put_back(buffer);
     if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
     if (of_lane && !take_bulk_end(peer, end, out)) {
-      fail(peer, FailReason::bad_frame, CompletionStatus::success, out);
+      fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
       return;
     }
   }
@@ -94,7 +94,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   if (peer.state == PeerState::ready) {
     if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
-    try_finish_close(peer, out);
+    try_finish_close(now, peer, out);
   }
 }
 

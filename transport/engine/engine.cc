@@ -416,13 +416,13 @@ bool Engine::try_close_all() {
 
 void Engine::abandon(PeerId peer) {
   std::lock_guard guard(lock_);
-  core_.abandon(peer, out_);
+  core_.abandon(clock(), peer, out_);
   flush();
 }
 
 void Engine::abandon_all() {
   std::lock_guard guard(lock_);
-  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(PeerId{i}, out_);
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(clock(), PeerId{i}, out_);
   flush();
 }
 

@@ -312,9 +312,9 @@ TEST(Close, AStrangerOrAnUnusedPeerIsClosedAtOnce) {
   EXPECT_TRUE(rig.core.closed(peer));
   EXPECT_TRUE(rig.take_connects().empty());
   rig.accept(other);
-  rig.core.abandon(peer, rig.out);
+  rig.core.abandon(rig.now, peer, rig.out);
   EXPECT_TRUE(rig.core.closed(peer));
-  rig.core.abandon(peer, rig.out);
+  rig.core.abandon(rig.now, peer, rig.out);
 }
 
 // A lane's number is used again; what the old one left behind does not touch the new one.

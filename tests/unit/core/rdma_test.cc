@@ -205,6 +205,41 @@ TEST_F(Rdma, AFailedPeerEndsItsTransfers) {
   EXPECT_FALSE(rig.out.transfers[0].ok);
 }
 
+// What a peer had of the budget goes to the others at once: no completion of theirs would come.
+TEST_F(Rdma, AFailedPeerLeavesItsBudgetToTheOthers) {
+  const PeerId second = rig.core.add_peer(rig::lesser);
+  const LaneId second_lane = rig.connect(second, 40);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  start(get_of(second, 1024 * KiB, 5));
+  EXPECT_EQ(rig.take_work().size(), 4u);
+  start(get_of(peer, 32 * KiB, 6));
+  EXPECT_EQ(rig.take_work().size(), 2u);  // all six
+  start(get_of(peer, 32 * KiB, 7));
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.core.on_lane_error(rig.now, second_lane, rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 2u);
+  EXPECT_EQ(work[0].lane, lane);
+  EXPECT_EQ(rig.core.counters().reads_out, 4u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+// It was left while it had no transfers. Until the new connection is there nothing may be posted.
+TEST_F(Rdma, APeerThatWasLeftHasToBeConnectedAgain) {
+  start(get_of(peer, 8));
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.core.abandon(rig.now, peer, rig.out);
+  rig.take_connects();
+  start(get_of(peer, 8));
+  EXPECT_EQ(rig.take_connects().at(0).kind, ConnectAction::Kind::connect);
+  const PeerId second = rig.core.add_peer(rig::lesser);
+  rig.connect(second, 40);
+  start(get_of(second, 8));
+  for (const WorkRequest& work : rig.take_work()) {
+    EXPECT_EQ(rig.core.peer_of(work.lane), second);
+  }
+}
+
 TEST_F(Rdma, ClosingWaitsForTransfers) {
   start(get_of(peer, 8 * KiB));
   rig.core.close(rig.now, peer, rig.out);
