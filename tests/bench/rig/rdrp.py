@@ -67,9 +67,9 @@ def _flows(who, plan, fabric, ranks, *arguments, slow=False):
 
 def _sweep(fabric):
     def measure(who, plan):
-        ms = 1500 if fabric == "wire" else 400
-        rates, text = _flows(who, plan, fabric, 2, "--sizes", SWEEP_BYTES, "--in-flight",
-                             (8 if fabric == "wire" else 16) * MiB, "--settle-ms", ms // 4, "--ms", ms // 2 if plan.quick else ms)
+        ms, in_flight = (1500, 8 * MiB) if fabric == "wire" else (400, 16 * MiB)
+        rates, text = _flows(who, plan, fabric, 2, "--sizes", SWEEP_BYTES, "--in-flight", in_flight,
+                             "--settle-ms", ms // 4, "--ms", ms // 2 if plan.quick else ms)
         return {"mb_per_s": rates["one way", SWEEP_BYTES][1],
                 "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
     return measure
