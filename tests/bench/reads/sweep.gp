@@ -2,14 +2,14 @@
 # one read a message.
 # From rdrp: data, picture, fabrics.
 set datafile separator ","
-set terminal svg size 380 * words(fabrics), 300 font "sans,10" background "white"
+set terminal svg size 440 * words(fabrics), 300 font "sans,10" background "white"
 set output picture
 set multiplot layout 1, words(fabrics)
 set logscale x 2
 set xlabel "chunk, KiB"
 set ylabel "MB/s"
 set yrange [0:*]
-set key bottom right
+set key outside right
 set grid ytics lc rgb "#e0e0e0"
 list = "1 2 4 8 16 auto"
 colours = "#c8d4e3 #9db6d6 #7398c4 #4a78b0 #274d7d #c04020"

@@ -4,8 +4,6 @@ A group is a workload on a fabric, "who" is a setting. All of them are streams o
 is one read where the chunk is as large as a chunk can be.
 """
 
-import os
-
 from rig import measures, peers
 from rig.measures import Group, Metric, flow_rates, size_name
 from rig.start import Failed
@@ -60,8 +58,8 @@ def _flows(who, plan, fabric, ranks, *arguments, slow=False):
         if slow:
             each[-1].append("WEIR_TEST_PACE=" + PACE)
     # The kernel moves the wire's packets: spinning ranks leave it a core.
-    own_core = fabric == "loopback" and os.cpu_count() >= ranks
-    text = measures.mpi(peer, plan, ranks, "flows", *arguments, own_core=own_core, each=each)
+    text = measures.mpi(peer, plan, ranks, "flows", *arguments, own_core=fabric == "loopback",
+                        each=each)
     if measures.counter(text, "btl_weir_gets", "sum") == 0:
         raise Failed("btl_weir_gets is 0: the messages were not read")
     return flow_rates(text), text
@@ -69,9 +67,9 @@ def _flows(who, plan, fabric, ranks, *arguments, slow=False):
 
 def _sweep(fabric):
     def measure(who, plan):
-        ms = 1500 if fabric == "wire" else 400
-        rates, text = _flows(who, plan, fabric, 2, "--sizes", SWEEP_BYTES, "--in-flight",
-                             (8 if fabric == "wire" else 16) * MiB, "--settle-ms", ms // 4, "--ms", ms // 2 if plan.quick else ms)
+        ms, in_flight = (1500, 8 * MiB) if fabric == "wire" else (400, 16 * MiB)
+        rates, text = _flows(who, plan, fabric, 2, "--sizes", SWEEP_BYTES, "--in-flight", in_flight,
+                             "--settle-ms", ms // 4, "--ms", ms // 2 if plan.quick else ms)
         return {"mb_per_s": rates["one way", SWEEP_BYTES][1],
                 "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
     return measure

@@ -125,8 +125,7 @@ def text(taken):
         f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
         f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
         f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
-        f"{host['load']:.1f}{'; quick runs' if taken['quick'] else ''}"
-        f"{'; instructions counted as time' if taken.get('icount') else ''}.", "",
+        f"{host['load']:.1f}{'; quick runs' if taken['quick'] else ''}.", "",
         "Ratios compare runs of the same round: median [quartiles].", ""]
     for title, of in (
             (f"A stream of {size_name(rdrp.SWEEP_BYTES)} messages",
