@@ -46,7 +46,7 @@ class Input {
   std::size_t left_;
 };
 
-Core::Config config() {
+Core::Config config(bool adaptive = true) {
   Core::Config config;
   config.self = self;
   config.buffer_bytes = buffer_bytes;
@@ -61,7 +61,9 @@ Core::Config config() {
   config.pending_frames = 6;
   config.transfers = {
       .plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 16, .max_message_bytes = 70},
-      .reads = {.most_reads = 5,
+      .reads = {.adaptive = adaptive,
+                .reads = 5,
+                .most_reads = 5,
                 .initial_bytes = 128,
                 .least_bytes = 64,
                 .most_bytes = 512,
@@ -69,7 +71,9 @@ Core::Config config() {
                 .step_bytes = 64},
       .write_bytes = 192,
       .small_bytes = 100,
-      .bypass_bytes = 128};
+      .bypass_bytes = 128,
+      .chain_bytes = 200,
+      .measure_every = 3};
   config.max_rd_atomic = max_rd_atomic;
   return config;
 }
@@ -77,7 +81,7 @@ Core::Config config() {
 // What stands below the core: memory, queue pairs that count, an SRQ.
 class World {
  public:
-  World() : core_(config()) {
+  explicit World(bool adaptive) : core_(config(adaptive)) {
     core_.start(out_);
     for (std::uint32_t i = 0; i < peers; ++i) REQUIRE(core_.add_peer({1, i}) == PeerId{i});
     core_.expect_peers(peers);
@@ -111,6 +115,8 @@ class World {
     std::deque<WorkRequest> posted;  // not completed, oldest first
     WorkId next = 0;
     std::uint32_t sequence = 0;  // of the peer's frames
+    bool bulk = false;
+    bool joined = false;  // a bulk lane: connected
   };
 
   // A get, put or atomic that the core has not reported yet.
@@ -195,6 +201,7 @@ class World {
         return core_.close(now_, any_peer(input), out_);
       case 18:
         slab_fails_ = input.below(4) == 0;
+        bulk_fails_ = input.below(8) == 0;
         if (input.below(2) == 0) return core_.on_srq_limit(out_);
         return core_.on_idle(out_);
       case 19:
@@ -303,7 +310,7 @@ class World {
     const auto found = lanes_.find(index(lane));
     wire::FrameHeader header;
     using enum wire::FrameKind;
-    constexpr wire::FrameKind kinds[] = {messages, credits, goodbye, recall, returned};
+    constexpr wire::FrameKind kinds[] = {messages, credits, goodbye, recall, returned, lane_end};
     const std::uint32_t which = input.below(12);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
@@ -314,6 +321,15 @@ class World {
     std::array<std::byte, buffer_bytes> frame{};
     wire::put(frame.data(), header);
     std::size_t size = wire::frame_header_bytes;
+    if (header.kind == lane_end) {
+      wire::LaneEnd end;
+      end.qp_number = input.below(4);
+      end.psn = end.qp_number == 0 ? 0 : input.byte();
+      end.reads = static_cast<std::uint8_t>(end.qp_number == 0 ? 0 : 1 + input.below(6));
+      end.joined = end.qp_number != 0 && input.below(2) == 0;
+      wire::put(&frame[size], end);
+      size = wire::lane_frame_bytes;
+    }
     if (header.kind == wire::FrameKind::messages) {
       for (std::uint32_t count = 1 + input.below(3); count > 0; --count) {
         const std::uint32_t length = input.below(40);
@@ -410,7 +426,8 @@ class World {
     REQUIRE(state != PeerState::connecting && state != PeerState::accepting);
     REQUIRE(work.id == lane.next++);
     lane.posted.push_back(work);
-    REQUIRE(lane.posted.size() <= queue_depth);
+    REQUIRE(lane.posted.size() <= (lane.bulk ? core_.bulk_depth() : queue_depth));
+    REQUIRE(!lane.bulk || (lane.joined && work.opcode == Opcode::read));
     if (is_chunk(work)) return check_chunk(work, lane);
     if (work.opcode != Opcode::send) return;
     REQUIRE(wire::check_frame(reinterpret_cast<const std::byte*>(work.address), work.length_bytes));
@@ -422,7 +439,7 @@ class World {
 
   void check_chunk(const WorkRequest& work, const LanePair& lane) {
     const TransferRequest& whole = transfer_of(work).request;
-    REQUIRE(work.signalled && work.length_bytes > 0);
+    REQUIRE((work.signalled || lane.bulk) && work.length_bytes > 0);
     REQUIRE(lane.peer == whole.peer && work.opcode == whole.opcode);
     REQUIRE(work.lkey == whole.lkey && work.rkey == whole.rkey);
     REQUIRE(work.operand == whole.operand && work.compare == whole.compare);
@@ -430,6 +447,7 @@ class World {
     REQUIRE(offset == work.remote_address - whole.remote_address);
     REQUIRE(offset < whole.length_bytes && work.length_bytes <= whole.length_bytes - offset);
     REQUIRE(work.inlined == (work.opcode == Opcode::write && work.length_bytes <= 32));
+    if (lane.bulk) return;  // its queue pair bounds what is under way
     const auto fetching = std::count_if(lane.posted.begin(), lane.posted.end(),
                                         [](const auto& one) { return fetches(one.opcode); });
     REQUIRE(fetching <= static_cast<std::ptrdiff_t>(max_rd_atomic));
@@ -445,6 +463,7 @@ class World {
       REQUIRE(lanes_.erase(index(action.lane)) == 1);
       return;
     }
+    if (action.kind == Kind::bulk) return make_bulk_end(action);
     REQUIRE(lanes_.count(index(action.lane)) == 0);
     lanes_[index(action.lane)].peer = action.peer;
     while (core_.lacks_control_slots()) {
@@ -453,7 +472,23 @@ class World {
     }
   }
 
+  void make_bulk_end(const ConnectAction& action) {
+    REQUIRE(lanes_.count(index(action.beside)) == 1 && !lanes_[index(action.beside)].bulk);
+    REQUIRE(action.reads > 0 && action.reads <= max_rd_atomic);
+    LanePair& lane = lanes_[index(action.lane)];
+    REQUIRE(!lane.joined);
+    lane.peer = action.peer;
+    lane.bulk = true;
+    lane.joined = action.theirs.qp_number != 0 && !bulk_fails_;
+    wire::LaneEnd ours{.qp_number = index(action.lane) + 1, .psn = 7, .reads = 4};
+    core_.on_bulk_end(action.lane, bulk_fails_ ? wire::LaneEnd{} : ours, out_);
+  }
+
   void check() {
+    for (const auto& [id, lane] : lanes_) {
+      const bool heard_of = lane.posted.empty() || !lane.bulk || lane.posted.back().signalled;
+      REQUIRE(heard_of);
+    }
     REQUIRE(core_.conserved());
     REQUIRE(core_.counters().receives_posted == srq_.size());
     REQUIRE(core_.counters().window <= config().window.max);
@@ -463,6 +498,7 @@ class World {
   Outbox out_;
   Time now_{1};
   bool slab_fails_ = false;
+  bool bulk_fails_ = false;
   std::uint64_t attempts_ = 0;
   std::deque<std::vector<std::byte>> slabs_;
   std::deque<ReceivePost> srq_;
@@ -482,6 +518,6 @@ class World {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   weir::fuzz::Input input(data, size);
-  weir::fuzz::World().play(input);
+  weir::fuzz::World(input.below(2) == 0).play(input);
   return 0;
 }
