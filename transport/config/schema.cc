@@ -194,8 +194,8 @@ constexpr std::array keys{
     choice("check_leaks", "off, on", "off", 9,
            {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
             "registrations, buffers",
-            "It finds mistakes, of weir's or of a program that leaves windows and requests behind; "
-            "none of them does harm at the end"},
+            "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
+            "them does harm at the end"},
            &Settings::check_leaks),
 };
 
