@@ -1,8 +1,10 @@
 // large_traffic: large messages in the patterns that hurt: all to one, rings, identical ones in
 // flight, receives longer than the message, nothing at all in between.
 //
-//   mpirun -n 4 large_traffic [--rounds 2] [--bytes 4M] [--ring-bytes 9M] [--counters]
+//   mpirun -n 4 large_traffic [--rounds 2] [--bytes 4M] [--ring-bytes 9M] [--leave-send]
+//                             [--counters]
 //
+// With --leave-send it ends with sends that nobody receives, for tests of what a transport says.
 // No receive is too short for a large message: Open MPI itself then writes past its end.
 
 #include <mpi.h>
@@ -149,6 +151,7 @@ int main(int argc, char** argv) {
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 2));
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 4 << 20));
   const auto ring_bytes = static_cast<std::size_t>(session.options.number("ring-bytes", 9 << 20));
+  const bool leave_send = session.options.flag("leave-send");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   rank = session.rank, size = session.size;
@@ -161,6 +164,13 @@ int main(int argc, char** argv) {
     truncated();
     for (std::size_t odd : {std::size_t{131072 - 1}, std::size_t{131072}, std::size_t{131072 + 1}})
       identical(odd, round);
+  }
+
+  const Bytes left(1 << 20);
+  if (leave_send) {
+    MPI_Request never;
+    MPI_Isend(left.data(), count_of(left.size()), MPI_BYTE, (rank + 1) % size, kTag, MPI_COMM_WORLD,
+              &never);
   }
 
   if (show_counters) counters.print();

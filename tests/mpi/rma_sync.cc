@@ -1,10 +1,8 @@
 // rma_sync: the ways to synchronise one-sided operations, each with what it promises: fence;
 // post/start/complete/wait and test; exclusive and shared locks; lock_all; the four flushes.
 //
-//   mpirun -n 4 rma_sync [--window create|allocate] [--rounds 3] [--largest 300000]
-//                        [--leave-window] [--counters]
+//   mpirun -n 4 rma_sync [--window create|allocate] [--rounds 3] [--largest 300000] [--counters]
 //
-// With --leave-window it ends without having freed one, for tests of what a transport says then.
 // Every rank's window: a slot for each rank to put into, and one that all read from.
 
 #include <mpi.h>
@@ -237,7 +235,6 @@ int main(int argc, char** argv) {
   kind = session.options.text("window", "create");
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 3));
   const auto largest = static_cast<std::size_t>(session.options.number("largest", 300000));
-  const bool leave_window = session.options.flag("leave-window");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   rank = session.rank, size = session.size;
@@ -256,8 +253,6 @@ int main(int argc, char** argv) {
     }
     lock_excludes(20);
   }
-
-  if (leave_window) new Window(kind, 4096);
 
   if (show_counters) counters.print();
   counters.close();

@@ -23,7 +23,7 @@ void report_leaks(Module& module) {
   count(remains.credits, "eager credits");
   if (leaks.empty()) return;
   complain("leaked " + leaks +
-           ": the program left windows or requests behind, or weir made a mistake.");
+           ": the program left requests behind, or weir made a mistake.");
 }
 
 }  // namespace weir::btl

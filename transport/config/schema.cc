@@ -209,8 +209,8 @@ constexpr std::array keys{
     choice("check_leaks", "off, on", "off", 9,
            {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
             "registrations, buffers",
-            "It finds mistakes, of weir's or of a program that leaves windows and requests behind; "
-            "none of them does harm at the end"},
+            "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
+            "them does harm at the end"},
            &Settings::check_leaks),
     number("test_pace", Kind::duration, "0", 0, 1 * h, 9,
            {"For tests, a process that is slow to receive: the least time between two looks at what "
