@@ -4,6 +4,7 @@
 // and receives that are too short.
 //
 //   mpirun -n 2 table1_orderings [--eager 1000] [--medium 64K] [--large 1M] [--truncate 128]
+//                              [--counters]
 //
 // Each rank sends to its right neighbour and receives from its left. Too short a receive is tried
 // with eager messages only: above the eager limit Open MPI 4.1's ob1 itself writes past the
@@ -16,28 +17,17 @@
 #include <vector>
 
 #include "check.h"
+#include "pvars.h"
+#include "table1.h"
 
 namespace {
 
 using Bytes = std::vector<unsigned char>;
 const MPI_Comm kWorld = MPI_COMM_WORLD;
-constexpr int kTag1 = 1, kTag2 = 2, kAny = MPI_ANY_TAG, kToken = 9;
+constexpr int kToken = 9;
+static_assert(kAny == MPI_ANY_TAG);
 constexpr unsigned char kCanary = 0xc5;
 constexpr std::size_t kMargin = 128;
-
-struct Row {
-  const char* name;
-  int receive[2];  // the tags of r1 and r2
-  int match[2];    // which receive s1 and s2 meet: 0, 1, or -1 for none
-};
-constexpr Row kTable1[] = {
-    {"recv(t1); recv(t2)", {kTag1, kTag2}, {0, 1}}, {"recv(t2); recv(t1)", {kTag2, kTag1}, {1, 0}},
-    {"recv(*); recv(*)", {kAny, kAny}, {0, 1}},     {"recv(*); recv(t2)", {kAny, kTag2}, {0, 1}},
-    {"recv(*); recv(t1)", {kAny, kTag1}, {0, -1}},  {"recv(t1); recv(*)", {kTag1, kAny}, {0, 1}},
-    {"recv(t2); recv(*)", {kTag2, kAny}, {1, 0}},
-};
-// The paper prints "s1 <-> r1; s2 <-> r2" for its last row too, but r1 asks for t2 and s1 carries
-// t1: by MPI's rules s2 meets r1, and s1 is left for r2.
 
 int rank, size, to, from;
 std::uint32_t serial = 0;
@@ -186,7 +176,9 @@ int main(int argc, char** argv) {
   const auto medium = static_cast<std::size_t>(session.options.number("medium", 65536));
   const auto large = static_cast<std::size_t>(session.options.number("large", 1 << 20));
   const auto truncate = static_cast<std::size_t>(session.options.number("truncate", 128));
+  const bool show_counters = session.options.flag("counters");
   session.options.done();
+  Counters counters;
   rank = session.rank, size = session.size;
   to = (rank + 1) % size, from = (rank + size - 1) % size;
   MPI_Comm_dup(kWorld, &announcements);
@@ -206,5 +198,7 @@ int main(int argc, char** argv) {
     for (std::size_t room : {truncate - 1, truncate / 3, std::size_t{0}})
       truncation(expected, truncate, room);
   MPI_Comm_free(&announcements);
+  if (show_counters) counters.print();
+  counters.close();
   return session.finish();
 }
