@@ -1,6 +1,7 @@
 // large_memory: large messages from and to memory that was not there before: freed and allocated,
-// unmapped and mapped at the same address, moved, given back to the system, read-only, overlapping.
-// A transport that remembers registered memory too long sends, or writes to, pages that are gone.
+// unmapped and mapped at the same address, moved, given back to the system, read-only, overlapping,
+// shared with a child. A transport that remembers registered memory too long sends, or writes to,
+// pages that are gone.
 //
 //   mpirun -n 2 large_memory [--rounds 6] [--largest 3M] [--counters]
 //
@@ -9,6 +10,7 @@
 #include <malloc.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -203,6 +205,38 @@ void overlapping() {
     check::verify(in.data() + i * part, part, {partner, check::rank, kTag, seq}, "of many parts");
 }
 
+// A child with copies of the buffers writes to them, and lives until the exchange is over.
+void forks() {
+  check::phase("fork");
+  const std::size_t bytes = next_bytes();
+  std::vector<unsigned char> out(bytes), in(bytes);
+  fill(out.data(), bytes);
+  exchange(out.data(), in.data(), bytes, "before a fork");
+  int over[2];
+  CHECK(pipe(over) == 0, "pipe: %s", std::strerror(errno));
+  const pid_t child = fork();
+  CHECK(child >= 0, "fork: %s", std::strerror(errno));
+  if (child == 0) {
+    close(over[1]);
+    std::fill(out.begin(), out.end(), 0xee), std::fill(in.begin(), in.end(), 0xee);
+    char none;
+    const bool told = read(over[0], &none, 1) == 0;
+    const auto own = [](unsigned char byte) { return byte == 0xee; };
+    const bool kept =
+        std::all_of(out.begin(), out.end(), own) && std::all_of(in.begin(), in.end(), own);
+    _exit(told && kept ? 0 : 1);
+  }
+  close(over[0]);
+  for (int i = 0; i < 3; ++i) {
+    fill(out.data(), bytes);
+    exchange(out.data(), in.data(), bytes, "while a child has copies");
+  }
+  close(over[1]);
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child && status == 0, "the child lost its copies: status %d",
+        status);
+}
+
 void on_the_stack() {
   check::phase("the stack");
   unsigned char out[200000], in[200000];
@@ -261,6 +295,7 @@ int main(int argc, char** argv) {
     same_address();
     read_only();
     overlapping();
+    forks();
     on_the_stack();
     freed_meanwhile();
   }
