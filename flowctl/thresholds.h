@@ -66,8 +66,7 @@ class Thresholds {
   Congestion congestion(std::uint64_t bytes, std::uint32_t active_cores,
                         std::uint64_t active_node_msgs, std::uint64_t active_msg) const {
     if (active_cores >= cct(bytes)) return Congestion::concurrency_and_rate;
-    const bool below =
-        active_node_msgs < nrct(bytes) && active_msg < crct(active_cores, bytes);
+    const bool below = active_node_msgs < nrct(bytes) && active_msg < crct(active_cores, bytes);
     return below ? Congestion::none : Congestion::rate;
   }
 

@@ -31,8 +31,9 @@
 //
 // A process has at most one ticket that waits (in [TOK] a task stands still then); the requests
 // behind it wait in the process. That keeps one rank from filling the line, and lets a reaper see
-// which of its tickets is not granted: the last. What it holds meanwhile it must give back when that
-// is complete, not when the ticket is granted: others before it in line may wait for just that.
+// which of its tickets is not granted: the last. What it holds meanwhile it must give back when
+// that is complete, not when the ticket is granted: others before it in line may wait for just
+// that.
 //
 // Why the orders of shared_word.h do: `line` moves by exchanges only, so who reads it sees all that
 // was written before any earlier move: the mover's plan, and the witness of the one before it. What
@@ -88,7 +89,7 @@ struct PoolHead {
 
 // What the node has under way, by the slots of all its processes.
 struct NodeLoad {
-  std::uint32_t active_cores = 0;     // processes with requests in the adapter
+  std::uint32_t active_cores = 0;      // processes with requests in the adapter
   std::uint64_t active_node_msgs = 0;  // their requests
 };
 
@@ -288,8 +289,7 @@ class TokenPool {
       drawn = after;
     }
     const std::uint64_t held = sub(total(drawn), returned);
-    const bool waits =
-        held > 0 && (drawn & dropped) == 0 && !reached(available(), plan_end(plan));
+    const bool waits = held > 0 && (drawn & dropped) == 0 && !reached(available(), plan_end(plan));
     const std::uint64_t back = held - (waits ? plan_tokens(plan) : 0);
     if (back > 0 && !slot.returned.compare_exchange(returned, add(returned, back))) return 0;
     if (!waits) {

@@ -14,8 +14,8 @@ namespace {
 
 // /proc/PID/stat, of which proc(5) tells: the fields after the command, which may hold anything.
 struct Stat {
-  char state = 0;             // field 3
-  long threads = 0;           // field 20
+  char state = 0;                 // field 3
+  long threads = 0;               // field 20
   std::uint64_t start_ticks = 0;  // field 22
 };
 

@@ -1,16 +1,15 @@
 // Real processes on real shared memory, and kill -9: by the process itself before some access that
 // the seed names, and by its parent whenever.
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <functional>
 
 #include "flowctl/shared_word.h"
 #include "flowctl/shm/process.h"
@@ -21,7 +20,7 @@ namespace weir {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto deadline = std::chrono::seconds(120);
+constexpr auto deadline = std::chrono::seconds(300);
 
 // Dies before the access at which `fuse` is 0.
 class FragileWord {
@@ -72,17 +71,20 @@ class KillTest : public ::testing::Test {
 
   void SetUp() override { ASSERT_NE(static_cast<void*>(shared_), MAP_FAILED); }
 
+  // Long enough for those whose turn it is.
+  static void pause() { ::usleep(20); }
+
   // Takes and gives until it is told to stop, `most` times at most.
   void work(std::uint64_t seed, std::uint64_t most, std::int64_t fuse) {
     sim::Random random(seed);
     FragileWord::fuse = fuse;
     Pool pool(shared_->head, shared_->slots, pool_tokens);
-    while (!pool.join(*this_process(), process_alive)) ::sched_yield();
+    while (!pool.join(*this_process(), process_alive)) pause();
     for (std::uint64_t i = 0; i < most && !shared_->stop; ++i) {
       Pool::Ticket ticket;
       bool granted = pool.try_take(random.between(1, pool_tokens + 1), ticket);
       for (std::uint32_t looks = 1; !granted; ++looks) {
-        ::sched_yield();
+        pause();
         granted = pool.recheck(ticket);
         if (!granted && looks % 32 == 0) shared_->reaped += pool.reap(process_alive);
       }
@@ -90,7 +92,7 @@ class KillTest : public ::testing::Test {
       if (shared_->in_use.fetch_add(ticket.tokens) + ticket.tokens > pool_tokens) {
         shared_->too_many += 1;
       }
-      if (random.chance(300)) ::sched_yield();
+      if (random.chance(100)) pause();
       shared_->in_use -= ticket.tokens;
       pool.give(ticket.tokens);
     }
@@ -122,7 +124,7 @@ class KillTest : public ::testing::Test {
 };
 
 TEST_F(KillTest, NeverMoreInUseThanThereAre) {
-  for (std::uint32_t i = 0; i < workers; ++i) start(i, i, 3'000, INT64_MAX);
+  for (std::uint32_t i = 0; i < workers; ++i) start(i, i, 500, INT64_MAX);
   for (pid_t& pid : pids_) {
     int status = 0;
     ASSERT_EQ(::waitpid(pid, &status, 0), pid);
@@ -130,13 +132,13 @@ TEST_F(KillTest, NeverMoreInUseThanThereAre) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(shared_->too_many, 0u);
-  EXPECT_EQ(shared_->grants, workers * 3'000u);
+  EXPECT_EQ(shared_->grants, workers * 500u);
   expect_nothing_lost();
 }
 
 // Odd workers die by their fuse, even ones by us.
 TEST_F(KillTest, NothingIsLost) {
-  constexpr std::uint32_t most_kills = 300;
+  constexpr std::uint32_t most_kills = 200;
   sim::Random random(20120625);
   const auto fuse = [&](std::uint32_t worker) {
     return worker % 2 == 1 ? static_cast<std::int64_t>(random.between(1, 400)) : INT64_MAX;
@@ -166,8 +168,8 @@ TEST_F(KillTest, NothingIsLost) {
     ::waitpid(pids_[i], nullptr, 0);
     pids_[i] = 0;
   }
-  while (shared_->grants < grants + 100 && Clock::now() < until) ::usleep(1'000);
-  EXPECT_GE(shared_->grants, grants + 100);
+  while (shared_->grants < grants + 20 && Clock::now() < until) ::usleep(1'000);
+  EXPECT_GE(shared_->grants, grants + 20);
   shared_->stop = true;
   for (pid_t& pid : pids_) {
     if (pid > 0) ::waitpid(pid, nullptr, 0);

@@ -258,13 +258,13 @@ TEST(TokenPoolExplore, ThreeProcesses) {
 
 TEST(TokenPoolExplore, ThreeProcessesOneKilled) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(2, {{{take(2), give}, {take(1), give}, {take(1)}}}), 1);
+  explore(World::start(2, {{{take(2), give}, {take(1), give}, {take(1), give}}}), 1);
 }
 
 // The second kill may meet who reaps the first one.
 TEST(TokenPoolExplore, ReaperKilled) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(1, {{{take(1), give}, {take(1), give}, {take(1)}}}), 2);
+  explore(World::start(1, {{{take(1), give}, {take(1), give}, {take(1), give}}}), 2);
 }
 
 // The third gets the slot of one that was killed or left, while the other may still be reaping it.
@@ -280,7 +280,7 @@ TEST(TokenPoolExplore, SlotUsedAgainAndAgain) {
 
 TEST(TokenPoolExplore, LeavesWithATicket) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(2, {{{take(2), give}, {draw(2), leave}, {take(1)}}}), 0);
+  explore(World::start(2, {{{take(2), give}, {draw(2), leave}, {take(1), give}}}), 0);
 }
 
 }  // namespace
