@@ -24,15 +24,16 @@ class SegmentTest : public Test {
  protected:
   SegmentTest() {
     char name[] = "/dev/shm/weir-test.XXXXXX";
-    options_.directory = ::mkdtemp(name);
+    directory_ = ::mkdtemp(name);
+    options_.directory = directory_;
     options_.device = "mlx5_0";
     options_.tokens = 8;
   }
-  ~SegmentTest() override { fs::remove_all(options_.directory); }
+  ~SegmentTest() override { fs::remove_all(directory_); }
 
   std::unique_ptr<Segment> open() { return Segment::open(options_, reason_); }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(options_.directory), {}));
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_), {}));
   }
   // A process that opens the segment, takes so many tokens and stays; killed by the caller.
   pid_t process_with(std::uint32_t tokens) {
@@ -73,6 +74,7 @@ class SegmentTest : public Test {
     ::close(fd);
   }
 
+  std::string directory_;  // ours, whatever the options say
   SegmentOptions options_;
   std::string reason_;
 };
