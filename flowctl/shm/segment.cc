@@ -1,0 +1,281 @@
+#include "flowctl/shm/segment.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "flowctl/shm/process.h"
+
+namespace weir {
+namespace {
+
+constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
+constexpr std::uint32_t version = 1;
+constexpr int attempts = 5'000;  // a millisecond each, while somebody removes the segment
+
+static_assert(std::is_standard_layout_v<NodeState>);
+static_assert(offsetof(SegmentHeader, gate) % 8 == 0);
+static_assert(sizeof(PoolSlot<SharedWord>) == 64 && sizeof(Descriptor<SharedWord>) == 64);
+
+std::uint64_t fnv(const void* data, std::size_t bytes) {
+  const auto* at = static_cast<const unsigned char*>(data);
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
+  return hash;
+}
+
+std::uint64_t checksum(const SegmentHeader& header) {
+  constexpr std::size_t from = offsetof(SegmentHeader, pid_namespace);
+  return fnv(reinterpret_cast<const char*>(&header) + from, offsetof(SegmentHeader, gate) - from);
+}
+
+std::string error_text(const std::string& what, int error) {
+  return what + ": " + std::strerror(error);
+}
+
+std::string name_prefix() {
+  return "weir-" + std::to_string(version) + "-" + std::to_string(::geteuid()) + "-";
+}
+
+// A descriptor or a mapping that goes away with its owner.
+struct Fd {
+  int fd = -1;
+  ~Fd() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+struct Unmap {
+  void operator()(NodeState* state) const { ::munmap(static_cast<void*>(state), sizeof *state); }
+};
+using Mapping = std::unique_ptr<NodeState, Unmap>;
+
+Mapping map(int fd) {
+  void* at = ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return Mapping(at == MAP_FAILED ? nullptr : static_cast<NodeState*>(at));
+}
+
+// What the header of the segment says, or must say.
+bool make_header(const SegmentOptions& options, SegmentHeader& header, std::string& reason) {
+  std::memset(static_cast<void*>(&header), 0, sizeof header);
+  const std::string key =
+      options.device + "/" + std::to_string(options.port) + " " + options.sharers;
+  if (key.size() >= sizeof header.key) {
+    reason = "the key '" + key + "' is too long";
+    return false;
+  }
+  if (options.tokens == 0 || options.tokens > TokenPool<SharedWord>::most_tokens ||
+      options.servers > NodeState::most_servers) {
+    reason = std::to_string(options.tokens) + " tokens or " + std::to_string(options.servers) +
+             " servers are not possible";
+    return false;
+  }
+  header.magic = magic;
+  header.version = version;
+  header.layout_bytes = sizeof(NodeState);
+  header.pid_namespace = pid_namespace();
+  header.tokens = options.tokens;
+  header.servers = options.servers;
+  std::memcpy(header.key, key.data(), key.size());
+  header.checksum = checksum(header);
+  return true;
+}
+
+// Null: `reason`, or nothing is there (`reason` is empty).
+Mapping open_existing(const std::string& path, std::string& reason) {
+  reason.clear();
+  const Fd file{::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) {
+    if (errno != ENOENT) reason = error_text(path, errno);
+    return nullptr;
+  }
+  struct stat found {};
+  if (::fstat(file.fd, &found) != 0) {
+    reason = error_text(path, errno);
+  } else if (!S_ISREG(found.st_mode)) {
+    reason = path + " is no regular file";
+  } else if (found.st_uid != ::geteuid()) {
+    reason = path + " belongs to another user (" + std::to_string(found.st_uid) + ")";
+  } else if ((found.st_mode & 077) != 0) {
+    reason = path + " is open to other users";
+  } else if (found.st_size != static_cast<off_t>(sizeof(NodeState))) {
+    reason = path + " has " + std::to_string(found.st_size) + " bytes instead of " +
+             std::to_string(sizeof(NodeState)) + "; remove it if no job uses it";
+  }
+  if (!reason.empty()) return nullptr;
+  Mapping state = map(file.fd);
+  if (state == nullptr) {
+    reason = error_text(path, errno);
+    return nullptr;
+  }
+  const SegmentHeader& header = state->header;
+  if (header.magic != magic || header.version != version ||
+      header.layout_bytes != sizeof(NodeState) || header.checksum != checksum(header)) {
+    reason = path + " is damaged or not weir's; remove it if no job uses it";
+    return nullptr;
+  }
+  return state;
+}
+
+// False: `reason`, or somebody else was quicker (`reason` is empty).
+bool create(const SegmentOptions& options, const SegmentHeader& header, const std::string& path,
+            std::string& reason) {
+  reason.clear();
+  const Fd file{::open(options.directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
+  if (file.fd < 0) {
+    reason = error_text("cannot make a file in " + options.directory, errno);
+    return false;
+  }
+  // All of it now: later, a page that cannot be had is a SIGBUS.
+  if (const int error = ::posix_fallocate(file.fd, 0, sizeof(NodeState)); error != 0) {
+    reason = error_text("no room for " + std::to_string(sizeof(NodeState)) + " bytes in " +
+                            options.directory, error);
+    return false;
+  }
+  ::fchmod(file.fd, 0600);
+  const Mapping state = map(file.fd);
+  if (state == nullptr) {
+    reason = error_text("cannot map a file of " + options.directory, errno);
+    return false;
+  }
+  // The rest is good as zeros.
+  std::memcpy(static_cast<void*>(&state->header), &header, offsetof(SegmentHeader, gate));
+  char self[32];
+  std::snprintf(self, sizeof self, "/proc/self/fd/%d", file.fd);
+  if (::linkat(AT_FDCWD, self, AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    if (errno != EEXIST) reason = error_text(path, errno);
+    return false;
+  }
+  return true;
+}
+
+bool anybody_lives_in(const NodeState& state) {
+  for (const auto& slot : state.slots) {
+    const std::uint64_t lease = slot.lease.load();
+    if (!lease::free(lease) && !lease::expired(lease, process_alive)) return true;
+  }
+  return false;
+}
+
+// The gate as an exchange sees it: in one order with those of others.
+std::uint64_t look_at(SharedWord& gate) {
+  std::uint64_t now = gate.load();
+  while (!gate.compare_exchange(now, now)) continue;
+  return now;
+}
+
+// Removes the segment if nobody lives in it. A gate closed by a process that died is taken over.
+bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) {
+  SharedWord& gate = state.header.gate;
+  std::uint64_t before = gate.load();
+  if (!lease::free(before) && process_alive(lease::process(before))) return false;
+  std::uint64_t mine = lease::taken(before, self);
+  if (!gate.compare_exchange(before, mine)) return false;
+  if (anybody_lives_in(state)) {
+    gate.compare_exchange(mine, lease::freed(mine));
+    return false;
+  }
+  // Closed for good, and gone by name.
+  if (::unlink(path.c_str()) == 0) return true;
+  if (errno != ENOENT) gate.compare_exchange(mine, lease::freed(mine));
+  return false;
+}
+
+}  // namespace
+
+Segment::Segment(NodeState* state, std::string path, ProcessId self)
+    : state_(state),
+      path_(std::move(path)),
+      self_(self),
+      pool_(state->pool, state->slots, state->header.tokens) {}
+
+std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::string& reason) {
+  SegmentHeader wanted;
+  if (!make_header(options, wanted, reason)) return nullptr;
+  const auto self = this_process();
+  if (!self || wanted.pid_namespace == 0) {
+    reason = "/proc does not show this process, so others could not tell whether it lives";
+    return nullptr;
+  }
+  // Other namespaces and keys are other segments. What is the same for all of a key is not in it.
+  char hash[17];
+  std::snprintf(hash, sizeof hash, "%016llx",
+                static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^
+                                                wanted.pid_namespace * 0x9e3779b97f4a7c15ull));
+  const std::string path = options.directory + "/" + name_prefix() + hash;
+
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    Mapping state = open_existing(path, reason);
+    if (state == nullptr) {
+      if (!reason.empty()) return nullptr;
+      if (!create(options, wanted, path, reason) && !reason.empty()) return nullptr;
+      continue;
+    }
+    const SegmentHeader& header = state->header;
+    if (std::memcmp(header.key, wanted.key, sizeof wanted.key) != 0 ||
+        header.pid_namespace != wanted.pid_namespace) {
+      reason = path + " is that of '" + std::string(header.key, strnlen(header.key, 160)) + "'";
+      return nullptr;
+    }
+    if (header.checksum != wanted.checksum) {
+      if (remove_if_empty(*state, path, *self)) continue;
+      if (anybody_lives_in(*state)) {
+        reason = path + " is in use with " + std::to_string(header.tokens) + " tokens and " +
+                 std::to_string(header.servers) + " servers instead of " +
+                 std::to_string(wanted.tokens) + " and " + std::to_string(wanted.servers);
+        return nullptr;
+      }
+    } else {
+      std::unique_ptr<Segment> segment(new Segment(state.get(), path, *self));
+      state.release();
+      if (!segment->pool_.join(*self, process_alive)) {
+        reason = path + ": all " + std::to_string(NodeState::most_processes) + " slots are taken";
+        return nullptr;
+      }
+      const std::uint64_t gate = look_at(segment->state_->header.gate);
+      if (lease::free(gate)) return segment;
+      // Somebody removes it, or died at that: then our leaving finishes it.
+    }
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  reason = path + " is being removed by a process that does not go on";
+  return nullptr;
+}
+
+Segment::~Segment() {
+  // After a fork the slot is still the parent's.
+  if (static_cast<std::uint32_t>(::getpid()) == self_.pid) {
+    pool_.leave();
+    remove_if_empty(*state_, path_, self_);
+  }
+  Unmap{}(state_);
+}
+
+std::uint32_t remove_stale_segments(const std::string& directory) {
+  const auto self = this_process();
+  DIR* entries = self ? ::opendir(directory.c_str()) : nullptr;
+  if (entries == nullptr) return 0;
+  std::uint32_t removed = 0;
+  const std::string prefix = name_prefix();
+  while (const dirent* entry = ::readdir(entries)) {
+    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
+    const std::string path = directory + "/" + entry->d_name;
+    std::string reason;
+    const Mapping state = open_existing(path, reason);
+    if (state == nullptr || state->header.pid_namespace != pid_namespace()) continue;
+    if (remove_if_empty(*state, path, *self)) ++removed;
+  }
+  ::closedir(entries);
+  return removed;
+}
+
+}  // namespace weir

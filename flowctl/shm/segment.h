@@ -1,0 +1,97 @@
+// The memory that the processes of a node share for one port: a header that says what it is, the
+// token pool, the server tokens, and a request queue for each process. One file in /dev/shm, for
+// one user (0600), without pointers.
+//
+// It appears under its name when it is complete (it is made nameless and then linked), so nobody
+// sees half of one, and a process killed while it makes one leaves nothing. The last one to leave
+// removes it. If all were killed, the next process with the same key goes on with it, for what the
+// dead held is reaped; `remove_stale_segments` removes those nobody asks for again.
+//
+// Removing is exclusive by the `gate`, a lease: closed first, then looked whether anybody lives
+// here, then unlinked. Who joins looks at the gate after it has its slot. One of the two sees the
+// other: both do it by an exchange of the gate.
+//
+// Needs /proc, for leases. One thread at a time; system calls in every function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "flowctl/lease.h"
+#include "flowctl/shared_word.h"
+#include "flowctl/task_queue.h"
+#include "flowctl/token_pool.h"
+
+namespace weir {
+
+struct SegmentHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t layout_bytes;
+  std::uint64_t checksum;  // of what follows, the gate not counted
+  std::uint64_t pid_namespace;
+  std::uint32_t tokens;
+  std::uint32_t servers;
+  char key[160];  // zero-terminated
+  SharedWord gate;
+};
+
+struct NodeState {
+  static constexpr std::uint32_t most_processes = 256;
+  static constexpr std::uint32_t most_servers = 64;
+  static constexpr std::uint32_t queue_depth = 32;
+
+  struct Queue {
+    QueueHead<SharedWord> head;
+    Descriptor<SharedWord> ring[queue_depth];
+  };
+
+  SegmentHeader header;
+  PoolHead<SharedWord> pool;
+  PoolSlot<SharedWord> slots[most_processes];
+  alignas(64) SharedWord servers[most_servers];
+  Queue queues[most_processes];
+};
+
+struct SegmentOptions {
+  std::string device;  // e.g. mlx5_0
+  std::uint32_t port = 1;
+  std::string sharers;        // empty: all jobs of this user; else those that say the same
+  std::uint32_t tokens = 1;   // 1 … 65535
+  std::uint32_t servers = 0;  // server tokens, 0 … most_servers
+  std::string directory = "/dev/shm";
+};
+
+class Segment {
+ public:
+  // The segment of the key, made if there is none, with a slot of this process in its pool. Null
+  // with a `reason` for people if that cannot be: no /dev/shm or no room in it, somebody else's or
+  // a damaged file, other constants while it is in use, all slots taken. Then each process limits
+  // itself.
+  static std::unique_ptr<Segment> open(const SegmentOptions& options, std::string& reason);
+
+  // Leaves the pool. The last one removes the segment.
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  TokenPool<SharedWord>& pool() { return pool_; }
+  NodeState& state() { return *state_; }
+  ProcessId self() const { return self_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  Segment(NodeState* state, std::string path, ProcessId self);
+
+  NodeState* state_;
+  std::string path_;
+  ProcessId self_;
+  TokenPool<SharedWord> pool_;
+};
+
+// Removes this user's segments in which no process lives. Returns how many.
+std::uint32_t remove_stale_segments(const std::string& directory = "/dev/shm");
+
+}  // namespace weir

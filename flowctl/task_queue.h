@@ -1,0 +1,130 @@
+// A task's request queue in shared memory [TOK §5.2, "Per Task Queue"]: the task puts descriptors
+// in, whoever holds the server token of its group takes them out, in order, and later notes in each
+// what became of it. The task retires them in order.
+//
+//   retired  <=  taken  <=  submitted  <=  retired + depth        (counts, modulo 2^64)
+//    task        server      task
+//
+// Only the task writes `submitted` and `retired`, only the server `taken`, and in a descriptor only
+// the server that took it writes `outcome`, even when another one holds the token by then.
+//
+// Killed anywhere:
+//   server   before it stored `taken`: nothing has begun, the next server takes the descriptor.
+//            After: the descriptor names it, and once it is dead without an outcome the task
+//            learns that the request is in doubt. Nobody repeats it: that is for who knows whether
+//            it may be sent twice.
+//   task     what is not taken yet is dropped by the server, for its owner is not the slot's; the
+//            slot's next owner retires the rest, as `stale`, before it has the room.
+//
+// Pure; the task's calls and the server's are serialised in each process. Never blocks.
+#pragma once
+
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <span>
+
+#include "flowctl/lease.h"
+
+namespace weir {
+
+inline constexpr std::uint32_t request_words = 5;
+
+// What a task asks for; the words mean what task and server agree on.
+using Request = std::array<std::uint64_t, request_words>;
+
+template <typename Word>
+struct alignas(64) Descriptor {
+  Word owner;    // lease of the task that put it in
+  Word server;   // lease of who took it, or was about to
+  Word outcome;  // 0: none yet
+  Word request[request_words];
+};
+
+template <typename Word>
+struct QueueHead {
+  alignas(64) Word submitted;
+  Word retired;
+  alignas(64) Word taken;
+};
+
+// What became of a task's oldest request.
+enum class Retired : std::uint8_t {
+  empty,     // there is none
+  pending,   // nothing yet
+  done,      // `outcome` says
+  in_doubt,  // its server died; it may have been sent or not
+  stale,     // an earlier owner's of this slot
+};
+
+template <typename Word>
+class TaskQueue {
+ public:
+  static constexpr std::uint64_t dropped = UINT64_MAX;  // an outcome
+
+  // `ring`: a power of two of descriptors. `slot_lease`: of the slot the queue belongs to.
+  TaskQueue(QueueHead<Word>& head, std::span<Descriptor<Word>> ring, const Word& slot_lease)
+      : head_(&head), ring_(ring), slot_lease_(&slot_lease) {}
+
+  // The task: false if the queue is full.
+  bool submit(const Request& request) {
+    const std::uint64_t at = head_->submitted.load();
+    if (at - head_->retired.load() == ring_.size()) return false;
+    Descriptor<Word>& d = descriptor(at);
+    d.server.store(0);
+    d.outcome.store(0);
+    d.owner.store(slot_lease_->load());
+    for (std::uint32_t i = 0; i < request_words; ++i) d.request[i].store(request[i]);
+    head_->submitted.store(at + 1);
+    return true;
+  }
+
+  // The task: takes its oldest request out of the queue, unless it is pending. `alive(ProcessId)`
+  // is asked of its server.
+  template <typename Alive>
+  Retired retire(std::uint64_t& outcome, Alive&& alive) {
+    const std::uint64_t at = head_->retired.load();
+    if (at == head_->submitted.load()) return Retired::empty;
+    if (at == head_->taken.load()) return Retired::pending;
+    Descriptor<Word>& d = descriptor(at);
+    outcome = d.outcome.load();
+    const bool lost = outcome == 0 && lease::expired(d.server.load(), alive);
+    if (lost) outcome = d.outcome.load();  // its last word
+    if (outcome == 0 && !lost) return Retired::pending;
+    const bool own = d.owner.load() == slot_lease_->load();
+    head_->retired.store(at + 1);
+    if (!own) return Retired::stale;
+    return outcome == 0 ? Retired::in_doubt : Retired::done;
+  }
+
+  // The server, with the token: takes the next request. `server` is its lease; `at` is for
+  // `complete`. False if there is none.
+  bool take(std::uint64_t server, Request& request, std::uint64_t& at) {
+    for (;;) {
+      at = head_->taken.load();
+      if (at == head_->submitted.load()) return false;
+      Descriptor<Word>& d = descriptor(at);
+      d.server.store(server);
+      const bool own = d.owner.load() == slot_lease_->load();
+      for (std::uint32_t i = 0; own && i < request_words; ++i) request[i] = d.request[i].load();
+      if (!own) d.outcome.store(dropped);
+      head_->taken.store(at + 1);
+      if (own) return true;
+    }
+  }
+
+  // The server, with the token or without: what became of a request it took; not 0, not `dropped`.
+  void complete(std::uint64_t at, std::uint64_t outcome) {
+    assert(outcome != 0 && outcome != dropped);
+    descriptor(at).outcome.store(outcome);
+  }
+
+ private:
+  Descriptor<Word>& descriptor(std::uint64_t at) { return ring_[at & (ring_.size() - 1)]; }
+
+  QueueHead<Word>* head_;
+  std::span<Descriptor<Word>> ring_;
+  const Word* slot_lease_;
+};
+
+}  // namespace weir

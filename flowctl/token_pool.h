@@ -1,0 +1,313 @@
+// The node's token pool [TOK §5.1, count limiting]: a request takes tokens before it may reach the
+// adapter and gives them back when it is complete. First come, first served, by numbered tickets:
+//
+//   line      tokens ever asked for. To ask for n is to move it from s to s+n; [s, s+n) is the
+//             ticket, s+n its number.
+//   G         tokens there are, plus all that were ever returned
+//   A ticket is granted once its end <= G.
+//
+// So nobody overtakes, a small request does not pass a big one, and nobody starves: a ticket is
+// granted when enough of those before it are returned, whoever comes later. And never too much is
+// out: the granted tickets lie in [0, G), which is the pool plus what was returned, all of it from
+// granted tickets.
+//
+// G is nowhere stored. Every process has a slot with what *it* returned so far, which only it
+// writes; G is the sum. `granted` holds some sum of the past: never too high, so it may be stale.
+//
+// A process may be killed between any two accesses, and the others must know what it had:
+//
+//   give   is one store: it is done or not.
+//   take   writes into the slot what it is about to do (`plan`: from where, how many), then moves
+//          `line`, then notes it in the slot (`drawn`). Killed in between: `line` also names the
+//          slot that moved it last, and whoever moves it on first notes that in this slot's
+//          `witness`, unless the owner has done so itself. So a plan has happened if and only if
+//          `line` still says so, or `witness` does. No two moves end at the same number.
+//   reap   first settles a plan that is not in `drawn`, then returns what is drawn and granted,
+//          then frees the lease: an exchange each, from the value it judged by, so that any
+//          number of reapers may be at it, and be killed at it, and each step is done once.
+//          `drawn` counts its changes and a lease its owners, so an exchange by a reaper that
+//          slept meanwhile fails. A dead process's waiting ticket stays in line, for those behind
+//          it build on it: it is returned when its turn comes, which the next waiter notices.
+//
+// A process has at most one ticket that waits (in [TOK] a task stands still then); the requests
+// behind it wait in the process. That keeps one rank from filling the line, and lets a reaper see
+// which of its tickets is not granted: the last. What it holds meanwhile it must give back when
+// that is complete, not when the ticket is granted: others before it in line may wait for just
+// that.
+//
+// Why the orders of shared_word.h do: `line` moves by exchanges only, so who reads it sees all that
+// was written before any earlier move: the mover's plan, and the witness of the one before it. What
+// a dead process wrote is seen by who learned from the kernel that it is dead.
+//
+// Differs: [TOK] gives a ticket only to those that are denied, under a lock; here every request has
+// one, for then nothing is left to lock. [TOK] activates the next in line on completion; here the
+// waiter looks itself, for its process may be computing.
+//
+// Counters are modulo 2^47: what is compared is never that far apart. All zeros is a full pool.
+//
+// Pure; in each process the caller serialises. Never blocks, never allocates.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <span>
+
+#include "flowctl/lease.h"
+
+namespace weir {
+
+// How many tokens a request takes [TOK §5.1]: one each, or in proportion to its size.
+struct TokenCost {
+  std::uint64_t bytes_per_token = 0;  // 0: one a request
+
+  constexpr std::uint32_t tokens(std::uint64_t bytes) const {
+    if (bytes_per_token == 0) return 1;
+    const std::uint64_t wanted = bytes / bytes_per_token + (bytes % bytes_per_token != 0 ? 1 : 0);
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted, 1, UINT32_MAX));
+  }
+};
+
+// A process's part of the pool, a cache line of its own. Beside the owner, `witness` is written by
+// whoever draws next, and all of it by reapers once the owner is dead.
+template <typename Word>
+struct alignas(64) PoolSlot {
+  Word lease;     // lease.h
+  Word plan;      // start 47 | tokens 16 | parity 1: the draw under way, or the last one
+  Word drawn;     // tokens ever drawn 47 | dropped 1 | changes 16
+  Word witness;   // an end that `line` once had from this slot 47 | 1
+  Word returned;  // tokens ever returned
+  Word active;    // requests in the adapter now, those without tokens too
+};
+
+template <typename Word>
+struct PoolHead {
+  alignas(64) Word line;     // tokens ever asked for 47 | slot that asked last, plus 1, 17
+  alignas(64) Word granted;  // G, as somebody saw it
+  Word used;                 // slots below this one were leased at some time
+};
+
+// What the node has under way, by the slots of all its processes.
+struct NodeLoad {
+  std::uint32_t active_cores = 0;      // processes with requests in the adapter
+  std::uint64_t active_node_msgs = 0;  // their requests
+};
+
+template <typename Word>
+class TokenPool {
+ public:
+  static constexpr std::uint32_t most_tokens = 0xffff;
+
+  struct Ticket {
+    std::uint64_t end = 0;     // its number
+    std::uint32_t tokens = 0;  // at most the pool's
+  };
+
+  // Over memory that all processes of the node map. `tokens` (1 … most_tokens) is the same for all.
+  TokenPool(PoolHead<Word>& head, std::span<PoolSlot<Word>> slots, std::uint32_t tokens)
+      : head_(&head), slots_(slots), tokens_(std::clamp(tokens, 1u, most_tokens)) {}
+
+  // Leases a slot. False if all belong to processes that live.
+  template <typename Alive>
+  bool join(ProcessId self, Alive&& alive) {
+    assert(!joined());
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+      std::uint64_t lease = slots_[i].lease.load();
+      if (lease::expired(lease, alive)) {
+        settle(i, lease);
+        lease = slots_[i].lease.load();
+      }
+      if (!lease::free(lease)) continue;
+      // First, or a slot leased by a process killed here would be seen by no reaper.
+      raise_used(i + 1);
+      const std::uint64_t mine = lease::taken(lease, self);
+      if (!slots_[i].lease.compare_exchange(lease, mine)) continue;
+      slot_ = i;
+      lease_ = mine;
+      drawn_ = slots_[i].drawn.load();
+      returned_ = slots_[i].returned.load();
+      slots_[i].active.store(0);
+      return true;
+    }
+    return false;
+  }
+  bool joined() const { return slot_ != none; }
+
+  // The slot goes to others: at once, or by their reapers if there is something left in it. What
+  // the process had under way must be out of the adapter.
+  void leave() {
+    if (!joined()) return;
+    const bool empty = total(drawn_) == returned_;
+    std::uint64_t lease = lease_;
+    slots_[slot_].lease.compare_exchange(lease, empty ? lease::freed(lease_) : lease::left(lease_));
+    slot_ = none;
+    waiting_ = false;
+  }
+
+  // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting. One
+  // exchange; a second one if another process drew last and has not noted it yet.
+  bool try_take(std::uint32_t tokens, Ticket& ticket) {
+    assert(joined() && !waiting_);
+    PoolSlot<Word>& own = slots_[slot_];
+    ticket.tokens = std::clamp(tokens, 1u, tokens_);  // a larger one could never be granted
+    const std::uint64_t parity = (drawn_ + 1) & 1;
+    std::uint64_t line = head_->line.load();
+    do {
+      testify(line);
+      own.plan.store(end(line) << 17 | std::uint64_t{ticket.tokens} << 1 | parity);
+      ticket.end = add(end(line), ticket.tokens);
+    } while (!head_->line.compare_exchange(line, ticket.end << 17 | (slot_ + 1)));
+    drawn_ = next(drawn_, ticket.tokens);
+    own.drawn.store(drawn_);
+    waiting_ = true;
+    return recheck(ticket);
+  }
+
+  // Whether the ticket is granted by now. Reads a word, or if that is not enough one word of every
+  // slot. Once it was true it is not to be asked again.
+  bool recheck(const Ticket& ticket) {
+    assert(waiting_);
+    if (!reached(head_->granted.load(), ticket.end)) {
+      const std::uint64_t sum = available();
+      head_->granted.store(sum);
+      if (!reached(sum, ticket.end)) return false;
+    }
+    waiting_ = false;
+    return true;
+  }
+
+  // Returns tokens of granted tickets. A plain store.
+  void give(std::uint32_t tokens) {
+    assert(joined() && tokens <= sub(total(drawn_), returned_));
+    returned_ = add(returned_, tokens);
+    slots_[slot_].returned.store(returned_);
+  }
+
+  // Takes back what dead processes held. Returns the tokens; their waiting tickets are taken back
+  // by a later call, when it is their turn. `alive(ProcessId)` may cost system calls, so this is
+  // for a ticket that has waited for long.
+  template <typename Alive>
+  std::uint64_t reap(Alive&& alive) {
+    std::uint64_t back = 0;
+    const std::uint64_t used = head_->used.load();
+    for (std::uint32_t i = 0; i < used; ++i) {
+      if (i == slot_) continue;
+      const std::uint64_t lease = slots_[i].lease.load();
+      if (lease::expired(lease, alive)) back += settle(i, lease);
+    }
+    return back;
+  }
+
+  // The requests this process has in the adapter now, with tokens or without. A plain store.
+  void set_active(std::uint64_t requests) { slots_[slot_].active.store(requests); }
+
+  // Reads two words of every slot: for once in a while.
+  NodeLoad load() const {
+    NodeLoad sum;
+    const std::uint64_t used = head_->used.load();
+    for (std::uint32_t i = 0; i < used; ++i) {
+      const std::uint64_t lease = slots_[i].lease.load();
+      const std::uint64_t active = slots_[i].active.load();
+      if (lease::free(lease) || lease::is_left(lease) || active == 0) continue;
+      sum.active_cores += 1;
+      sum.active_node_msgs += active;
+    }
+    return sum;
+  }
+
+  // Tokens that are out or waited for, by all processes.
+  std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
+
+  bool waiting() const { return waiting_; }
+  std::uint32_t tokens() const { return tokens_; }
+  std::uint32_t slot() const { return slot_; }
+  static constexpr std::uint32_t none = UINT32_MAX;
+
+ private:
+  static constexpr std::uint64_t mask = (std::uint64_t{1} << 47) - 1;
+  static constexpr std::uint64_t dropped = 1 << 16;
+
+  static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return (a + b) & mask; }
+  static std::uint64_t sub(std::uint64_t a, std::uint64_t b) { return (a - b) & mask; }
+  static bool reached(std::uint64_t counter, std::uint64_t value) {
+    return sub(counter, value) <= mask / 2;
+  }
+
+  static std::uint64_t end(std::uint64_t line) { return line >> 17; }
+  static std::uint64_t plan_tokens(std::uint64_t plan) { return (plan >> 1) & 0xffff; }
+  static std::uint64_t plan_end(std::uint64_t plan) { return add(plan >> 17, plan_tokens(plan)); }
+  static std::uint64_t total(std::uint64_t drawn) { return drawn >> 17; }
+  // The plan is noted in `drawn`, as done or as dropped.
+  static bool settled(std::uint64_t plan, std::uint64_t drawn) { return ((plan ^ drawn) & 1) == 0; }
+  // `drawn` after a plan for so many; none: the plan is dropped.
+  static std::uint64_t next(std::uint64_t drawn, std::uint64_t tokens) {
+    return add(total(drawn), tokens) << 17 | (tokens == 0 ? dropped : 0) | ((drawn + 1) & 0xffff);
+  }
+
+  // G.
+  std::uint64_t available() const {
+    std::uint64_t sum = tokens_;
+    const std::uint64_t used = head_->used.load();
+    for (std::uint32_t i = 0; i < used; ++i) sum += slots_[i].returned.load();
+    return sum & mask;
+  }
+
+  void raise_used(std::uint64_t to) {
+    std::uint64_t used = head_->used.load();
+    while (used < to && !head_->used.compare_exchange(used, to)) continue;
+  }
+
+  // Notes that `line` was moved as it says, before it is moved on and says it no longer.
+  void testify(std::uint64_t line) {
+    const std::uint64_t mover = line & 0x1ffff;
+    if (mover == 0 || mover == slot_ + 1) return;
+    PoolSlot<Word>& slot = slots_[mover - 1];
+    const std::uint64_t plan = slot.plan.load();
+    if (plan_end(plan) != end(line) || settled(plan, slot.drawn.load())) return;
+    const std::uint64_t saw = end(line) << 1 | 1;
+    std::uint64_t witness = slot.witness.load();
+    while (witness == 0 || !reached(witness >> 1, saw >> 1)) {
+      if (slot.witness.compare_exchange(witness, saw)) return;
+    }
+  }
+
+  // One slot whose lease has expired. Returns the tokens that came back. Every exchange that fails
+  // was done by another one, who goes on from there.
+  std::uint64_t settle(std::uint32_t i, std::uint64_t lease) {
+    PoolSlot<Word>& slot = slots_[i];
+    std::uint64_t returned = slot.returned.load();
+    std::uint64_t drawn = slot.drawn.load();
+    const std::uint64_t plan = slot.plan.load();
+    // Still the dead one's, so these three were too.
+    if (slot.lease.load() != lease) return 0;
+    if (!settled(plan, drawn)) {
+      // `line` before `witness`: moved on in between, it would be in neither.
+      const bool last = head_->line.load() == (plan_end(plan) << 17 | (i + 1));
+      const bool happened = last || slot.witness.load() == (plan_end(plan) << 1 | 1);
+      const std::uint64_t after = next(drawn, happened ? plan_tokens(plan) : 0);
+      if (!slot.drawn.compare_exchange(drawn, after)) return 0;
+      drawn = after;
+    }
+    const std::uint64_t held = sub(total(drawn), returned);
+    const bool waits = held > 0 && (drawn & dropped) == 0 && !reached(available(), plan_end(plan));
+    const std::uint64_t back = held - (waits ? plan_tokens(plan) : 0);
+    if (back > 0 && !slot.returned.compare_exchange(returned, add(returned, back))) return 0;
+    if (!waits) {
+      std::uint64_t expected = lease;
+      slot.lease.compare_exchange(expected, lease::freed(lease));
+    }
+    return back;
+  }
+
+  PoolHead<Word>* head_;
+  std::span<PoolSlot<Word>> slots_;
+  std::uint32_t tokens_;
+
+  std::uint32_t slot_ = none;
+  std::uint64_t lease_ = 0;
+  std::uint64_t drawn_ = 0;     // as in the slot
+  std::uint64_t returned_ = 0;  // as in the slot
+  bool waiting_ = false;        // the ticket drawn last
+};
+
+}  // namespace weir

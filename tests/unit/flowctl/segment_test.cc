@@ -1,0 +1,273 @@
+// Segments: made once, shared by key, removed by the last or after the dead, and bad ones refused.
+#include "flowctl/shm/segment.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "flowctl/shm/process.h"
+
+namespace weir {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Test;
+
+class SegmentTest : public Test {
+ protected:
+  SegmentTest() {
+    char name[] = "/dev/shm/weir-test.XXXXXX";
+    directory_ = ::mkdtemp(name);
+    options_.directory = directory_;
+    options_.device = "mlx5_0";
+    options_.tokens = 8;
+  }
+  ~SegmentTest() override { fs::remove_all(directory_); }
+
+  std::unique_ptr<Segment> open() { return Segment::open(options_, reason_); }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(directory_), {}));
+  }
+  // A process that opens the segment, takes so many tokens and stays; killed by the caller.
+  pid_t process_with(std::uint32_t tokens) {
+    int ready[2];
+    if (::pipe(ready) != 0) return -1;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const auto segment = open();
+      TokenPool<SharedWord>::Ticket ticket;
+      char ok = segment != nullptr && segment->pool().try_take(tokens, ticket) ? 1 : 0;
+      if (::write(ready[1], &ok, 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    char ok = 0;
+    EXPECT_EQ(::read(ready[0], &ok, 1), 1);
+    EXPECT_EQ(ok, 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    return pid;
+  }
+  static void kill(pid_t pid) {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  void expect_refused(const char* because) {
+    EXPECT_EQ(open(), nullptr);
+    EXPECT_NE(reason_.find(because), std::string::npos) << reason_;
+  }
+  // The path it has, left behind by a killed process.
+  std::string leave_one_behind() {
+    kill(process_with(1));
+    EXPECT_EQ(files(), 1u);
+    return fs::directory_iterator(options_.directory)->path();
+  }
+  static void write_at(const std::string& path, off_t at, const void* data, std::size_t bytes) {
+    const int fd = ::open(path.c_str(), O_RDWR);
+    EXPECT_EQ(::pwrite(fd, data, bytes, at), static_cast<ssize_t>(bytes));
+    ::close(fd);
+  }
+
+  std::string directory_;  // ours, whatever the options say
+  SegmentOptions options_;
+  std::string reason_;
+};
+
+TEST_F(SegmentTest, SharedByKeyAndRemovedByTheLast) {
+  auto a = open();
+  ASSERT_NE(a, nullptr) << reason_;
+  struct stat found {};
+  ASSERT_EQ(::stat(a->path().c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600u);
+  auto b = open();
+  ASSERT_NE(b, nullptr) << reason_;
+  TokenPool<SharedWord>::Ticket ticket;
+  EXPECT_TRUE(a->pool().try_take(3, ticket));
+  EXPECT_EQ(b->pool().asked(), 3u);
+  EXPECT_EQ(files(), 1u);
+  a.reset();
+  EXPECT_EQ(files(), 1u);
+  b.reset();
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(SegmentTest, PrivateByKey) {
+  auto all = open();
+  options_.sharers = "job 1";
+  auto one = open();
+  options_.sharers = "job 2";
+  auto two = open();
+  options_.port = 2;
+  auto other_port = open();
+  ASSERT_TRUE(all && one && two && other_port) << reason_;
+  EXPECT_EQ(files(), 4u);
+}
+
+TEST_F(SegmentTest, OtherConstantsAreRefusedWhileItIsInUse) {
+  auto segment = open();
+  options_.tokens = 9;
+  expect_refused("in use with 8 tokens");
+  segment.reset();
+  EXPECT_NE(open(), nullptr);
+}
+
+TEST_F(SegmentTest, GoesOnAfterAKill) {
+  const pid_t other = process_with(8);
+  auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  TokenPool<SharedWord>::Ticket ticket;
+  EXPECT_FALSE(segment->pool().try_take(2, ticket));
+  kill(other);
+  EXPECT_FALSE(segment->pool().recheck(ticket));
+  EXPECT_EQ(segment->pool().reap(process_alive), 8u);
+  EXPECT_TRUE(segment->pool().recheck(ticket));
+}
+
+TEST_F(SegmentTest, StaleOnesAreRemoved) {
+  kill(process_with(1));
+  options_.sharers = "another job";
+  const pid_t living = process_with(1);
+  EXPECT_EQ(files(), 2u);
+  EXPECT_EQ(remove_stale_segments(options_.directory), 1u);
+  EXPECT_EQ(files(), 1u);
+  kill(living);
+  EXPECT_EQ(remove_stale_segments(options_.directory), 1u);
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(SegmentTest, StaleOneOfOtherConstantsIsReplaced) {
+  leave_one_behind();
+  options_.tokens = 100;
+  auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  EXPECT_EQ(segment->pool().tokens(), 100u);
+}
+
+// Killed between closing the gate and removing the file.
+TEST_F(SegmentTest, AnInterruptedRemovalIsFinished) {
+  const std::string path = leave_one_behind();
+  const std::uint64_t dead = lease::taken(0, {lease::pid_mask, 1});
+  write_at(path, offsetof(NodeState, header) + offsetof(SegmentHeader, gate), &dead, sizeof dead);
+  auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  EXPECT_TRUE(lease::free(segment->state().header.gate.load()));
+}
+
+TEST_F(SegmentTest, AnInterruptedRemovalDoesNotTakeItFromTheLiving) {
+  const pid_t living = process_with(3);
+  const std::string path = fs::directory_iterator(options_.directory)->path();
+  const std::uint64_t dead = lease::taken(0, {lease::pid_mask, 1});
+  write_at(path, offsetof(NodeState, header) + offsetof(SegmentHeader, gate), &dead, sizeof dead);
+  auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  EXPECT_EQ(segment->pool().asked(), 3u);
+  kill(living);
+}
+
+TEST_F(SegmentTest, DamagedOnesAreRefused) {
+  const std::string path = leave_one_behind();
+  for (const std::size_t at : {offsetof(SegmentHeader, magic), offsetof(SegmentHeader, version),
+                               offsetof(SegmentHeader, layout_bytes),
+                               offsetof(SegmentHeader, tokens), offsetof(SegmentHeader, key)}) {
+    const std::string copy = path + ".copy";
+    fs::copy_file(path, copy);
+    const char bad = 0x55;
+    write_at(path, static_cast<off_t>(at), &bad, 1);
+    expect_refused("damaged or not weir's");
+    fs::rename(copy, path);
+  }
+  EXPECT_EQ(remove_stale_segments(options_.directory), 1u);
+}
+
+TEST_F(SegmentTest, WrongSizesAreRefused) {
+  const std::string path = leave_one_behind();
+  fs::resize_file(path, 100);
+  expect_refused("100 bytes instead of");
+  fs::resize_file(path, 0);
+  expect_refused("0 bytes instead of");
+  EXPECT_EQ(remove_stale_segments(options_.directory), 0u);  // not known to be ours
+}
+
+TEST_F(SegmentTest, ForeignOnesAreRefused) {
+  const std::string path = leave_one_behind();
+  fs::permissions(path, fs::perms(0644));
+  expect_refused("open to other users");
+  if (::geteuid() == 0) {
+    fs::permissions(path, fs::perms(0600));
+    ASSERT_EQ(::chown(path.c_str(), 12345, 12345), 0);
+    expect_refused("belongs to another user (12345)");
+  }
+  fs::rename(path, path + ".away");
+  fs::create_symlink(path + ".away", path);
+  expect_refused("symbolic links");
+  fs::remove(path);
+  fs::create_directory(path);
+  expect_refused("directory");
+}
+
+TEST_F(SegmentTest, NoSharedMemory) {
+  options_.directory += "/none";
+  expect_refused("cannot make a file in");
+  options_.directory = "/proc";
+  expect_refused("cannot make a file in /proc");
+}
+
+TEST_F(SegmentTest, ImpossibleOptionsAreRefused) {
+  options_.tokens = 0;
+  expect_refused("not possible");
+  options_.tokens = 1;
+  options_.servers = NodeState::most_servers + 1;
+  expect_refused("not possible");
+  options_.servers = 0;
+  options_.device = std::string(200, 'x');
+  expect_refused("too long");
+}
+
+TEST_F(SegmentTest, AForkedChildTakesNothingAway) {
+  auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    segment.reset();
+    ::_exit(0);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(files(), 1u);
+  EXPECT_FALSE(lease::free(segment->state().slots[segment->pool().slot()].lease.load()));
+}
+
+// Many that come and go at once: everyone gets in, and nothing is left.
+TEST_F(SegmentTest, ComingAndGoing) {
+  constexpr int processes = 4;
+  pid_t pids[processes];
+  for (pid_t& pid : pids) {
+    pid = ::fork();
+    if (pid != 0) continue;
+    for (int i = 0; i < 40; ++i) {
+      const auto segment = open();
+      if (segment == nullptr) ::_exit(1);
+      TokenPool<SharedWord>::Ticket ticket;
+      if (segment->pool().try_take(1, ticket)) segment->pool().give(1);
+    }
+    ::_exit(0);
+  }
+  for (const pid_t pid : pids) {
+    int status = 1;
+    ::waitpid(pid, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_LE(files(), 1u);
+  remove_stale_segments(options_.directory);
+  EXPECT_EQ(files(), 0u);
+}
+
+}  // namespace
+}  // namespace weir
