@@ -14,7 +14,12 @@ void check(const std::byte* frame, std::size_t size) {
   const wire::FrameHeader header = wire::get_frame_header(frame);
   std::vector<std::byte> again(wire::frame_header_bytes);
   wire::put(again.data(), header);
-  if (header.kind != wire::FrameKind::messages) {
+  if (header.kind == wire::FrameKind::lane_end) {
+    const wire::LaneEnd end = wire::get_lane_end(frame + wire::frame_header_bytes);
+    REQUIRE(end.qp_number != 0 ? end.reads > 0 : end.psn == 0 && end.reads == 0 && !end.joined);
+    again.resize(wire::lane_frame_bytes);
+    wire::put(&again[wire::frame_header_bytes], end);
+  } else if (header.kind != wire::FrameKind::messages) {
     REQUIRE(header.kind >= wire::FrameKind::credits && header.kind <= wire::FrameKind::returned);
     REQUIRE(size == wire::frame_header_bytes);
   } else {
