@@ -58,7 +58,7 @@ TransferId Scheduler::submit(const TransferRequest& request) {
     return transfer.id;
   }
   Flow& flow = flow_of(transfer);
-  (transfer.small ? flow.small : flow.large).push(&transfer);
+  flow.queue_of(transfer).push(&transfer);
   refresh(flow, transfer.path);
   return transfer.id;
 }
@@ -205,11 +205,11 @@ void Scheduler::settle_reserve(Peer& peer) {
 
 // Somebody else reads: the rest of it goes chunk by chunk.
 void Scheduler::leave_chain(Flow& chains, Transfer& transfer) {
-  (transfer.small ? chains.small : chains.large).remove(&transfer);
+  chains.queue_of(transfer).remove(&transfer);
   refresh(chains, Path::chain);
   transfer.path = Path::get;
   Flow& gets = flow_of(transfer);
-  (transfer.small ? gets.small : gets.large).push(&transfer);
+  gets.queue_of(transfer).push(&transfer);
   refresh(gets, Path::get);
   settle_reserve(*chains.peer);
   ++counts_.chains_left;
@@ -239,7 +239,7 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
     transfer.chained_bytes += bytes;
     ++transfer.chained_chunks;
   }
-  if (transfer.all_issued()) (transfer.small ? flow.small : flow.large).remove(&transfer);
+  if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
   chunk = {.transfer = transfer.id,
            .kind = request.kind,
            .last = transfer.all_issued(),
@@ -311,7 +311,7 @@ void Scheduler::fail(Transfer& transfer) {
   transfer.move_to(TransferState::failed);
   if (transfer.queue.linked) {
     Flow& flow = flow_of(transfer);
-    (transfer.small ? flow.small : flow.large).remove(&transfer);
+    flow.queue_of(transfer).remove(&transfer);
     refresh(flow, transfer.path);
     settle_reserve(*flow.peer);
   }
@@ -425,9 +425,9 @@ bool Scheduler::conserved() const {
     if (direction.budget.bytes() != bytes[of(path)] + (reads ? reserved_bytes : 0)) return false;
     if (direction.active.size() != active[of(path)]) return false;
   }
-  return live == transfers_.live() &&
-         counts_.chunks_issued ==
-             counts_.chunks_done + counts_.chunks_lost + chunks[0] + chunks[1] + chunks[2];
+  return live == transfers_.live() && counts_.chunks_issued == counts_.chunks_done +
+                                                                   counts_.chunks_lost + chunks[0] +
+                                                                   chunks[1] + chunks[2];
 }
 
 }  // namespace weir

@@ -18,12 +18,13 @@
 // max_rd_atomic, writes within bytes. If the chunk whose turn it is does not fit, its kind waits;
 // a smaller one does not pass it, or the large one might never fit.
 //
-// Chains: a get may go to a lane of its own whose queue pair has only c reads under way: the adapter
-// starts read i+c when read i is there [RDRP §3.3], and no software is needed in between. Its chunks
-// are handed out at once, as far as that lane's queue has room; the budget is charged with c chunks
-// while there are any. That is chosen when nobody else reads, for a get of more chunks than c and at
-// least `chain_bytes`, if c is what the fabric bears now: it must be known from gets that went chunk
-// by chunk. When somebody else comes, what was not handed out yet goes chunk by chunk, too.
+// Chains: a get may go to a lane of its own whose queue pair has only c reads under way: the
+// adapter starts read i+c when read i is there [RDRP §3.3], and no software is needed in between.
+// Its chunks are handed out at once, as far as that lane's queue has room; the budget is charged
+// with c chunks while there are any. That is chosen when nobody else reads, for a get of more
+// chunks than c and at least `chain_bytes`, if c is what the fabric bears now: it must be known
+// from gets that went chunk by chunk. When somebody else comes, what was not handed out yet goes
+// chunk by chunk, too.
 //
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
 // Allocates for the first transfer with a peer and for more transfers at a time than ever before.
@@ -122,8 +123,8 @@ class Scheduler {
   // It is gone. What was meant for it goes with `drop_peer`.
   void close_chain(PeerId peer);
   // How many reads a new lane for chains should have under way: c, or while that is not known, what
-  // gets begin with. A power of two, for adapters round max_rd_atomic up to one: the next one below a
-  // fixed c, the nearest to a c that moves.
+  // gets begin with. A power of two, for adapters round max_rd_atomic up to one: the next one below
+  // a fixed c, the nearest to a c that moves.
   std::uint32_t chain_reads() const;
   bool knows_c() const {
     return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;
@@ -198,6 +199,7 @@ class Scheduler {
     Link<Flow> active;
 
     bool empty() const { return small.empty() && large.empty(); }
+    TransferQueue& queue_of(const Transfer& t) { return t.small ? small : large; }
   };
 
   struct Peer {
@@ -223,9 +225,7 @@ class Scheduler {
   const ChunkBudget& budget_of(TransferKind kind) const { return directions_[of(kind)].budget; }
 
   Peer& peer_at(PeerId id);
-  Flow& flow_of(const Transfer& t) {
-    return peers_[index(t.request.peer)].flows[of(t.path)];
-  }
+  Flow& flow_of(const Transfer& t) { return peers_[index(t.request.peer)].flows[of(t.path)]; }
   TransferPath choose_path(Peer& peer, const TransferRequest& request);
   static bool may_issue(const Flow& flow, TransferPath path);
   bool take(TransferPath path, Chunk& chunk);

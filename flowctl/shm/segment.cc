@@ -136,8 +136,9 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
   }
   // All of it now: later, a page that cannot be had is a SIGBUS.
   if (const int error = ::posix_fallocate(file.fd, 0, sizeof(NodeState)); error != 0) {
-    reason = error_text("no room for " + std::to_string(sizeof(NodeState)) + " bytes in " +
-                            options.directory, error);
+    reason = error_text(
+        "no room for " + std::to_string(sizeof(NodeState)) + " bytes in " + options.directory,
+        error);
     return false;
   }
   ::fchmod(file.fd, 0600);

@@ -22,8 +22,7 @@ void report_leaks(Module& module) {
   count(remains.receive_buffers, "receive buffers held");
   count(remains.credits, "eager credits");
   if (leaks.empty()) return;
-  complain("leaked " + leaks +
-           ": the program left requests behind, or weir made a mistake.");
+  complain("leaked " + leaks + ": the program left requests behind, or weir made a mistake.");
 }
 
 }  // namespace weir::btl

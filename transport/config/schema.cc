@@ -153,7 +153,8 @@ constexpr std::array keys{
                    &Settings::reads_max),
     number("reads_window_min", Kind::size, "128KiB", 4 * KiB, 1 * GiB, 4,
            {"With reads_max auto: so many bytes of reads may be under way in any case",
-            "About what a switch port buffers; one chunk may always be under way, and reads_window_max "
+            "About what a switch port buffers; one chunk may always be under way, and "
+            "reads_window_max "
             "rules"},
            &Settings::reads_window_min_bytes),
     number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
@@ -161,11 +162,12 @@ constexpr std::array keys{
             "trips stay",
             "What 400 Gbit/s deliver in 300us"},
            &Settings::reads_window_max_bytes),
-    number("offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
-           {"A get from this size on is handed to the adapter as a chain of reads, on a second queue "
-            "pair with max_rd_atomic c, when nobody else reads; 0 means never",
-            "A chain moves on without software, but its c is fixed when the queue pair is made"},
-           &Settings::offload_bytes),
+    number(
+        "offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
+        {"A get from this size on is handed to the adapter as a chain of reads, on a second queue "
+         "pair with max_rd_atomic c, when nobody else reads; 0 means never",
+         "A chain moves on without software, but its c is fixed when the queue pair is made"},
+        &Settings::offload_bytes),
     number_or_auto("registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
                    {"Cap on registered memory of the application in one process; 0 copies all "
                     "messages; auto takes the process's share of half the memory, and of the "
@@ -206,17 +208,19 @@ constexpr std::array keys{
            &Settings::close_timeout_ns),
 
     // For tests.
-    choice("check_leaks", "off, on", "off", 9,
-           {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
-            "registrations, buffers",
-            "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
-            "them does harm at the end"},
-           &Settings::check_leaks),
-    number("test_pace", Kind::duration, "0", 0, 1 * h, 9,
-           {"For tests, a process that is slow to receive: the least time between two looks at what "
-            "has completed; 0 means to look always",
-            "Nobody wants to be slow"},
-           &Settings::test_pace_ns),
+    choice(
+        "check_leaks", "off, on", "off", 9,
+        {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
+         "registrations, buffers",
+         "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
+         "them does harm at the end"},
+        &Settings::check_leaks),
+    number(
+        "test_pace", Kind::duration, "0", 0, 1 * h, 9,
+        {"For tests, a process that is slow to receive: the least time between two looks at what "
+         "has completed; 0 means to look always",
+         "Nobody wants to be slow"},
+        &Settings::test_pace_ns),
 };
 
 std::string format(Kind kind, std::int64_t value) {

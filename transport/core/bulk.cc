@@ -1,8 +1,8 @@
 // The second lane of a peer, for chains of reads. A chain on the first one would hold up the frames
 // behind it: a queue pair has only so many reads under way, and what comes after them waits.
 //
-// Its two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has the
-// steps. Without it reads go chunk by chunk, so nothing depends on it, and nobody waits for it.
+// Its two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has
+// the steps. Without it reads go chunk by chunk, so nothing depends on it, and nobody waits for it.
 
 #include <algorithm>
 #include <bit>
@@ -86,14 +86,13 @@ bool Core::take_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
 // Both ends are connected: what the peer would not answer yet would be repeated only after the
 // timeout of the adapter.
 void Core::use_bulk(const Peer& peer) {
-  if (peer.bulk.state != BulkState::joined || !peer.bulk.peer_joined) return;
+  if (!peer.bulk.usable()) return;
   ++counters_.bulk_lanes;
   scheduler_.open_chain(at(peer.lane).peer, peer.bulk.reads);
 }
 
 void Core::refuse_bulk(Peer& peer, Outbox& out) {
   drop_bulk_lane(peer, out);
-  peer.bulk = {};
   peer.bulk.state = BulkState::refused;
 }
 
@@ -104,9 +103,10 @@ void Core::tell_bulk_end(Peer& peer, Outbox& out) {
 }
 
 void Core::drop_bulk_lane(Peer& peer, Outbox& out) {
-  if (peer.bulk.lane == LaneId::none) return;
-  scheduler_.close_chain(at(peer.bulk.lane).peer);
-  release_lane(peer.bulk.lane, out);
+  if (peer.bulk.lane != LaneId::none) {
+    scheduler_.close_chain(at(peer.bulk.lane).peer);
+    release_lane(peer.bulk.lane, out);
+  }
   peer.bulk = {};
 }
 

@@ -28,7 +28,6 @@ LaneId Core::new_lane(const Peer& peer) {
 void Core::drop_lane(Peer& peer, Outbox& out) {
   if (peer.lane == LaneId::none) return;
   drop_bulk_lane(peer, out);
-  peer.bulk = {};
   release_lane(peer.lane, out);
   peer.lane = LaneId::none;
 }

@@ -265,6 +265,8 @@ class Core {
     LaneId lane = LaneId::none;
     std::uint32_t reads = 0;  // under way at most
     wire::LaneEnd ours{};
+
+    bool usable() const { return state == BulkState::joined && peer_joined; }
   };
 
   struct Peer {

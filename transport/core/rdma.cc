@@ -57,8 +57,8 @@ void Core::issue_chunks(Time now, Outbox& out) {
     const TransferRequest& request = scheduler_.request(chunk.transfer);
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Ticket ticket =
-        lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now}, !chunk.chained || chunk.last);
+    const SendQueue::Ticket ticket = lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now},
+                                                          !chunk.chained || chunk.last);
     out.work.push_back({.id = ticket.id,
                         .lane = lane_id,
                         .opcode = request.opcode,
@@ -94,8 +94,7 @@ void Core::let_chunks_go(Time now, Peer& peer, Outbox& out) {
     } else {
       scheduler_.hold_peer(lane.peer);  // frames took the room while there were no transfers
     }
-    if (peer.bulk.peer_joined && peer.bulk.state == BulkState::joined &&
-        has_chain_room(at(peer.bulk.lane))) {
+    if (peer.bulk.usable() && has_chain_room(at(peer.bulk.lane))) {
       scheduler_.open_chain(lane.peer, peer.bulk.reads);
     }
   }
@@ -108,9 +107,7 @@ void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
 
 // So much of a chain is handed over that the adapter does not run dry before software looks again,
 // and no more, for what is handed over does not make way for others.
-bool Core::has_chain_room(const Lane& lane) const {
-  return lane.queue.in_flight() < bulk_depth();
-}
+bool Core::has_chain_room(const Lane& lane) const { return lane.queue.in_flight() < bulk_depth(); }
 
 // The peer's lane is gone, or will be before anybody hears of this.
 void Core::drop_transfers(Time now, const Peer& peer, Outbox& out) {

@@ -289,8 +289,8 @@ void Engine::make_bulk_end(const ConnectAction& action) {
     ours.reads = device_.most_fetches_answered();
   }
   const bool joins = ours.qp_number != 0 && action.theirs.qp_number != 0;
-  if (joins && !queues_->connect_beside(action.lane, action.beside, ours, action.theirs,
-                                        action.reads)) {
+  if (joins &&
+      !queues_->connect_beside(action.lane, action.beside, ours, action.theirs, action.reads)) {
     ours = {};
   }
   core_.on_bulk_end(action.lane, ours, out_);
@@ -422,7 +422,8 @@ void Engine::abandon(PeerId peer) {
 
 void Engine::abandon_all() {
   std::lock_guard guard(lock_);
-  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(clock(), PeerId{i}, out_);
+  const Time now = clock();
+  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now, PeerId{i}, out_);
   flush();
 }
 

@@ -219,8 +219,8 @@ class Engine {
   // What is under way or lent out. Nothing, once all peers are left and all is handed up: else
   // somebody has forgotten it. Walks lists.
   struct Remains {
-    std::uint64_t transfers = 0;        // gets, puts and atomics whose end was not reported
-    std::uint64_t chunks = 0;           // of those, with the adapter
+    std::uint64_t transfers = 0;  // gets, puts and atomics whose end was not reported
+    std::uint64_t chunks = 0;     // of those, with the adapter
     std::uint64_t pending_frames = 0;
     std::uint64_t send_slots = 0;
     std::uint64_t receive_buffers = 0;  // with messages that nobody is done with

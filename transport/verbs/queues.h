@@ -58,8 +58,8 @@ class Queues {
   // RESET to RTS, connected to a queue pair of the same port: with any number, or itself.
   bool connect_on_port(LaneId lane, std::uint32_t qp_number);
   bool connect_to_itself(LaneId lane) { return connect_on_port(lane, pair(lane)->qp_num); }
-  // RESET to RTS, connected to the queue pair that `beside`'s peer told of, by the same path. Has at
-  // most `reads` reads under way.
+  // RESET to RTS, connected to the queue pair that `beside`'s peer told of, by the same path. Has
+  // at most `reads` reads under way.
   bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                       const wire::LaneEnd& theirs, std::uint32_t reads);
 

@@ -58,8 +58,8 @@ struct Shared {
 class KillTest : public ::testing::Test {
  protected:
   KillTest() {
-    void* at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-                      -1, 0);
+    void* at =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared_ = static_cast<Shared*>(at);
   }
   ~KillTest() override {
@@ -152,8 +152,8 @@ TEST_F(KillTest, NothingIsLost) {
     if (died > 0) {
       ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
       ++kills;
-      const auto worker = static_cast<std::uint32_t>(
-          std::find(pids_.begin(), pids_.end(), died) - pids_.begin());
+      const auto worker =
+          static_cast<std::uint32_t>(std::find(pids_.begin(), pids_.end(), died) - pids_.begin());
       start(worker, random.next(), UINT64_MAX, fuse(worker));
     } else {
       ::usleep(static_cast<useconds_t>(random.between(100, 2'000)));

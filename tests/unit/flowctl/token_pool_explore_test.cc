@@ -40,9 +40,9 @@ struct PoolWorld {
     Pool pool{shared.head, shared.slots, tokens};
     Pool::Ticket ticket;
     std::uint32_t at = 0;
-    std::uint32_t held = 0;          // granted, as far as the process knows
+    std::uint32_t held = 0;         // granted, as far as the process knows
     std::uint64_t granted_end = 0;  // the last ticket of these
-    bool reaping = false;            // its next operation
+    bool reaping = false;           // its next operation
   };
   struct Ticket {
     std::uint32_t process, tokens;
@@ -221,23 +221,19 @@ void explore(const World& start, std::uint32_t kills) {
   const auto result = explorer.run(start, kills);
   EXPECT_EQ(result.problem, "");
   EXPECT_GT(result.ends, 0u);
-  std::printf("%llu states, %llu steps, %llu ends\n", static_cast<unsigned long long>(result.states),
-              static_cast<unsigned long long>(result.steps),
-              static_cast<unsigned long long>(result.ends));
+  std::printf(
+      "%llu states, %llu steps, %llu ends\n", static_cast<unsigned long long>(result.states),
+      static_cast<unsigned long long>(result.steps), static_cast<unsigned long long>(result.ends));
 }
 
 TEST(TokenPoolExplore, TwoProcesses) {
   using World = PoolWorld<2, 2>;
-  explore(World::start(2, {{{take(2), give, take(1), give},
-                            {take(1), give, take(2), give}}}),
-          0);
+  explore(World::start(2, {{{take(2), give, take(1), give}, {take(1), give, take(2), give}}}), 0);
 }
 
 TEST(TokenPoolExplore, TwoProcessesOneKilled) {
   using World = PoolWorld<2, 2>;
-  explore(World::start(3, {{{take(2), give, take(1), give},
-                            {take(2), give, take(3), give}}}),
-          1);
+  explore(World::start(3, {{{take(2), give, take(1), give}, {take(2), give, take(3), give}}}), 1);
 }
 
 // One that waits goes on giving back what it holds.

@@ -189,8 +189,8 @@ TEST(TokenPool, LikeAList) {
         advance();
         ASSERT_EQ(line[at].granted = pools[p].try_take(tokens, tickets[p]), at < granted_up_to);
       } else {
-        while (at < line.size() && (line[at].process != p || !line[at].granted ||
-                                    line[at].returned)) {
+        while (at < line.size() &&
+               (line[at].process != p || !line[at].granted || line[at].returned)) {
           ++at;
         }
         if (at == line.size()) continue;

@@ -141,8 +141,8 @@ class RandomWorld {
       EXPECT_EQ(scheduler_.on_chunk_failed(chunk.transfer, chunk.length_bytes, chunk.chained),
                 !it.dropped);
     } else {
-      EXPECT_EQ(scheduler_.on_chunk_done(now_, chunk.transfer, chunk.length_bytes,
-                                         now_ - it.posted, chunk.chained),
+      EXPECT_EQ(scheduler_.on_chunk_done(now_, chunk.transfer, chunk.length_bytes, now_ - it.posted,
+                                         chunk.chained),
                 !it.dropped);
     }
     if (!it.dropped && found != expected_.end()) found->second.completed += chunk.length_bytes;

@@ -97,8 +97,9 @@ TEST(Overlap, AChainMovesOnWithoutSoftware) {
   const auto gbits = [](Duration time) {
     return static_cast<double>(get_bytes) * 8 / static_cast<double>(time.ns);
   };
-  std::printf("32 MiB while the application computes: %.1f Gbit/s chunk by chunk, %.1f as a chain\n",
-              gbits(one_by_one), gbits(by_itself));
+  std::printf(
+      "32 MiB while the application computes: %.1f Gbit/s chunk by chunk, %.1f as a chain\n",
+      gbits(one_by_one), gbits(by_itself));
   EXPECT_LT(by_itself.ns * 4, one_by_one.ns);
 }
 

@@ -146,8 +146,8 @@ TEST(LaneEnd, SurvivesTheRoundTrip) {
 }
 
 TEST(LaneEnd, LooksOnTheWireAsProtocolMdSays) {
-  const std::vector<std::byte> frame = frame_of(
-      LaneEnd{.qp_number = 0x112233, .psn = 0x445566, .reads = 0x77, .joined = true});
+  const std::vector<std::byte> frame =
+      frame_of(LaneEnd{.qp_number = 0x112233, .psn = 0x445566, .reads = 0x77, .joined = true});
   const std::uint8_t expected[] = {0x33, 0x22, 0x11, 0x66, 0x55, 0x44, 0x77, 0x01};
   EXPECT_EQ(std::memcmp(&frame[frame_header_bytes], expected, sizeof expected), 0);
 }
