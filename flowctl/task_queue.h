@@ -49,7 +49,7 @@ struct QueueHead {
 };
 
 // What became of a task's oldest request.
-enum class Retired : std::uint8_t {
+enum class Retirement : std::uint8_t {
   empty,     // there is none
   pending,   // nothing yet
   done,      // `outcome` says
@@ -82,19 +82,19 @@ class TaskQueue {
   // The task: takes its oldest request out of the queue, unless it is pending. `alive(ProcessId)`
   // is asked of its server.
   template <typename Alive>
-  Retired retire(std::uint64_t& outcome, Alive&& alive) {
+  Retirement retire(std::uint64_t& outcome, Alive&& alive) {
     const std::uint64_t at = head_->retired.load();
-    if (at == head_->submitted.load()) return Retired::empty;
-    if (at == head_->taken.load()) return Retired::pending;
+    if (at == head_->submitted.load()) return Retirement::empty;
+    if (at == head_->taken.load()) return Retirement::pending;
     Descriptor<Word>& d = descriptor(at);
     outcome = d.outcome.load();
     const bool lost = outcome == 0 && lease::expired(d.server.load(), alive);
     if (lost) outcome = d.outcome.load();  // its last word
-    if (outcome == 0 && !lost) return Retired::pending;
+    if (outcome == 0 && !lost) return Retirement::pending;
     const bool own = d.owner.load() == slot_lease_->load();
     head_->retired.store(at + 1);
-    if (!own) return Retired::stale;
-    return outcome == 0 ? Retired::in_doubt : Retired::done;
+    if (!own) return Retirement::stale;
+    return outcome == 0 ? Retirement::in_doubt : Retirement::done;
   }
 
   // The server, with the token: takes the next request. `server` is its lease; `at` is for

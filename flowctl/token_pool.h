@@ -43,6 +43,11 @@
 // one, for then nothing is left to lock. [TOK] activates the next in line on completion; here the
 // waiter looks itself, for its process may be computing.
 //
+// A process may take the pool for smaller than it is (`limit`): it claims its tickets later than it
+// could, when what was asked for up to them and not returned is within the limit. Nothing else
+// changes, so processes with different limits may share a pool: each keeps what is out below its
+// own whenever it adds to it, and those with equal ones go in order.
+//
 // Counters are modulo 2^47: what is compared is never that far apart. All zeros is a full pool.
 //
 // Pure; in each process the caller serialises. Never blocks, never allocates.
@@ -146,7 +151,7 @@ class TokenPool {
 
   // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting. One
   // exchange; a second one if another process drew last and has not noted it yet.
-  bool try_take(std::uint32_t tokens, Ticket& ticket) {
+  bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit = most_tokens) {
     assert(joined() && !waiting_);
     PoolSlot<Word>& own = slots_[slot_];
     ticket.tokens = std::clamp(tokens, 1u, tokens_);  // a larger one could never be granted
@@ -160,17 +165,20 @@ class TokenPool {
     drawn_ = next(drawn_, ticket.tokens);
     own.drawn.store(drawn_);
     waiting_ = true;
-    return recheck(ticket);
+    return recheck(ticket, limit);
   }
 
   // Whether the ticket is granted by now. Reads a word, or if that is not enough one word of every
-  // slot. Once it was true it is not to be asked again.
-  bool recheck(const Ticket& ticket) {
+  // slot. Once it was true it is not to be asked again. With a `limit` below its tokens it waits
+  // until nothing else is out.
+  bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     assert(waiting_);
-    if (!reached(head_->granted.load(), ticket.end)) {
+    const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
+    const std::uint64_t wanted = add(ticket.end, kept);
+    if (!reached(head_->granted.load(), wanted)) {
       const std::uint64_t sum = available();
       head_->granted.store(sum);
-      if (!reached(sum, ticket.end)) return false;
+      if (!reached(sum, wanted)) return false;
     }
     waiting_ = false;
     return true;
@@ -215,6 +223,10 @@ class TokenPool {
     return sum;
   }
 
+  // Tokens that are out or waited for, by the process of a slot.
+  static std::uint64_t asked(const PoolSlot<Word>& slot) {
+    return sub(total(slot.drawn.load()), slot.returned.load());
+  }
   // Tokens that are out or waited for, by all processes.
   std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 namespace weir {
 namespace {
@@ -72,7 +73,10 @@ Path Scheduler::choose_path(Peer& peer, const TransferRequest& request) {
   }
   // Whoever else reads has a claim to a budget that can be divided anew with each chunk.
   const Direction& gets = directions_[of(Path::get)];
-  if (!gets.active.empty() || gets.budget.chunks() > peer.reserved_reads) return Path::get;
+  if (!gets.active.empty() || gets.budget.chunks() > peer.reserved_reads ||
+      node_.bytes_of_others() > 0) {
+    return Path::get;
+  }
   if (controller_.adaptive()) {
     // The window moves by a chunk or so all the time; what it was when the lane was made still fits
     // as long as it is not much too deep, nor half as deep as it could be.
@@ -140,25 +144,30 @@ void Scheduler::refresh(Flow& flow, Path path) {
   if (!may && flow.active.linked) active.remove(&flow);
 }
 
-bool Scheduler::next(Chunk& chunk) {
+bool Scheduler::next(Chunk& chunk, ChunkGate* gate) {
   const Path first = turn_;
   for (Path path : {first, other(first)}) {
-    if (take(path, chunk)) {
+    if (take(path, chunk, gate)) {
       turn_ = other(path);
       return true;
     }
   }
-  return take(Path::chain, chunk);
+  if (take(Path::chain, chunk, gate)) return true;
+  const bool reads_wait =
+      !directions_[of(Path::get)].active.empty() || !directions_[of(Path::chain)].active.empty();
+  if (!reads_wait) node_.decline(node_window());
+  return false;
 }
 
-bool Scheduler::take(Path path, Chunk& chunk) {
+bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
   Direction& direction = directions_[of(path)];
   Flow* flow = direction.active.front();
   if (flow == nullptr) return false;
   Transfer& transfer = pick(*flow);
-  if (path == Path::chain && !directions_[of(Path::get)].active.empty()) {
+  if (path == Path::chain &&
+      (!directions_[of(Path::get)].active.empty() || node_.bytes_of_others() > 0)) {
     leave_chain(*flow, transfer);
-    return take(Path::get, chunk);
+    return take(Path::get, chunk, gate);
   }
   const std::uint32_t bytes =
       plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
@@ -168,6 +177,9 @@ bool Scheduler::take(Path path, Chunk& chunk) {
     return false;
   }
   if (path == Path::chain && !reserve_for(*flow->peer)) return false;
+  if (path == Path::get && !has_node_room(bytes)) return false;
+  if (gate != nullptr && !gate->admit(bytes)) return false;
+  if (path == Path::get) transfer.read_tokens += node_.commit();
   // Its turn begins. A debt is less than the largest chunk, which is the quantum, so it is paid.
   if (flow->deficit <= 0) flow->deficit += plan_.largest_bytes();
   direction.budget.take(flow->use, bytes);
@@ -181,14 +193,24 @@ bool Scheduler::take(Path path, Chunk& chunk) {
   return true;
 }
 
+bool Scheduler::has_node_room(std::uint64_t bytes) {
+  const bool waited = node_.waiting();
+  if (node_.ensure(bytes, node_window())) return true;
+  if (!waited) ++counts_.node_stalls;
+  controller_.on_limited();
+  return false;
+}
+
 // Charges the read budget with what the peer's chain has under way at most.
 bool Scheduler::reserve_for(Peer& peer) {
   if (peer.reserved_reads > 0) return true;
   const std::uint64_t bytes = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
+  if (!has_node_room(bytes)) return false;
   if (!directions_[of(Path::get)].budget.reserve(peer.chain_reads, bytes)) {
     ++counts_.budget_stalls;
     return false;
   }
+  peer.reserved_tokens = node_.commit();
   peer.reserved_reads = peer.chain_reads;
   peer.reserved_bytes = bytes;
   return true;
@@ -199,6 +221,7 @@ void Scheduler::settle_reserve(Peer& peer) {
   const Flow& chains = peer.flows[of(Path::chain)];
   if (peer.reserved_reads == 0 || chains.use.chunks > 0 || !chains.empty()) return;
   directions_[of(Path::get)].budget.end_reservation(peer.reserved_reads, peer.reserved_bytes);
+  node_.give(std::exchange(peer.reserved_tokens, 0));
   peer.reserved_reads = 0;
   peer.reserved_bytes = 0;
 }
@@ -269,6 +292,11 @@ Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained)
     --transfer->chained_chunks;
   }
   const Path path = chained ? Path::chain : scheduled_path(transfer->request.kind);
+  if (path == Path::get && transfer->read_tokens > 0) {
+    const std::uint32_t tokens = NodeReads::tokens(bytes);
+    transfer->read_tokens -= tokens;
+    node_.give(tokens);
+  }
   Peer& peer = peers_[index(transfer->request.peer)];
   Flow& flow = peer.flows[of(path)];
   directions_[of(path)].budget.give_back(flow.use, 1, bytes);
@@ -279,7 +307,7 @@ Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained)
 
 bool Scheduler::on_chunk_done(Time now, TransferId id, std::uint32_t bytes,
                               Duration post_to_completion, bool chained) {
-  const std::uint64_t outstanding = reads().bytes();
+  const std::uint64_t outstanding = reads().bytes() + node_.bytes_of_others();
   Transfer* transfer = take_back(id, bytes, chained);
   if (transfer == nullptr) return false;
   ++counts_.chunks_done;
@@ -351,6 +379,7 @@ void Scheduler::drop_peer(PeerId id) {
          transfer->outstanding_chunks - transfer->chained_chunks,
          transfer->outstanding_bytes - transfer->chained_bytes);
     counts_.chunks_lost += transfer->outstanding_chunks;
+    node_.give(std::exchange(transfer->read_tokens, 0));
     transfer->outstanding_chunks = transfer->chained_chunks = 0;
     transfer->outstanding_bytes = transfer->chained_bytes = 0;
     finish(*transfer);
@@ -382,6 +411,7 @@ bool Scheduler::conserved() const {
   std::array<std::size_t, paths.size()> active{};
   std::uint64_t reserved_chunks = 0;
   std::uint64_t reserved_bytes = 0;
+  std::uint64_t node_tokens = 0;
   std::size_t live = finished_.size();
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     const Peer& peer = peers_[i];
@@ -390,6 +420,7 @@ bool Scheduler::conserved() const {
     std::array<std::size_t, paths.size()> queued{};
     reserved_chunks += peer.reserved_reads;
     reserved_bytes += peer.reserved_bytes;
+    node_tokens += peer.reserved_tokens;
     live += peer.transfers.size();
     for (const Transfer* t = peer.transfers.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
       const unsigned scheduled = of(scheduled_path(t->request.kind));
@@ -397,6 +428,7 @@ bool Scheduler::conserved() const {
       peer_bytes[scheduled] += t->outstanding_bytes - t->chained_bytes;
       peer_chunks[of(Path::chain)] += t->chained_chunks;
       peer_bytes[of(Path::chain)] += t->chained_bytes;
+      node_tokens += t->read_tokens;
       if (t->queue.linked) ++queued[of(t->path)];
       if (t->issued_bytes > t->request.length_bytes) return false;
       if (t->queue.linked == (t->state == TransferState::failed || t->all_issued())) return false;
@@ -425,7 +457,7 @@ bool Scheduler::conserved() const {
     if (direction.budget.bytes() != bytes[of(path)] + (reads ? reserved_bytes : 0)) return false;
     if (direction.active.size() != active[of(path)]) return false;
   }
-  return live == transfers_.live() && counts_.chunks_issued == counts_.chunks_done +
+  return node_tokens == node_.out() && live == transfers_.live() && counts_.chunks_issued == counts_.chunks_done +
                                                                    counts_.chunks_lost + chunks[0] +
                                                                    chunks[1] + chunks[2];
 }

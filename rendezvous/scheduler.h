@@ -26,6 +26,10 @@
 // from gets that went chunk by chunk. When somebody else comes, what was not handed out yet goes
 // chunk by chunk, too.
 //
+// The node: reads are charged to a budget that all its processes share, too, if there is one
+// (node_reads.h), and a gate (below) may have a say in every chunk. A chunk that has to wait for
+// either waits for another process, so somebody has to come back and ask: `waits_for_node`.
+//
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
 // Allocates for the first transfer with a peer and for more transfers at a time than ever before.
 //
@@ -44,6 +48,7 @@
 #include "rendezvous/budget_controller.h"
 #include "rendezvous/chunk_budget.h"
 #include "rendezvous/chunk_plan.h"
+#include "rendezvous/node_reads.h"
 #include "rendezvous/transfer.h"
 #include "rendezvous/transfer_table.h"
 #include "transport/base/stable_vector.h"
@@ -64,6 +69,15 @@ struct Chunk {
   std::uint64_t remote_address = 0;
   std::uint32_t lkey = 0;
   std::uint32_t rkey = 0;
+};
+
+// Who else has a say in whether a chunk may go. Asked last: if it says yes, the chunk goes.
+class ChunkGate {
+ public:
+  virtual bool admit(std::uint32_t bytes) = 0;
+
+ protected:
+  ~ChunkGate() = default;
 };
 
 // What the layer above is to hear, once per transfer.
@@ -96,6 +110,7 @@ class Scheduler {
     std::uint64_t chunks_lost = 0;    // failed, or dropped with their peer
     std::uint64_t chunks_late = 0;    // completions of transfers that are over
     std::uint64_t budget_stalls = 0;  // times a chunk did not fit into the port's budget
+    std::uint64_t node_stalls = 0;    // times one did not fit into what the node has left
     std::uint64_t peer_stalls = 0;    // times a peer reached its own limit with more to read
     std::uint64_t bypasses = 0;       // chunks of small transfers that passed a large one
     std::uint64_t chains = 0;         // transfers that began as a chain
@@ -106,6 +121,10 @@ class Scheduler {
 
   // Makes room for so many transfers at a time and peers.
   void reserve(std::uint32_t transfers, std::uint32_t peers);
+
+  // The read budget is shared with the node's other processes from here on (nullptr: no longer).
+  // Nothing may be outstanding. The pool outlives this.
+  void join_node(PoolMember::Pool* reads) { node_.join(reads); }
 
   // Takes a get or put, always. Nothing of it is issued before its peer is open.
   TransferId submit(const TransferRequest& request);
@@ -136,10 +155,13 @@ class Scheduler {
   }
 
   // The next chunk to post, if any may go now. It is outstanding from here on.
-  bool next(Chunk& chunk);
+  bool next(Chunk& chunk, ChunkGate* gate = nullptr);
+  // Reads wait for what other processes of the node have outstanding, or did.
+  bool waits_for_node() const { return node_.waiting(); }
   // There is one, and nothing is under way whose end would remind anybody to ask for it.
   bool stalled() const {
     bool may_go = false;
+    if (node_.waiting()) return false;
     for (const Direction& direction : directions_) {
       if (direction.budget.chunks() > direction.budget.reserved()) return false;
       may_go = may_go || !direction.active.empty();
@@ -209,6 +231,7 @@ class Scheduler {
     std::uint32_t chain_reads = 0;     // of its lane for chains; 0: there is none
     std::uint32_t reserved_reads = 0;  // of the read budget, while chains are under way
     std::uint64_t reserved_bytes = 0;
+    std::uint32_t reserved_tokens = 0;  // and of the node's
     std::uint32_t chains_since_measured = 0;
     std::array<Flow, 3> flows;  // by path
     TransfersOfPeer transfers;
@@ -228,7 +251,14 @@ class Scheduler {
   Flow& flow_of(const Transfer& t) { return peers_[index(t.request.peer)].flows[of(t.path)]; }
   TransferPath choose_path(Peer& peer, const TransferRequest& request);
   static bool may_issue(const Flow& flow, TransferPath path);
-  bool take(TransferPath path, Chunk& chunk);
+  // What the reads of the whole node may come to.
+  std::uint64_t node_window() const {
+    return controller_.adaptive() ? controller_.bytes()
+                                  : controller_.reads() *
+                                        NodeReads::charged_bytes(plan_.chunk_bytes());
+  }
+  bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
+  bool has_node_room(std::uint64_t bytes);
   bool reserve_for(Peer& peer);
   void settle_reserve(Peer& peer);
   Transfer& pick(Flow& flow) const;
@@ -245,6 +275,7 @@ class Scheduler {
   std::uint64_t chain_bytes_;
   std::uint32_t measure_every_;
   BudgetController controller_;
+  NodeReads node_;
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;

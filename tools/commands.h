@@ -10,6 +10,9 @@ void add_info(CLI::App& app);
 // `weir doctor`: does what weir needs work here, and what to do about it.
 void add_doctor(CLI::App& app);
 
+// `weir top`: what the processes of this node are doing.
+void add_top(CLI::App& app);
+
 // `weir config`: what is set, from where, whether it is right, and what it means.
 void add_config(CLI::App& app);
 

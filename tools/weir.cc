@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
       "What can be set: weir config explain");
   weir::tools::add_info(app);
   weir::tools::add_doctor(app);
+  weir::tools::add_top(app);
   weir::tools::add_config(app);
   try {
     app.parse(argc, argv);

@@ -19,7 +19,7 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 constexpr int attempts = 5'000;  // a millisecond each, while somebody removes the segment
 
 static_assert(std::is_standard_layout_v<NodeState>);
@@ -116,9 +116,7 @@ Mapping open_existing(const std::string& path, std::string& reason) {
     reason = error_text(path, errno);
     return nullptr;
   }
-  const SegmentHeader& header = state->header;
-  if (header.magic != magic || header.version != version ||
-      header.layout_bytes != sizeof(NodeState) || header.checksum != checksum(header)) {
+  if (!is_whole(state->header)) {
     reason = path + " is damaged or not weir's; remove it if no job uses it";
     return nullptr;
   }
@@ -192,11 +190,17 @@ bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) 
 
 }  // namespace
 
+bool is_whole(const SegmentHeader& header) {
+  return header.magic == magic && header.version == version &&
+         header.layout_bytes == sizeof(NodeState) && header.checksum == checksum(header);
+}
+
 Segment::Segment(NodeState* state, std::string path, ProcessId self)
     : state_(state),
       path_(std::move(path)),
       self_(self),
-      pool_(state->pool, state->slots, state->header.tokens) {}
+      pool_(state->pool, state->slots, state->header.tokens),
+      reads_(state->reads, state->read_slots, TokenPool<SharedWord>::most_tokens) {}
 
 std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::string& reason) {
   SegmentHeader wanted;
@@ -237,10 +241,12 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     } else {
       std::unique_ptr<Segment> segment(new Segment(state.get(), path, *self));
       state.release();
-      if (!segment->pool_.join(*self, process_alive)) {
+      if (!segment->pool_.join(*self, process_alive) ||
+          !segment->reads_.join(*self, process_alive)) {
         reason = path + ": all " + std::to_string(NodeState::most_processes) + " slots are taken";
         return nullptr;
       }
+      segment->board().shown_at.store(0);
       const std::uint64_t gate = look_at(segment->state_->header.gate);
       if (lease::free(gate)) return segment;
       // Somebody removes it, or died at that: then our leaving finishes it.
@@ -255,10 +261,27 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
 Segment::~Segment() {
   // After a fork the slot is still the parent's.
   if (static_cast<std::uint32_t>(::getpid()) == self_.pid) {
+    reads_.leave();
     pool_.leave();
     remove_if_empty(*state_, path_, self_);
   }
   Unmap{}(state_);
+}
+
+std::uint32_t Segment::members_of(std::uint64_t job) const {
+  std::uint32_t members = 0;
+  for (std::uint32_t i = 0; i < NodeState::most_processes; ++i) {
+    const std::uint64_t lease = state_->slots[i].lease.load();
+    const Board& board = state_->boards[i];
+    if (lease::free(lease) || lease::expired(lease, process_alive)) continue;
+    if (board.shown_at.load() != 0 && board.job.load() == job) ++members;
+  }
+  return members;
+}
+
+void Segment::reap() {
+  pool_.reap(process_alive);
+  reads_.reap(process_alive);
 }
 
 std::uint32_t remove_stale_segments(const std::string& directory) {

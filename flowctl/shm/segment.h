@@ -1,6 +1,6 @@
 // The memory that the processes of a node share for one port: a header that says what it is, the
-// token pool, the server tokens, and a request queue for each process. One file in /dev/shm, for
-// one user (0600), without pointers.
+// token pool, the pool of the read budget, the server tokens, and for each process a request queue
+// and a board. One file in /dev/shm, for one user (0600), without pointers.
 //
 // It appears under its name when it is complete (it is made nameless and then linked), so nobody
 // sees half of one, and a process killed while it makes one leaves nothing. The last one to leave
@@ -21,6 +21,7 @@
 
 #include "flowctl/lease.h"
 #include "flowctl/shared_word.h"
+#include "flowctl/shm/board.h"
 #include "flowctl/task_queue.h"
 #include "flowctl/token_pool.h"
 
@@ -51,6 +52,9 @@ struct NodeState {
   SegmentHeader header;
   PoolHead<SharedWord> pool;
   PoolSlot<SharedWord> slots[most_processes];
+  PoolHead<SharedWord> reads;  // of all that are allowed anywhere; each process has its limit
+  PoolSlot<SharedWord> read_slots[most_processes];
+  Board boards[most_processes];  // by slot of the token pool
   alignas(64) SharedWord servers[most_servers];
   Queue queues[most_processes];
 };
@@ -59,25 +63,31 @@ struct SegmentOptions {
   std::string device;  // e.g. mlx5_0
   std::uint32_t port = 1;
   std::string sharers;        // empty: all jobs of this user; else those that say the same
-  std::uint32_t tokens = 1;   // 1 … 65535
+  std::uint32_t tokens = TokenPool<SharedWord>::most_tokens;  // 1 … most_tokens
   std::uint32_t servers = 0;  // server tokens, 0 … most_servers
   std::string directory = "/dev/shm";
 };
 
 class Segment {
  public:
-  // The segment of the key, made if there is none, with a slot of this process in its pool. Null
+  // The segment of the key, made if there is none, with a slot of this process in its pools. Null
   // with a `reason` for people if that cannot be: no /dev/shm or no room in it, somebody else's or
   // a damaged file, other constants while it is in use, all slots taken. Then each process limits
   // itself.
   static std::unique_ptr<Segment> open(const SegmentOptions& options, std::string& reason);
 
-  // Leaves the pool. The last one removes the segment.
+  // Leaves the pools. The last one removes the segment.
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   TokenPool<SharedWord>& pool() { return pool_; }
+  TokenPool<SharedWord>& reads() { return reads_; }
+  Board& board() { return state_->boards[pool_.slot()]; }
+  // Processes of the job that have a slot and live, as far as /proc tells.
+  std::uint32_t members_of(std::uint64_t job) const;
+  // Takes back what dead processes held. Reads a file of /proc for each slot.
+  void reap();
   NodeState& state() { return *state_; }
   ProcessId self() const { return self_; }
   const std::string& path() const { return path_; }
@@ -89,7 +99,11 @@ class Segment {
   std::string path_;
   ProcessId self_;
   TokenPool<SharedWord> pool_;
+  TokenPool<SharedWord> reads_;
 };
+
+// The header is that of a segment, of this version of weir, and undamaged.
+bool is_whole(const SegmentHeader& header);
 
 // Removes this user's segments in which no process lives. Returns how many.
 std::uint32_t remove_stale_segments(const std::string& directory = "/dev/shm");

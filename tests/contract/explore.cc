@@ -29,6 +29,8 @@ struct Totals {
   std::uint64_t recalls = 0;
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
+  std::uint64_t token_waits = 0;
+  std::uint64_t node_read_waits = 0;
 };
 
 void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Totals& totals) {
@@ -48,6 +50,8 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   totals.recalls += outcome.recalls;
   totals.chains += outcome.chains;
   totals.slabs_dropped += outcome.slabs_dropped;
+  totals.token_waits += outcome.token_waits;
+  totals.node_read_waits += outcome.node_read_waits;
   if (verbose) {
     std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
                 static_cast<unsigned long long>(outcome.messages),
@@ -111,7 +115,7 @@ int main(int argc, char** argv) {
   std::printf(
       "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
       "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped, "
-      "%llu chains\n",
+      "%llu chains, %llu waits for tokens, %llu for the host's reads\n",
       static_cast<unsigned long long>(totals.worlds),
       static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.messages),
@@ -122,6 +126,8 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.shrinks),
       static_cast<unsigned long long>(totals.recalls),
       static_cast<unsigned long long>(totals.slabs_dropped),
-      static_cast<unsigned long long>(totals.chains));
+      static_cast<unsigned long long>(totals.chains),
+      static_cast<unsigned long long>(totals.token_waits),
+      static_cast<unsigned long long>(totals.node_read_waits));
   return totals.failed == 0 ? 0 : 1;
 }

@@ -73,7 +73,7 @@ class EngineSide : public Side {
   void on_failure(const Failure& failure) { failures.push_back(failure.reason); }
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
-  void on_shortage(const std::string& why) { ADD_FAILURE() << why; }
+  void on_warning(const std::string& what) { ADD_FAILURE() << what; }
 
   std::vector<Refusal> refusals;
 
@@ -145,7 +145,7 @@ struct Collector {
   void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
-  void on_shortage(const std::string& why) { ADD_FAILURE() << why; }
+  void on_warning(const std::string& what) { ADD_FAILURE() << what; }
 
   struct Numbered {
     std::uint8_t tag;

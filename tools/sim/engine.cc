@@ -27,12 +27,20 @@ Core::Config keyed(Core::Config config, Node node) {
 
 }  // namespace
 
-Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config& config)
+Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config& config,
+               Host* host)
     : fabric_(fabric),
       connections_(connections),
       config_(config),
       nic_(fabric, node, config.nic),
+      host_(host),
       core_(keyed(config.core, node)) {
+  if (host_ != nullptr) {
+    door_ = std::make_unique<Host::Door>(*host_);
+    if (!host_->join(*door_, node)) fabric_.violation("no slot for a process of the host");
+    const bool counts = config.core.admission.policy != Admission::Policy::off;
+    core_.join_node(counts ? &door_->requests : nullptr, &door_->reads);
+  }
   nic_.on_limit = [this] {
     soon([this, since = now()] {
       drain_completions();
@@ -308,6 +316,7 @@ int Engine::progress(Upcalls& upcalls) {
   core_.begin_round();
   const bool idle = poll_completions() == 0;
   if (idle || released_.size() > core_.release_slack()) keep_house(idle);
+  if (core_.waits_for_node()) core_.look_at_node(now(), out_);
   if (!out_.empty()) flush();
 
   int count = 0;
@@ -363,6 +372,7 @@ void Engine::abandon_all() {
 void Engine::kill(bool told) {
   if (dead_) return;
   dead_ = true;
+  if (host_ != nullptr) host_->kill(node());
   connections_.kill(node(), told);
   nic_.power_off();
 }
@@ -379,6 +389,8 @@ void Engine::watch_pending(Duration tick) {
     if (dead_) return;
     const std::uint64_t before = core_.pending_frames();
     if (core_.needs_attendance() && core_.round() == round) stand_in();
+    ticks_waiting_ = core_.waits_for_node() ? ticks_waiting_ + 1 : 0;
+    if (ticks_waiting_ > 4) reap();
     const bool helped = core_.pending_frames() < before || core_.has_transfers();
     watch_pending(helped ? config_.tick : std::min(tick * 2, config_.tick * 16));
   });
@@ -389,6 +401,7 @@ void Engine::stand_in() {
   const std::uint64_t before = core_.pending_frames();
   drain_completions();
   core_.pump(now(), out_);
+  if (core_.waits_for_node()) core_.look_at_node(now(), out_);
   if (core_.pending_frames() < before) ++core_.counters().late_flushes;
   flush();
 }

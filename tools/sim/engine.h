@@ -18,6 +18,7 @@
 
 #include "tools/sim/connections.h"
 #include "tools/sim/fabric.h"
+#include "tools/sim/host.h"
 #include "tools/sim/nic.h"
 #include "transport/core/core.h"
 
@@ -44,7 +45,9 @@ class Engine : public ConnectionListener {
     Duration tick = milliseconds(1);        // longest that a held frame waits for progress
   };
 
-  Engine(Fabric& fabric, Connections& connections, Node node, const Config& config);
+  // With a `host` it shares what processes of a node share with the others there.
+  Engine(Fabric& fabric, Connections& connections, Node node, const Config& config,
+         Host* host = nullptr);
 
   // Where a peer is. Every process knows every other from the start.
   PeerId add_peer(PeerName name, Node node);
@@ -100,6 +103,14 @@ class Engine : public ConnectionListener {
   // Slots that were acquired and have not come back.
   std::size_t slots_lent() const { return slots_lent_; }
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }
+  // Takes back what dead processes of the host held.
+  void reap() {
+    if (door_ != nullptr && !dead_) host_->reap(*door_);
+  }
+  // Tokens of the host and of its read budget that are out or waited for, by all its processes.
+  std::uint64_t asked() const {
+    return door_ == nullptr ? 0 : door_->requests.asked() + door_->reads.asked();
+  }
 
   // ConnectionListener
   void on_requested(EndId end, const wire::Hello& hello) override;
@@ -160,6 +171,8 @@ class Engine : public ConnectionListener {
   Connections& connections_;
   Config config_;
   Nic nic_;
+  Host* host_;
+  std::unique_ptr<Host::Door> door_;
   Core core_;
   Outbox out_;
   bool dead_ = false;
@@ -182,6 +195,7 @@ class Engine : public ConnectionListener {
 
   Time thread_free_{};
   bool pending_watched_ = false;
+  int ticks_waiting_ = 0;  // for the host
   Time deadline_watched_ = Time::never();
 };
 

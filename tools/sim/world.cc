@@ -19,7 +19,8 @@ class World {
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.srq_depth = config.core.window.max;
       config.nic.max_rd_atomic = config.core.max_rd_atomic;
-      engines_.push_back(std::make_unique<Engine>(fabric_, connections_, node, config));
+      engines_.push_back(
+          std::make_unique<Engine>(fabric_, connections_, node, config, host_of(node)));
       applications_.push_back(std::make_unique<Application>(
           fabric_, *engines_.back(), plan.scripts[node], mix(plan.seed + 7)));
     }
@@ -48,6 +49,27 @@ class World {
 
  private:
   static PeerName name_of(Node node) { return {7, node}; }
+
+  Host* host_of(Node node) {
+    if (plan_.processes_per_host == 0) return nullptr;
+    while (hosts_.size() <= node / plan_.processes_per_host) hosts_.push_back(std::make_unique<Host>());
+    return hosts_[node / plan_.processes_per_host].get();
+  }
+
+  // What the processes of a host that live have taken is what there is, at most.
+  void check_tokens() {
+    if (hosts_.empty() || plan_.engine.core.admission.policy == Admission::Policy::off) return;
+    std::vector<std::uint64_t> out(hosts_.size());
+    for (Node node = 0; node < engines_.size(); ++node) {
+      if (!alive(node)) continue;
+      out[node / plan_.processes_per_host] += engines_[node]->core().counters().tokens_out;
+    }
+    for (const std::uint64_t tokens : out) {
+      if (tokens > plan_.engine.core.admission.tokens) {
+        fabric_.violation("a host has more tokens out than there are");
+      }
+    }
+  }
 
   bool alive(Node node) const { return !engines_[node]->dead(); }
 
@@ -119,6 +141,7 @@ class World {
                                    [](const auto& application) { return application->finished(); });
       if (all) return true;
       if (!fabric_.violations.empty()) return false;
+      if (fabric_.events.steps() % 8 == 0) check_tokens();
       for (const Fault& fault : plan_.faults) {
         if (fault.step != 0 && fault.step == fabric_.events.steps()) strike(fault);
       }
@@ -150,16 +173,21 @@ class World {
     for (auto& application : applications_) application->stop();
     for (auto& application : applications_) application->one_sided().check_end(troubled());
     fabric_.events.run_until(fabric_.events.now() + milliseconds(5));
+    for (int look = 0; look < 3; ++look) {  // a dead one's waiting ticket comes last
+      for (Node node = 0; node < engines_.size(); ++node) {
+        engines_[node]->reap();
+        engines_[node]->progress(*applications_[node]);
+      }
+    }
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       Engine& engine = *engines_[node];
-      engine.progress(*applications_[node]);
-      engine.progress(*applications_[node]);
       if (!engine.core().conserved()) fabric_.violation("buffers or credits do not add up");
       if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
         fabric_.violation("credits are out although no peer is connected");
       }
       if (engine.core().has_transfers()) fabric_.violation("a transfer never ended");
+      if (engine.asked() != 0) fabric_.violation("tokens of the host were not given back");
       if (engine.slots_lent() != 0) {
         fabric_.violation("node " + std::to_string(node) + ": " +
                           std::to_string(engine.slots_lent()) + " slots never came back");
@@ -182,6 +210,8 @@ class World {
       result.shrinks += counters.window_shrinks;
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
+      result.token_waits += counters.token_waits;
+      result.node_read_waits += counters.node_read_waits;
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     return result;
@@ -190,6 +220,7 @@ class World {
   const Plan& plan_;
   Fabric fabric_;
   Connections connections_;
+  std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
 };
@@ -303,6 +334,22 @@ Plan random_plan(std::uint64_t seed) {
   }
   core.transfers.measure_every = random.between(2, 16);
   plan.hazards.no_bulk_pair_permille = random.chance(200) ? random.between(1, 1000) : 0;
+  if (random.chance(500)) plan.processes_per_host = random.between(1, count);
+  if (random.chance(300)) {
+    Admission::Config& admission = core.admission;
+    admission.policy =
+        random.chance(500) ? Admission::Policy::always : Admission::Policy::thresholds;
+    admission.tokens = random.between(1, 12);
+    admission.cost.bytes_per_token = random.chance(500) ? 0 : random.between(64, 8192);
+    const std::uint32_t cores = random.between(1, count + 1);
+    const std::uint32_t messages = random.between(0, 20);
+    const Duration delay = microseconds(random.between(0, 50));
+    for (unsigned size = 0; size < size_classes; ++size) {
+      admission.thresholds.set_cct(size, cores);
+      admission.thresholds.set_nrct(size, messages);
+      admission.rate.set_delay(size, delay);
+    }
+  }
   return plan;
 }
 

@@ -4,6 +4,7 @@
 //   * every message exactly once, in order, unharmed; healthy peers are never given up
 //   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
 //   * no RNR NAK while nothing fails and the window covers the credits
+//   * processes of a host never have more tokens out than there are, and give all of them back
 //
 // Single-threaded; a run is a function of the Plan.
 #pragma once
@@ -39,6 +40,7 @@ struct Plan {
   Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
+  std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
   std::uint32_t rounds = 1;  // traffic, then close, then all over again
   std::vector<Fault> faults;
   Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
@@ -57,6 +59,8 @@ struct Outcome {
   std::uint64_t recalls = 0;
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
+  std::uint64_t token_waits = 0;
+  std::uint64_t node_read_waits = 0;
   Time end{};
 
   bool ok() const { return violations.empty(); }

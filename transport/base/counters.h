@@ -55,6 +55,11 @@ namespace weir {
   X(chunks_sent, "chunks", "RDMA work requests posted for them")                                   \
   X(chains, "operations", "Gets that the adapter worked off as a chain of reads")                  \
   X(bulk_lanes, "lanes", "Second lanes, for such chains")                                          \
+  X(token_requests, "requests", "Requests that took tokens of the node")                           \
+  X(token_waits, "times", "Times sends had to wait for tokens of the node")                        \
+  X(tokens_out, "tokens", "Tokens of the node that this process has taken now")                    \
+  X(rate_waits, "times", "Times a request came too soon after the one before it")                  \
+  X(node_read_waits, "times", "Times a read had to wait for those of the node's other processes")  \
   X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \
   X(reads_out_peak, "chunks", "Most RDMA reads and atomics that were ever under way")              \
   X(read_window, "bytes", "Read budget now: bytes of reads kept in the fabric at most")            \

@@ -33,6 +33,15 @@ class List {
     ++size_;
   }
 
+  void push_front(T* item) {
+    Link<T>& l = item->*link;
+    assert(!l.linked);
+    l = {nullptr, head_, true};
+    (head_ != nullptr ? (head_->*link).prev : tail_) = item;
+    head_ = item;
+    ++size_;
+  }
+
   // `item` must be in this list.
   void remove(T* item) {
     Link<T>& l = item->*link;

@@ -81,6 +81,10 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       report_unavailable(why);
       return nullptr;
     }
+    if (!engine->why_no_node().empty() && asked_for("weir") && first_on_node()) {
+      complain("shares no read budget with the other processes of this host: " +
+               engine->why_no_node() + ". Each keeps to limits of its own.");
+    }
     const auto card = engine->card();
     const int rc = publish(mca_btl_weir_component.btl_version, card.data(), card.size());
     if (rc != OPAL_SUCCESS) {

@@ -8,14 +8,15 @@
 
 #include "srq/rnr_timer.h"
 #include "transport/btl/module.h"
+#include "transport/config/admission.h"
 #include "transport/config/schema.h"
 
 namespace weir::btl {
 namespace {
 
 // Open MPI writes the values here. Texts, so that units can be given and errors be ours.
-std::array<char*, 40> values;
-std::array<int, 40> indexes;
+std::array<char*, 64> values;
+std::array<int, 64> indexes;
 char* named_file;
 
 // What files and the environment say. No destructor runs: programs exit without MPI_Finalize.
@@ -176,6 +177,11 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   reads.initial_bytes = 4 * chunk;
   reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);
   reads.least_bytes = std::min(to<std::uint64_t>(s.reads_window_min_bytes), reads.most_bytes);
+
+  core.admission = config::admission(s);
+  options.node.share = s.node_sharing != "off";
+  if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
+  if (first_on_node()) options.node.processes = opal_process_info.num_local_peers + 1;
 
   verbs::QueuePairOptions& pair = options.queue_pair;
   pair.send_depth = core.queue.depth;

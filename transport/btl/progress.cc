@@ -46,10 +46,7 @@ class Upcalls {
   }
 
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
-  void on_shortage(const std::string& why) {
-    complain("the receive window cannot grow any further: " + why + ". The job goes on with " +
-             std::to_string(module_.engine->counters().window) + " receive buffers.");
-  }
+  void on_warning(const std::string& what) { complain(what); }
 
   void on_transfer(const TransferEnd& end) { finish_operation(module_, end); }
 
@@ -84,7 +81,7 @@ class LastUpcalls {
   void on_transfer(const TransferEnd& end) { drop_operation(module_, end); }
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
-  void on_shortage(const std::string&) {}
+  void on_warning(const std::string&) {}
 
  private:
   Module& module_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "transport/config/table.h"
 #include "transport/config/units.h"
 
 namespace weir::config {
@@ -174,6 +175,47 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
+
+    // The node.
+    choice("node_sharing", "user, job, off", "user", 2,
+           {"With whom a process shares the read budget and the tokens of its port: with all "
+            "processes of the user on the node, with those of its job, or with nobody",
+            "The adapter is one for all of them; what each keeps to alone, together they exceed"},
+           &Settings::node_sharing),
+    choice("admission", "off, thresholds, always", "off", 2,
+           {"Whether a request needs a token of the node before it may reach the adapter: never, "
+            "when the tables below say that the node has too much under way, or always",
+            "Below congestion it can only cost; 'weir tune' finds out whether there is any"},
+           &Settings::admission),
+    number("tokens", Kind::count, "64", 1, 65535, 3,
+           {"Tokens of a node and port; a request that takes more than there are takes all",
+            "About what an adapter has under way at its best; 'weir tune' measures it"},
+           &Settings::tokens),
+    number("bytes_per_token", Kind::size, "0", 0, 1 * GiB, 4,
+           {"A request takes a token for so many bytes, at least one; 0 means one each",
+            "Messages count for an adapter more than bytes, until 'weir tune' has found otherwise"},
+           &Settings::bytes_per_token),
+    text("cct", "none", 4,
+         {"Concurrency congestion threshold by message size: with so many active processes on the "
+          "node all requests need tokens ('64B=12, 4KiB=8': 12 up to 64 bytes, 8 above)",
+          "It has to be measured: 'weir tune'"},
+         &Settings::cct),
+    text("nrct", "none", 4,
+         {"Node congestion threshold by message size: requests that the node has under way before "
+          "the next one needs tokens (as cct)",
+          "It has to be measured: 'weir tune'"},
+         &Settings::nrct),
+    text("crct", "none", 4,
+         {"Core congestion threshold by active processes and message size: requests that one "
+          "process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 for "
+          "8 active processes and more)",
+          "It has to be measured: 'weir tune'"},
+         &Settings::crct),
+    text("delay", "none", 4,
+         {"Least time between two requests of a process by message size, where its node shares no "
+          "tokens and they would be needed ('64B=500ns, 64KiB=5us')",
+          "It has to be measured: 'weir tune'"},
+         &Settings::delay),
 
     // Time.
     number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
@@ -364,6 +406,16 @@ std::vector<Contradiction> check(const Settings& settings) {
     clash("window_initial", "fit, times buffer_size, into", "receive_memory_max");
     found.back().keys.push_back(find_key("buffer_size"));
   }
+  const auto table = [&](const char* name, const std::string& text, TableOf kind) {
+    std::vector<TableEntry> entries;
+    std::string error;
+    if (parse_table(text, kind, entries, error)) return;
+    found.push_back({{find_key(name)}, std::string(name) + " is no table of values: " + error});
+  };
+  table("cct", settings.cct, TableOf::counts);
+  table("nrct", settings.nrct, TableOf::counts);
+  table("crct", settings.crct, TableOf::counts_by_cores);
+  table("delay", settings.delay, TableOf::durations);
   if (settings.ack_timeout_ns > settings.peer_timeout_ns) {
     clash("ack_timeout", "not exceed", "peer_timeout");
   }

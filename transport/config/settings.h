@@ -40,6 +40,15 @@ struct Settings {
   std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
 
+  std::string node_sharing;  // user, job, off
+  std::string admission;     // off, thresholds, always
+  std::int64_t tokens = 0;
+  std::int64_t bytes_per_token = 0;  // 0: one token a request
+  std::string cct;                   // tables, see table.h
+  std::string nrct;
+  std::string crct;
+  std::string delay;
+
   std::int64_t rnr_timer_ns = 0;
   std::int64_t ack_timeout_ns = 0;
   std::int64_t retry_count = 0;

@@ -34,7 +34,8 @@ void Core::drop_lane(Peer& peer, Outbox& out) {
 
 void Core::release_lane(LaneId id, Outbox& out) {
   Lane& lane = at(id);
-  lane.queue.abandon([&](SendSlot* slot) { retire(slot, false, out); });
+  lane.queue.abandon([&](SendSlot* slot) { landed(slot, false, out); },
+                     [&](const RdmaInFlight& chunk) { landed(chunk); });
   lane.open = false;
   free_lanes_.push_back(id);
   out.act({.kind = Kind::drop, .peer = lane.peer, .lane = id});
@@ -175,7 +176,7 @@ void Core::become_ready(Time now, Peer& peer, Outbox& out) {
   ++counters_.connections;
   counters_.connect_ns_sum += static_cast<std::uint64_t>((now - peer.connect_since).ns);
   note_due(peer);
-  post_pending(peer, false, out);
+  post_pending(now, peer, false, out);
   let_chunks_go(now, peer, out);
 }
 
@@ -277,7 +278,7 @@ void Core::close(Time now, PeerId id, Outbox& out) {
       if (!has_work(peer)) finish_close(now, peer, out);
       return;  // otherwise call again: what is pending has to go out first
     case PeerState::ready:
-      post_pending(peer, false, out);
+      post_pending(now, peer, false, out);
       if (has_work(peer) && !peer.left) return;  // likewise
       move_to(peer, PeerState::closing);
       try_finish_close(now, peer, out);

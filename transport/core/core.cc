@@ -22,16 +22,26 @@ constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an 
 static_assert(work_patience + 1 <= looks_in_timeout);
 static_assert(1 + probe_interval + probe_patience <= looks_in_timeout);
 
+// With admission the end of each chain of frames has to be heard of, for its tokens are waited for.
+// And no chain of reads: it could not wait for tokens in the middle.
+Core::Config fitted(Core::Config config) {
+  if (config.admission.policy == Admission::Policy::off) return config;
+  config.queue.signal_ends = true;
+  config.transfers.chain_bytes = 0;
+  return config;
+}
+
 }  // namespace
 
 Core::Core(const Config& config)
-    : config_(config),
+    : config_(fitted(config)),
       window_(config.window),
       shrink_(config.shrink_after),
       rnr_(config.rnr_code),
       eager_(config.credits),
       pool_(config.buffer_bytes),
-      scheduler_(config.transfers) {
+      scheduler_(config_.transfers),
+      admission_(config.admission) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();
   counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
@@ -149,7 +159,7 @@ bool Core::conserved() const {
   std::uint32_t out = 0;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_[i].share.out;
   return pool_.conserved() && out == eager_.out() && scheduler_.conserved() &&
-         !scheduler_.stalled();
+         (!scheduler_.stalled() || admission_.waiting());
 }
 
 }  // namespace weir

@@ -8,14 +8,16 @@
 // Thread rule: the caller serialises all calls.
 //
 // Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
-// rdma.cc (gets, puts, atomics), bulk.cc (a second lane for chains of reads), connect.cc
+// rdma.cc (gets, puts, atomics), node.cc (what the node's processes share), bulk.cc (a second lane for chains of reads), connect.cc
 // (connections, close, failure).
 #pragma once
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "flowctl/admission.h"
 #include "flowctl/eager_window.h"
 #include "rendezvous/scheduler.h"
 #include "srq/receive_pool.h"
@@ -24,6 +26,7 @@
 #include "srq/window_controller.h"
 #include "transport/base/counters.h"
 #include "transport/base/fifo.h"
+#include "transport/base/list.h"
 #include "transport/base/stable_vector.h"
 #include "transport/base/time.h"
 #include "transport/core/outbox.h"
@@ -49,6 +52,7 @@ class Core {
     std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
     std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
     Scheduler::Config transfers;
+    Admission::Config admission;
     std::uint32_t max_rd_atomic = 16;        // reads and atomics a queue pair has under way
     std::uint32_t window_unattended = 128;   // W grows beyond only for an application that receives
     Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
@@ -63,6 +67,13 @@ class Core {
 
   // Asks for the first receive buffers. Call once, before the first connection.
   void start(Outbox& out);
+
+  // What this process shares with the others of its node, from here on: the tokens that requests
+  // take, and the read budget. Either may be nullptr; the pools outlive this.
+  void join_node(PoolMember::Pool* requests, PoolMember::Pool* reads) {
+    admission_.join(requests);
+    scheduler_.join_node(reads);
+  }
 
   // Finds or makes the record of a process; `key` is what its card says. Allocates when it is new.
   PeerId add_peer(PeerName name, const wire::Key& key = {});
@@ -120,8 +131,22 @@ class Core {
   // thread looks after them, should the application not come back.
   std::uint64_t pending_frames() const { return pending_frames_; }
 
-  // Frames wait, or transfers whose next chunks need the completions of earlier ones.
-  bool needs_attendance() const { return pending_frames_ > 0 || has_transfers(); }
+  // Frames wait, or transfers whose next chunks need the completions of earlier ones, or other
+  // processes of the node may wait for what this one has in the adapter.
+  bool needs_attendance() const {
+    return pending_frames_ > 0 || has_transfers() || in_adapter_ > 0 || waits_for_node();
+  }
+
+  // ---- the node ----
+
+  // Something waits for tokens of the node, or for a delay: `look_at_node` has to be called now and
+  // then. It posts what can go.
+  bool waits_for_node() const { return admission_.waiting() || scheduler_.waits_for_node(); }
+  void look_at_node(Time now, Outbox& out);
+  // Requests are in the adapter that count for the node.
+  bool holds_tokens() const { return in_adapter_ > 0; }
+  // `send`, `pump` and completions need the time.
+  bool needs_time() const { return admission_.needs_time(); }
 
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return held_head_ != nullptr; }
@@ -280,6 +305,7 @@ class Core {
     bool in_due_list = false;
     bool in_held_list = false;
     Peer* next_held = nullptr;
+    Link<Peer> waits;  // for the node, with pending frames
 
     Fifo<SendSlot> pending;     // frames not posted yet, oldest first
     std::uint32_t credits = 0;  // frames of messages we may send
@@ -317,7 +343,7 @@ class Core {
   }
 
   // send.cc
-  [[gnu::noinline]] void post_pending(Peer& peer, bool keep_open_bundle, Outbox& out);
+  [[gnu::noinline]] void post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
@@ -330,6 +356,27 @@ class Core {
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);
   void drop_pending(Peer& peer, Outbox& out);
+
+  // node.cc
+  class Gate;
+  bool admit(Time now, Peer& peer, SendSlot& slot) {
+    return !admission_.on() || admit_frame(now, peer, slot);
+  }
+  [[gnu::noinline]] bool admit_frame(Time now, Peer& peer, SendSlot& slot);
+  bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens);
+  void landed(SendSlot* slot, bool delivered, Outbox& out) {
+    if (slot->messages > 0 && admission_.on()) [[unlikely]]
+      take_back_tokens(std::exchange(slot->tokens, std::uint16_t{0}));
+    retire(slot, delivered, out);
+  }
+  void landed(const RdmaInFlight& chunk) {
+    if (admission_.on()) [[unlikely]]
+      take_back_tokens(chunk.tokens);
+  }
+  [[gnu::noinline]] void take_back_tokens(std::uint16_t tokens);
+  bool has_turn(bool others_wait) const;
+  void book_posted();
+  void book_node();
 
   // rdma.cc
   void issue_chunks(Time now, Outbox& out);
@@ -393,6 +440,7 @@ class Core {
   EagerWindow eager_;
   ReceivePool pool_;
   Scheduler scheduler_;
+  Admission admission_;
   std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet
   std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
   bool starved_peer_seen_ = false;
@@ -410,6 +458,12 @@ class Core {
   std::uint32_t looks_ = 0;
   std::vector<PeerId> due_;  // peers that may be due for a credit frame
   Peer* held_head_ = nullptr;
+  List<Peer, &Peer::waits> waiters_;  // for the node, in turn; the front one has the ticket
+  bool chunks_wait_ = false;          // so do chunks
+  bool chunks_turn_ = false;          // which come before all of them now
+  bool serving_node_ = false;         // the line is gone through,
+  bool turn_taken_ = false;           // and who is at its front has had its request
+  std::uint64_t in_adapter_ = 0;  // frames and chunks; counted only with admission
   std::uint64_t epoch_ = 0;           // the round
   std::uint64_t pending_frames_ = 0;  // of all peers
   Fifo<SendSlot> control_slots_;

@@ -7,6 +7,7 @@
 // wait here. Chains wait in the queue of the peer's second lane (bulk.cc), where no frames are.
 
 #include <optional>
+#include <utility>
 
 #include "transport/core/core.h"
 
@@ -40,6 +41,20 @@ void Core::count_transfer(const TransferRequest& request) {
   }
 }
 
+// The node's say in a chunk.
+class Core::Gate : public ChunkGate {
+ public:
+  Gate(Core& core, Time now) : core_(core), now_(now) {}
+  bool admit(std::uint32_t bytes) override { return core_.admit_chunk(now_, bytes, tokens_); }
+  // Of the chunk that was let through last.
+  std::uint16_t take_tokens() { return std::exchange(tokens_, std::uint16_t{0}); }
+
+ private:
+  Core& core_;
+  Time now_;
+  std::uint16_t tokens_ = 0;
+};
+
 // Posts what the budget allows.
 void Core::issue_chunks(Time now, Outbox& out) {
   Chunk chunk;
@@ -50,15 +65,17 @@ void Core::issue_chunks(Time now, Outbox& out) {
     out.work[*chain_end].signalled = true;
     at(out.work[*chain_end].lane).queue.mark_signalled();
   };
-  while (scheduler_.next(chunk)) {
+  Gate gate(*this, now);
+  while (scheduler_.next(chunk, admission_.on() ? &gate : nullptr)) {
     Peer& peer = at(chunk.peer);
     const LaneId lane_id = chunk.chained ? peer.bulk.lane : peer.lane;
     Lane& lane = at(lane_id);
     const TransferRequest& request = scheduler_.request(chunk.transfer);
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Ticket ticket = lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now},
-                                                          !chunk.chained || chunk.last);
+    const SendQueue::Ticket ticket = lane.queue.post_rdma(
+        {chunk.transfer, chunk.length_bytes, now, gate.take_tokens()},
+        !chunk.chained || chunk.last);
     out.work.push_back({.id = ticket.id,
                         .lane = lane_id,
                         .opcode = request.opcode,
@@ -102,6 +119,7 @@ void Core::let_chunks_go(Time now, Peer& peer, Outbox& out) {
 }
 
 void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
+  landed(chunk);
   scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chained);
 }
 
@@ -120,6 +138,7 @@ void Core::take_finished(Outbox& out) {
   FinishedTransfer finished;
   while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
   counters_.chains = scheduler_.counts().chains;
+  counters_.node_read_waits = scheduler_.counts().node_stalls;
   counters_.reads_out = scheduler_.reads().chunks();
   counters_.reads_out_peak = scheduler_.reads().peak_chunks();
   counters_.read_window = scheduler_.controller().window_bytes();

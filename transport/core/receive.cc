@@ -27,13 +27,13 @@ void Core::on_send_completion(Time now, const Completion& completion, Outbox& ou
     return;
   }
   lane->queue.retire(
-      completion.id, [&](SendSlot* slot) { retire(slot, true, out); },
+      completion.id, [&](SendSlot* slot) { landed(slot, true, out); },
       [&](const RdmaInFlight& chunk) { on_chunk(now, chunk, completion.lane != peer.lane); });
   if (peer.lane != completion.lane && peer.bulk.lane != completion.lane) return;
   if (has_transfers()) [[unlikely]]
     let_chunks_go(now, peer, out);
   if (peer.state == PeerState::ready) {
-    if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
+    if (!peer.pending.empty()) post_pending(now, peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
     try_finish_close(now, peer, out);
   }
@@ -92,7 +92,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   if (peer.bulk.to_tell) [[unlikely]]
     tell_bulk_end(peer, out);  // credits for that may have come
   if (peer.state == PeerState::ready) {
-    if (!peer.pending.empty()) post_pending(peer, peer.in_held_list, out);
+    if (!peer.pending.empty()) post_pending(now, peer, peer.in_held_list, out);
   } else if (peer.state == PeerState::closing) {
     try_finish_close(now, peer, out);
   }

@@ -45,7 +45,7 @@ namespace weir {
   if (peer.state == PeerState::ready) {
     const bool at_once = peer.burst < config_.burst_frames;
     ++peer.burst;
-    post_pending(peer, !at_once, out);
+    post_pending(now, peer, !at_once, out);
   } else if (peer.state == PeerState::idle || peer.state == PeerState::closed) {
     connect(now, peer, out);
   }
@@ -59,7 +59,8 @@ bool Core::may_go_at_once(Peer& peer) {
     peer.burst = 0;
   }
   return peer.state == PeerState::ready && peer.pending.empty() && peer.credits > 0 &&
-         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false);
+         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) &&
+         !admission_.on();
 }
 
 bool Core::would_hold(PeerId id) const {
@@ -99,9 +100,10 @@ std::byte* Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::ui
   return slot.frame + start + wire::message_header_bytes;
 }
 
-// Posts pending frames, oldest first, while there are credits and queue slots. With
+// Posts pending frames, oldest first, while there are credits and queue slots, and the node lets
+// them. With
 // `keep_open_bundle` the youngest frame stays while it can still take small messages.
-void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
+void Core::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out) {
   if (peer.pending.empty()) return;
   Lane& lane = at(peer.lane);
   while (SendSlot* slot = peer.pending.front()) {
@@ -117,6 +119,7 @@ void Core::post_pending(Peer& peer, bool keep_open_bundle, Outbox& out) {
       ++counters_.credit_stalls;
       break;
     }
+    if (!admit(now, peer, *slot)) break;
     peer.pending.pop();
     --pending_frames_;
     post_messages(peer, lane, slot, out);
@@ -223,13 +226,14 @@ void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
 }
 
 void Core::drop_pending(Peer& peer, Outbox& out) {
+  if (peer.waits.linked) waiters_.remove(&peer);
   while (SendSlot* slot = peer.pending.pop()) {
     --pending_frames_;
     retire(slot, false, out);
   }
 }
 
-void Core::pump(Time, Outbox& out) {
+void Core::pump(Time now, Outbox& out) {
   ++epoch_;
   while (held_head_ != nullptr) {
     Peer& peer = *held_head_;
@@ -237,7 +241,7 @@ void Core::pump(Time, Outbox& out) {
     peer.in_held_list = false;
     peer.next_held = nullptr;
     if (peer.state == PeerState::ready || peer.state == PeerState::closing) {
-      post_pending(peer, false, out);
+      post_pending(now, peer, false, out);
     }
   }
   post_receives(out);

@@ -58,6 +58,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
     return nullptr;
   }
   std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
+  engine->join_node();
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
 
@@ -124,6 +125,7 @@ bool Engine::start(std::string& why) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (node_ != nullptr && options_.node.processes > 0) count_members_at_ = clock() + seconds(2);
   thread_ = std::thread([this] { run_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   start_failed_ = false;
@@ -211,7 +213,10 @@ void Engine::provide_slab() {
       verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
-      arrived_notices_.emplace_back(cannot_register(device_));
+      arrived_notices_.emplace_back(
+          "the receive window cannot grow any further: " + cannot_register(device_) +
+          ". The job goes on with " + std::to_string(core_.counters().window) +
+          " receive buffers.");
     }
     core_.on_slab_failed(out_);
     return;
@@ -309,7 +314,7 @@ int Engine::poll_completions() {
   const int count = queues_->poll(done);
   if (count <= 0) return count;
   house_due_ = true;
-  const bool timed = core_.connecting_count() > 0 || core_.has_transfers();
+  const bool timed = core_.connecting_count() > 0 || core_.has_transfers() || core_.needs_time();
   const Time now = timed ? clock() : Time{};
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
@@ -352,6 +357,8 @@ void Engine::release_handled() {
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
     }
+    if (core_.waits_for_node()) [[unlikely]]
+      core_.look_at_node(clock(), out_);
     if (!out_.empty()) flush();
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     house_due_ = true;  // what is handed up now will be released
@@ -374,7 +381,7 @@ void Engine::release_handled() {
 // `idle`: there was nothing to poll.
 void Engine::keep_house(bool idle) {
   if (!released_.empty()) release_handled();
-  if (core_.wants_pump()) core_.pump({}, out_);
+  if (core_.wants_pump()) core_.pump(time_if_needed(), out_);
   core_.give_back_credits(out_);
   if (idle) core_.on_idle(out_);
   has_held_.store(core_.has_held(), std::memory_order_relaxed);
@@ -383,7 +390,7 @@ void Engine::keep_house(bool idle) {
 // Frames that were held while messages were handed up go out before progress returns.
 void Engine::flush_held() {
   std::lock_guard guard(lock_);
-  core_.pump({}, out_);
+  core_.pump(time_if_needed(), out_);
   has_held_.store(false, std::memory_order_relaxed);
   if (!out_.empty()) flush();
 }

@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
 #include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
@@ -37,6 +38,14 @@ struct Refusal {
   std::string address;  // where it came from
 };
 
+// What is shared with the node's other processes: the read budget, and with admission the tokens.
+struct NodeOptions {
+  bool share = false;
+  std::string sharers;                 // as in SegmentOptions
+  std::uint32_t processes = 0;         // of this job on this node; fewer are warned of; 0: unknown
+  std::string directory = "/dev/shm";  // where the memory is
+};
+
 class Engine {
  public:
   struct Options {
@@ -45,6 +54,7 @@ class Engine {
     Core::Config core;  // `core.self` included
     Duration close_timeout = seconds(10);
     Duration test_pace{};  // the least time between two looks at completions; 0: none
+    NodeOptions node;
   };
 
   // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
@@ -136,7 +146,7 @@ class Engine {
   //   void on_transfer(const TransferEnd&)
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
-  //   void on_shortage(const std::string& why)       receive memory could not grow; once
+  //   void on_warning(const std::string& what)       something the job goes on without
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -156,7 +166,7 @@ class Engine {
         case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
         case Notice::Kind::failure: handler.on_failure(notice.failure); break;
         case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
-        case Notice::Kind::shortage: handler.on_shortage(*notice.shortage); break;
+        case Notice::Kind::warning: handler.on_warning(*notice.warning); break;
       }
     }
     leave_progress();
@@ -216,6 +226,10 @@ class Engine {
   }
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
+  // The memory that the node's processes share, or nullptr and why not ("" if that is not wanted).
+  const Segment* node() const { return node_.get(); }
+  const std::string& why_no_node() const { return why_no_node_; }
+
   // What is under way or lent out. Nothing, once all peers are left and all is handed up: else
   // somebody has forgotten it. Walks lists.
   struct Remains {
@@ -231,28 +245,29 @@ class Engine {
  private:
   // What is handed up besides messages.
   struct Notice {
-    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, shortage } kind;
+    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, warning } kind;
     Retired retired{};
     TransferEnd transfer{};
     Failure failure{};
     std::unique_ptr<Refusal> refusal;
-    std::unique_ptr<std::string> shortage;
+    std::unique_ptr<std::string> warning;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
     explicit Notice(const Failure& peer) : kind(Kind::failure), failure(peer) {}
     explicit Notice(Refusal&& request)
         : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
-    explicit Notice(std::string&& why)
-        : kind(Kind::shortage), shortage(std::make_unique<std::string>(std::move(why))) {}
+    explicit Notice(std::string&& what)
+        : kind(Kind::warning), warning(std::make_unique<std::string>(std::move(what))) {}
   };
 
   Engine(const Options& options, verbs::Device device);
 
   static Time clock();
   Time time_for(PeerId peer) const {
-    return core_.state(peer) == PeerState::ready ? Time{} : clock();
+    return core_.state(peer) == PeerState::ready ? time_if_needed() : clock();
   }
+  Time time_if_needed() const { return core_.needs_time() ? clock() : Time{}; }
 
   void leave_progress() {
     if (has_held_.load(std::memory_order_relaxed)) flush_held();
@@ -266,7 +281,7 @@ class Engine {
       post_work();
     if (!out_.empty()) [[unlikely]]
       flush();
-    if (core_.pending_frames() > 0) [[unlikely]]
+    if (core_.pending_frames() > 0 || core_.holds_tokens()) [[unlikely]]
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
@@ -293,6 +308,11 @@ class Engine {
   void abandon_all();
   void stop();
 
+  // node.cc
+  void join_node();
+  void look_after_node(Time now);
+  void show_board(Time now);
+
   // The event thread.
   void run_thread();
   void wake_thread();
@@ -303,6 +323,8 @@ class Engine {
 
   Options options_;
   verbs::Device device_;
+  std::unique_ptr<Segment> node_;
+  std::string why_no_node_;
   Core core_;
   Outbox out_;
 
@@ -332,6 +354,10 @@ class Engine {
   std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;
   Time next_look_{};        // of a process that is paced
+  Time waits_since_ = Time::never();    // for the node
+  Time next_reap_{};
+  Time next_show_{};
+  Time count_members_at_ = Time::never();
   bool house_due_ = false;  // something happened since the last housekeeping
 };
 

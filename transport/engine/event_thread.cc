@@ -91,6 +91,7 @@ void Engine::run_thread() {
       drain_completions();
       core_.on_timer(now, out_);
     }
+    if (node_ != nullptr) look_after_node(now);
     if (!out_.empty()) flush();
   }
 }
@@ -101,7 +102,8 @@ void Engine::stand_in() {
   if (is_paced()) return;
   const std::uint64_t before = core_.pending_frames();
   drain_completions();
-  core_.pump({}, out_);
+  core_.pump(time_if_needed(), out_);
+  if (core_.waits_for_node()) core_.look_at_node(clock(), out_);
   if (core_.pending_frames() < before) ++core_.counters().late_flushes;
 }
 

@@ -22,6 +22,7 @@ struct RdmaInFlight {
   TransferId transfer;
   std::uint32_t bytes;
   Time posted;
+  std::uint16_t tokens = 0;  // of the node's
 };
 
 class SendQueue {
@@ -31,6 +32,7 @@ class SendQueue {
     std::uint32_t control_reserve = 4;   // of them, for control frames only
     std::uint32_t signal_interval = 16;  // at most so many frames without a completion
     std::uint32_t signal_bytes = 32768;  // at most so many bytes of slots without a completion
+    bool signal_ends = false;            // a completion for each chain, so that its end is known
   };
 
   explicit SendQueue(const Config& config)
@@ -77,7 +79,8 @@ class SendQueue {
   // Whether the last work request of a chain must ask for a completion although no interval is
   // over: somebody waits to hear of a slot in it, or the queue has run full.
   bool wants_signal() const {
-    return unsignalled_frames_ > 0 && (unsignalled_notify_ || !has_room(false));
+    return unsignalled_frames_ > 0 &&
+           (config_.signal_ends || unsignalled_notify_ || !has_room(false));
   }
 
   // The last work request posted was made signalled after all.
@@ -101,10 +104,10 @@ class SendQueue {
     return retire(id, retired, [](const RdmaInFlight&) {});
   }
 
-  // The lane is gone: the slots in flight come back. (Of its chunks the scheduler knows.)
-  template <typename F>
-  void abandon(F&& retired) {
-    while (!in_flight_.empty()) pop(retired, [](const RdmaInFlight&) {});
+  // The lane is gone: what is in flight comes back. (Of the chunks' transfers the scheduler knows.)
+  template <typename F, typename G>
+  void abandon(F&& retired, G&& rdma) {
+    while (!in_flight_.empty()) pop(retired, rdma);
     mark_signalled();
   }
 

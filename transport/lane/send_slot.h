@@ -18,6 +18,7 @@ struct SendSlot {
   std::uint32_t lkey = 0;
   std::uint32_t frame_bytes = 0;  // frame so far, headers included
   std::uint16_t messages = 0;     // messages in it
+  std::uint16_t tokens = 0;       // of the node's, while in flight
   std::uint8_t pool = 0;          // the engine's size class
   bool notify = false;            // the layer above waits to hear that it is retired
   void* user = nullptr;           // the layer above's; the core never looks

@@ -113,11 +113,11 @@ struct ProxyWorld {
         return true;
       }
       std::uint64_t outcome = 0;
-      const Retired what = queue.retire(outcome, alive_check());
-      if (what == Retired::done && outcome != me.retired + 1) me.over = true;
-      if (what == Retired::stale) me.over = true;
-      if (what == Retired::in_doubt) me.in_doubt += 1;
-      if (what == Retired::done || what == Retired::in_doubt) me.retired += 1;
+      const Retirement what = queue.retire(outcome, alive_check());
+      if (what == Retirement::done && outcome != me.retired + 1) me.over = true;
+      if (what == Retirement::stale) me.over = true;
+      if (what == Retirement::in_doubt) me.in_doubt += 1;
+      if (what == Retirement::done || what == Retirement::in_doubt) me.retired += 1;
       return true;
     }
     if (me.serving) {
@@ -201,10 +201,10 @@ TEST(TaskQueue, OfADeadTask) {
   slot_lease.store(lease::taken(lease::freed(lease), {3, 7}));
   EXPECT_FALSE(queue.submit({9}));
   EXPECT_FALSE(queue.take(server, request, at));  // drops the other three
-  EXPECT_EQ(queue.retire(outcome, alive), Retired::pending);
+  EXPECT_EQ(queue.retire(outcome, alive), Retirement::pending);
   queue.complete(first, 1);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.retire(outcome, alive), Retired::stale);
-  EXPECT_EQ(queue.retire(outcome, alive), Retired::empty);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(queue.retire(outcome, alive), Retirement::stale);
+  EXPECT_EQ(queue.retire(outcome, alive), Retirement::empty);
   EXPECT_TRUE(queue.submit({9}));
   EXPECT_TRUE(queue.take(server, request, at));
   EXPECT_EQ(request[0], 9u);
@@ -223,8 +223,8 @@ TEST(TaskQueue, ServerDies) {
   Request request;
   EXPECT_TRUE(queue.take(lease::taken(0, {2, 7}), request, at));
   const auto dead = [](ProcessId id) { return id.pid != 2; };
-  EXPECT_EQ(queue.retire(outcome, dead), Retired::in_doubt);
-  EXPECT_EQ(queue.retire(outcome, dead), Retired::empty);
+  EXPECT_EQ(queue.retire(outcome, dead), Retirement::in_doubt);
+  EXPECT_EQ(queue.retire(outcome, dead), Retirement::empty);
 }
 
 }  // namespace

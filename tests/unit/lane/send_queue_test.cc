@@ -94,7 +94,7 @@ TEST(SendQueue, ACompletionRetiresAllBeforeIt) {
   EXPECT_FALSE(queue.retire(0, note));  // older
   EXPECT_FALSE(queue.retire(6, note));  // never posted
   EXPECT_EQ(retired.size(), 4u);
-  queue.abandon(note);
+  queue.abandon(note, [](const RdmaInFlight&) {});
   EXPECT_EQ(retired.size(), 6u);
   EXPECT_TRUE(queue.empty());
   EXPECT_FALSE(queue.awaits_completion());

@@ -1,0 +1,148 @@
+// Whether a request may reach the adapter now: [TOK §7], put together. One for each process and
+// port.
+//
+//   admit ─┬─ below the thresholds ──▶ straight through
+//          ├─ with a pool ───────────▶ tokens, or a ticket that waits
+//          └─ without one ───────────▶ a delay, if the last request was too short ago
+//
+// While a ticket or a delay is waited for, all requests of the process wait behind it. Somebody has
+// to look now and then whether that is `over`: the tokens come from another process, which calls
+// nobody.
+//
+// The thresholds look at what the node has under way, which takes two words of each process's slot:
+// that is done for every 16th request.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "flowctl/pool_member.h"
+#include "flowctl/rate_limiter.h"
+#include "flowctl/thresholds.h"
+#include "flowctl/token_pool.h"
+#include "transport/base/time.h"
+
+namespace weir {
+
+class Admission {
+ public:
+  enum class Policy : std::uint8_t {
+    off,         // all goes straight through
+    thresholds,  // Algorithm 1 says when to limit
+    always,      // everything is limited
+  };
+
+  struct Config {
+    Policy policy = Policy::off;
+    std::uint32_t tokens = 64;  // of the node, as far as this process uses them
+    TokenCost cost;
+    Thresholds thresholds;
+    RateLimiter rate;
+  };
+
+  struct Counts {
+    std::uint64_t counted = 0;      // requests that took tokens
+    std::uint64_t token_waits = 0;  // tickets that were not granted at once
+    std::uint64_t rate_waits = 0;   // requests that came too soon
+  };
+
+  explicit Admission(const Config& config) : config_(config) {}
+
+  // The node's pool; without one limits are by rate.
+  void join(PoolMember::Pool* pool) { member_.join(pool); }
+
+  bool on() const { return config_.policy != Policy::off; }
+  // Whether `admit` and `over` need the time.
+  bool needs_time() const { return on() && !member_.joined(); }
+
+  // True: a request of so many bytes may go, and has, with `tokens` to be given back when it is
+  // complete. False: it waits.
+  bool admit(Time now, std::uint64_t bytes, std::uint16_t& tokens) {
+    if (!over(now)) return false;
+    if (member_.in_hand() > 0) return count(bytes, tokens);
+    switch (decide(bytes)) {
+      case Thresholds::Admission::straight_through: return true;
+      case Thresholds::Admission::count_limit: return count(bytes, tokens);
+      case Thresholds::Admission::rate_limit: break;
+    }
+    if (!config_.rate.may_inject(now, bytes)) {
+      delayed_until_ = config_.rate.next(bytes);
+      ++counts_.rate_waits;
+      return false;
+    }
+    config_.rate.injected(now);
+    return true;
+  }
+
+  void give(std::uint32_t tokens) { member_.give(tokens); }
+
+  // A ticket or a delay is waited for, as far as is known.
+  bool waiting() const { return member_.waiting() || delayed_until_ != none; }
+  // That is over now, or there was nothing. What was waited for is the next request's.
+  bool over(Time now) {
+    if (now < delayed_until_) return false;
+    delayed_until_ = none;
+    return !member_.joined() || member_.look(config_.tokens);
+  }
+  // There is no next request. To be repeated while something is waited for.
+  void decline() {
+    delayed_until_ = none;
+    if (member_.joined()) member_.decline(config_.tokens);
+  }
+
+  // The process has so many requests in the adapter. A plain store.
+  void set_active(std::uint64_t requests) {
+    active_ = requests;
+    if (member_.joined()) member_.pool()->set_active(requests);
+  }
+
+  // Times a ticket or a delay had to be waited for: who sees this change in `admit` waits for it.
+  std::uint64_t waits() const { return counts_.token_waits + counts_.rate_waits; }
+
+  const PoolMember& member() const { return member_; }
+  const Counts& counts() const { return counts_; }
+  const Config& config() const { return config_; }
+  NodeLoad load() const { return load_; }
+
+ private:
+  static constexpr std::uint32_t requests_per_look = 16;
+  static constexpr Time none{INT64_MIN};
+
+  Thresholds::Admission decide(std::uint64_t bytes) {
+    if (config_.policy == Policy::always) {
+      return member_.joined() ? Thresholds::Admission::count_limit
+                              : Thresholds::Admission::rate_limit;
+    }
+    if (!member_.joined()) {
+      load_ = {1, active_};
+    } else if (looks_++ % requests_per_look == 0) {
+      load_ = member_.pool()->load();
+    }
+    // This process is active now, whatever it was at the last look.
+    return config_.thresholds.admission(bytes, std::max(load_.active_cores, 1u),
+                                        std::max(load_.active_node_msgs, active_), active_,
+                                        member_.joined());
+  }
+
+  bool count(std::uint64_t bytes, std::uint16_t& tokens) {
+    if (!member_.ensure(config_.cost.tokens(bytes), config_.tokens)) {
+      ++counts_.token_waits;
+      return false;
+    }
+    tokens = member_.commit();
+    ++counts_.counted;
+    return true;
+  }
+
+  Config config_;
+  PoolMember member_;
+  Time delayed_until_ = none;
+  std::uint64_t active_ = 0;
+  NodeLoad load_;
+  std::uint32_t looks_ = 0;
+  Counts counts_;
+};
+
+}  // namespace weir

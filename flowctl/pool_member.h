@@ -1,0 +1,108 @@
+// One process's dealings with a token pool of its node: the ticket that waits, if there is one, and
+// tokens in hand for the request that is next.
+//
+//   ensure ──▶ ticket waits ──▶ in hand ──commit──▶ out ──give──▶ the pool's
+//                                  └──────decline────────────────▶
+//
+// The request may have become another one while its ticket waited (its peer failed, a smaller one
+// is next). What is in hand then serves that one, and goes back if it is too little.
+//
+// Tokens in hand are a promise to the others that they are used or given back soon: they never
+// wait for anything that itself waits for such tokens.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <utility>
+
+#include "flowctl/shared_word.h"
+#include "flowctl/token_pool.h"
+
+namespace weir {
+
+class PoolMember {
+ public:
+  using Pool = TokenPool<SharedWord>;
+  static constexpr std::uint32_t most_tokens = Pool::most_tokens;
+
+  // A pool that this process has a slot in; it outlives this. nullptr: there is none any more.
+  void join(Pool* pool) {
+    pool_ = pool;
+    in_hand_ = out_ = 0;
+  }
+  bool joined() const { return pool_ != nullptr; }
+
+  // Whether that many tokens are in hand now. If not, a ticket waits: ask again later, for the
+  // request that is next then. More than `limit` is taken as the limit.
+  bool ensure(std::uint32_t tokens, std::uint32_t limit) {
+    tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
+    if (!look(limit)) return false;
+    if (in_hand_ < tokens) {
+      put_back(in_hand_);
+      ++drawn_;
+      if (!pool_->try_take(tokens, ticket_, limit)) return false;
+      in_hand_ = ticket_.tokens;
+    }
+    put_back(in_hand_ - tokens);
+    return true;
+  }
+
+  // The tokens in hand go with a request. Returns how many.
+  std::uint16_t commit() {
+    out_ += in_hand_;
+    return static_cast<std::uint16_t>(std::exchange(in_hand_, 0));
+  }
+
+  // The request is complete.
+  void give(std::uint32_t tokens) {
+    assert(tokens <= out_);
+    out_ -= tokens;
+    pool_->give(tokens);
+  }
+
+  // No request wants what was asked for. To be repeated while a ticket waits, which has to be taken
+  // to be given back.
+  void decline(std::uint32_t limit) {
+    if (look(limit)) put_back(in_hand_);
+  }
+
+  // Whether the ticket that waits is granted by now, or none does. Else see `ensure`.
+  bool look(std::uint32_t limit) {
+    if (!pool_->waiting()) return true;
+    if (!pool_->recheck(ticket_, limit)) return false;
+    in_hand_ = ticket_.tokens;
+    return true;
+  }
+
+  bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
+  std::uint32_t out() const { return out_; }
+  std::uint32_t in_hand() const { return in_hand_; }
+  // Tickets so far.
+  std::uint64_t drawn() const { return drawn_; }
+  // Tokens that are out or waited for, by the processes of the node.
+  std::uint64_t asked() const { return pool_->asked(); }
+  // Of these, by others.
+  std::uint64_t asked_by_others() const {
+    const std::uint64_t own = std::uint64_t{out_} + in_hand_ + (waiting() ? ticket_.tokens : 0);
+    return std::max(pool_->asked(), own) - own;
+  }
+  Pool* pool() const { return pool_; }
+
+ private:
+  void put_back(std::uint32_t tokens) {
+    if (tokens == 0) return;
+    pool_->give(tokens);
+    in_hand_ -= tokens;
+  }
+
+  Pool* pool_ = nullptr;
+  Pool::Ticket ticket_;
+  std::uint32_t in_hand_ = 0;
+  std::uint32_t out_ = 0;
+  std::uint64_t drawn_ = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,98 @@
+#include "flowctl/shm/view.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "flowctl/shm/process.h"
+
+namespace weir {
+
+void SegmentView::Unmap::operator()(const NodeState* state) const {
+  ::munmap(const_cast<NodeState*>(state), sizeof *state);
+}
+
+SegmentView::SegmentView(Mapping state, std::string path, std::uint32_t user)
+    : state_(std::move(state)), path_(std::move(path)), user_(user) {}
+
+std::vector<SegmentView> SegmentView::all(const std::string& directory) {
+  std::vector<SegmentView> found;
+  DIR* entries = ::opendir(directory.c_str());
+  if (entries == nullptr) return found;
+  const std::uint64_t own_namespace = pid_namespace();
+  while (const dirent* entry = ::readdir(entries)) {
+    if (std::strncmp(entry->d_name, "weir-", 5) != 0) continue;
+    const std::string path = directory + "/" + entry->d_name;
+    const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat about {};
+    const bool right = ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+                       about.st_size == static_cast<off_t>(sizeof(NodeState)) &&
+                       (::geteuid() == 0 || about.st_uid == ::geteuid());
+    void* const at = right ? ::mmap(nullptr, sizeof(NodeState), PROT_READ, MAP_SHARED, fd, 0)
+                           : MAP_FAILED;
+    ::close(fd);
+    if (at == MAP_FAILED) continue;
+    Mapping state(static_cast<const NodeState*>(at));
+    if (!is_whole(state->header) || state->header.pid_namespace != own_namespace) continue;
+    found.push_back(SegmentView(std::move(state), path, about.st_uid));
+  }
+  ::closedir(entries);
+  std::sort(found.begin(), found.end(),
+            [](const SegmentView& a, const SegmentView& b) { return a.path_ < b.path_; });
+  return found;
+}
+
+NodeView SegmentView::look() const {
+  NodeView node;
+  node.path = path_;
+  node.user = user_;
+  // The key: "device/port sharers".
+  const SegmentHeader& header = state_->header;
+  const std::string key(header.key, ::strnlen(header.key, sizeof header.key));
+  const std::size_t slash = key.find('/');
+  const std::size_t space = key.find(' ', slash);
+  if (slash != key.npos && space != key.npos) {
+    node.device = key.substr(0, slash);
+    node.port = static_cast<std::uint32_t>(std::strtoul(&key[slash + 1], nullptr, 10));
+    node.sharers = key.substr(space + 1);
+  }
+  using Pool = TokenPool<SharedWord>;
+  for (std::uint32_t i = 0; i < NodeState::most_processes; ++i) {
+    const PoolSlot<SharedWord>& slot = state_->slots[i];
+    const Board& board = state_->boards[i];
+    const std::uint64_t lease = slot.lease.load();
+    if (lease::free(lease) || lease::expired(lease, process_alive)) continue;
+    if (board.shown_at.load() == 0) continue;  // it has just come
+    MemberView member{.process = lease::process(lease),
+                      .job = board.job.load(),
+                      .rank = board.rank.load(),
+                      .tokens = Pool::asked(slot),
+                      .active = slot.active.load(),
+                      .waiting_since = board.waiting_since.load(),
+                      .shown_at = board.shown_at.load(),
+                      .counters = {}};
+    for (const auto& reads : state_->read_slots) {
+      const std::uint64_t owner = reads.lease.load();
+      if (!lease::free(owner) && !lease::is_left(owner) &&
+          lease::process(owner) == member.process) {
+        member.read_tokens = Pool::asked(reads);
+      }
+    }
+    board.read(member.counters);
+    if (slot.lease.load() == lease) node.members.push_back(member);
+  }
+  std::sort(node.members.begin(), node.members.end(), [](const auto& a, const auto& b) {
+    return a.job != b.job ? a.job < b.job : a.rank < b.rank;
+  });
+  return node;
+}
+
+}  // namespace weir

@@ -1,0 +1,63 @@
+// A look at segments from outside: without a slot in them, and without writing a word. For
+// `weir top`.
+//
+// Any thread; system calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "flowctl/lease.h"
+#include "flowctl/shm/segment.h"
+
+namespace weir {
+
+// One process of a segment, as it was when it was looked at.
+struct MemberView {
+  ProcessId process;
+  std::uint64_t job = 0;
+  std::uint64_t rank = 0;
+  std::uint64_t tokens = 0;         // out or waited for
+  std::uint64_t read_tokens = 0;    // the same of the read budget
+  std::uint64_t active = 0;         // requests in the adapter, if they are counted
+  std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: it does not wait
+  std::uint64_t shown_at = 0;       // of the counters, likewise
+  Counters counters;
+};
+
+struct NodeView {
+  std::string path;
+  std::string device;
+  std::uint32_t port = 0;
+  std::string sharers;  // empty: all jobs of the user
+  std::uint32_t user = 0;
+  std::vector<MemberView> members;  // those that live
+};
+
+class SegmentView {
+ public:
+  // The segments of this user on this node, of all users for root; of `directory` those that are
+  // whole and in this pid namespace.
+  static std::vector<SegmentView> all(const std::string& directory = "/dev/shm");
+
+  SegmentView(SegmentView&&) = default;
+  SegmentView& operator=(SegmentView&&) = default;
+  NodeView look() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Unmap {
+    void operator()(const NodeState* state) const;
+  };
+  using Mapping = std::unique_ptr<const NodeState, Unmap>;
+  SegmentView(Mapping state, std::string path, std::uint32_t user);
+
+  Mapping state_;
+  std::string path_;
+  std::uint32_t user_;
+};
+
+}  // namespace weir

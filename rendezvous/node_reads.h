@@ -1,0 +1,66 @@
+// The node's read budget: what all processes of a node together keep outstanding on a port. Each
+// brings its own idea of how much that may be (its window, see budget_controller.h) and takes
+// tokens from a pool they share, in the order they ask. So a chunk is issued when what the whole
+// node has outstanding, this chunk included, is within the issuer's window, or nothing else is.
+//
+// Without a pool the process has the port for itself.
+//
+// Differs: [RDRP §3.3] bounds each transfer; a node whose n processes receive has n*c then.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "flowctl/pool_member.h"
+
+namespace weir {
+
+class NodeReads {
+ public:
+  static constexpr std::uint64_t bytes_per_token = 4096;
+
+  static constexpr std::uint32_t tokens(std::uint64_t bytes) {
+    return std::min(TokenCost{bytes_per_token}.tokens(bytes), PoolMember::most_tokens);
+  }
+
+  // The bytes that a read of so many counts for.
+  static constexpr std::uint64_t charged_bytes(std::uint64_t bytes) {
+    return tokens(bytes) * bytes_per_token;
+  }
+
+  void join(PoolMember::Pool* pool) { member_.join(pool); }
+
+  // Whether the node has room for so many bytes more, in a window of so many.
+  bool ensure(std::uint64_t bytes, std::uint64_t window_bytes) {
+    return !member_.joined() || member_.ensure(tokens(bytes), limit(bytes, window_bytes));
+  }
+  // They are issued. Returns the tokens.
+  std::uint32_t commit() { return member_.joined() ? member_.commit() : 0; }
+  void give(std::uint32_t tokens) {
+    if (tokens > 0) member_.give(tokens);
+  }
+  // Nothing is to be issued now.
+  void decline(std::uint64_t window_bytes) {
+    if (member_.joined()) member_.decline(limit(0, window_bytes));
+  }
+
+  bool waiting() const { return member_.waiting(); }
+  std::uint32_t out() const { return member_.out(); }
+  // Outstanding or waited for, of the node's other processes; rounded up to whole tokens.
+  std::uint64_t bytes_of_others() const {
+    return member_.joined() ? member_.asked_by_others() * bytes_per_token : 0;
+  }
+
+ private:
+  static std::uint32_t limit(std::uint64_t bytes, std::uint64_t window_bytes) {
+    const std::uint64_t window = std::max(window_bytes, bytes) / bytes_per_token;
+    return static_cast<std::uint32_t>(
+        std::clamp<std::uint64_t>(window, tokens(bytes), PoolMember::most_tokens));
+  }
+
+  PoolMember member_;
+};
+
+}  // namespace weir

@@ -1,0 +1,187 @@
+// Frames and chunks that wait for tokens of the node: in turn, and never forgotten.
+#include <array>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir::rig {
+namespace {
+
+struct Node {
+  PoolHead<SharedWord> head{};
+  std::array<PoolSlot<SharedWord>, 4> slots{};
+  PoolMember::Pool join(std::uint32_t pid) {
+    PoolMember::Pool pool(head, slots, PoolMember::most_tokens);
+    EXPECT_TRUE(pool.join({pid, 1}, [](ProcessId) { return true; }));
+    return pool;
+  }
+};
+
+Core::Config counted(std::uint32_t tokens) {
+  Core::Config config = small_config();
+  config.admission.policy = Admission::Policy::always;
+  config.admission.tokens = tokens;
+  config.transfers.plan = {.chunk_bytes = 4096, .alignment_bytes = 64};
+  config.transfers.reads = {.adaptive = false, .reads = 8};
+  return config;
+}
+
+// A core in a node with one more process, whose pool it is played by.
+struct NodeRig : Rig {
+  explicit NodeRig(std::uint32_t tokens)
+      : Rig(counted(tokens)), pool(node.join(1)), neighbour(node.join(2)) {
+    core.join_node(&pool, nullptr);
+    others.join(&neighbour);
+    peer = core.add_peer(rig::other);
+  }
+  void look() {
+    core.look_at_node(now, out);
+    settle();
+  }
+  void take_all(std::uint32_t tokens) {
+    ASSERT_TRUE(others.ensure(tokens, tokens));
+    others.commit();
+  }
+
+  Node node;
+  PoolMember::Pool pool;
+  PoolMember::Pool neighbour;
+  PoolMember others;
+  PeerId peer;
+};
+
+TEST(CoreNode, AFrameTakesATokenUntilItIsComplete) {
+  NodeRig rig(4);
+  rig.connect(rig.peer);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_TRUE(work[0].signalled);  // or nobody would hear that its token is free
+  EXPECT_EQ(rig.core.counters().tokens_out, 1u);
+  EXPECT_TRUE(rig.core.needs_attendance());
+  rig.complete(work[0]);
+  EXPECT_EQ(rig.core.counters().tokens_out, 0u);
+  EXPECT_FALSE(rig.core.needs_attendance());
+  EXPECT_EQ(rig.pool.asked(), 0u);
+}
+
+TEST(CoreNode, AFrameWithoutATokenWaitsAndGoesWhenThereIsOne) {
+  NodeRig rig(2);
+  rig.take_all(2);
+  rig.connect(rig.peer);
+  EXPECT_TRUE(rig.take_work().empty());
+  EXPECT_TRUE(rig.core.waits_for_node());
+  rig.look();
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.others.give(2);
+  rig.look();
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_FALSE(rig.core.waits_for_node());
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(CoreNode, ControlFramesNeedNone) {
+  NodeRig rig(1);
+  rig.take_all(1);
+  const LaneId lane = rig.accept(other);
+  rig.take_work();
+  for (std::uint32_t i = 0; i < rig.granted; ++i) {
+    rig.arrive(lane, {});
+    for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+  }
+  rig.pump();
+  const auto work = rig.take_work();
+  ASSERT_FALSE(work.empty());
+  EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::credits);
+}
+
+TEST(CoreNode, PeersThatWaitHaveOneFrameEachInTurn) {
+  NodeRig rig(1);
+  const PeerId second = rig.core.add_peer(lesser);
+  rig.connect(rig.peer, 8);
+  rig.connect(second, 8);
+  // The first frame to each connected it; the second one waits for the first one's token.
+  std::vector<LaneId> order;
+  for (int i = 0; i < 2; ++i) {
+    rig.send(rig.peer, 200);
+    rig.send(second, 200);
+  }
+  for (int i = 0; i < 6; ++i) {
+    rig.pump();
+    const auto work = rig.take_work();
+    ASSERT_EQ(work.size(), 1u) << i;  // one token
+    order.push_back(work[0].lane);
+    rig.complete(work[0]);
+    rig.look();
+  }
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_NE(order[i], order[i - 1]) << i;
+}
+
+TEST(CoreNode, ChunksAndFramesTakeTurns) {
+  NodeRig rig(1);
+  rig.connect(rig.peer, 8);
+  rig.complete(rig.take_work().at(0));
+  rig.take_all(1);
+  rig.core.transfer(rig.now,
+                    {.peer = rig.peer, .local_address = 0x40000, .length_bytes = 3 * 4096},
+                    rig.out);
+  for (int i = 0; i < 3; ++i) rig.send(rig.peer, 200);
+  rig.others.give(1);
+  std::vector<Opcode> order;
+  for (int i = 0; i < 6; ++i) {
+    rig.look();
+    auto work = rig.take_work();
+    if (work.empty()) {
+      rig.pump();
+      work = rig.take_work();
+    }
+    ASSERT_EQ(work.size(), 1u) << i;
+    order.push_back(work[0].opcode);
+    rig.complete(work[0]);
+    for (const WorkRequest& more : rig.take_work()) {
+      order.push_back(more.opcode);
+      rig.complete(more);
+    }
+    if (order.size() >= 6) break;
+  }
+  ASSERT_EQ(order.size(), 6u);
+  for (std::size_t i = 1; i < 6; ++i) EXPECT_NE(order[i], order[i - 1]) << i;
+  EXPECT_EQ(rig.pool.asked(), 0u);
+}
+
+TEST(CoreNode, AFailedPeerGivesBackItsTokensAndItsTurn) {
+  NodeRig rig(2);
+  const LaneId lane = rig.connect(rig.peer, 8);
+  rig.send(rig.peer, 200);
+  rig.send(rig.peer, 200);
+  rig.pump();
+  EXPECT_EQ(rig.core.counters().tokens_out, 2u);
+  EXPECT_TRUE(rig.core.waits_for_node());
+  rig.core.on_lane_error(rig.now, lane, rig.out);
+  rig.settle();
+  for (int i = 0; i < 3; ++i) rig.look();
+  EXPECT_FALSE(rig.core.waits_for_node());
+  EXPECT_EQ(rig.core.counters().tokens_out, 0u);
+  EXPECT_EQ(rig.pool.asked(), 0u);
+  EXPECT_FALSE(rig.core.needs_attendance());
+}
+
+TEST(CoreNode, WithoutAPoolFramesKeepTheirDistance) {
+  Core::Config config = counted(1);
+  for (unsigned size = 0; size < size_classes; ++size) {
+    config.admission.rate.set_delay(size, microseconds(10));
+  }
+  Rig rig(config);
+  EXPECT_TRUE(rig.core.needs_time());
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  rig.send(peer, 200);
+  rig.pump();
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.now = rig.now + microseconds(10);
+  rig.core.look_at_node(rig.now, rig.out);
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_EQ(rig.core.counters().rate_waits, 1u);
+}
+
+}  // namespace
+}  // namespace weir::rig

@@ -1,0 +1,223 @@
+// Who may send: below the thresholds everybody, then by tokens, or by rate where there is no pool.
+#include "flowctl/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace weir {
+namespace {
+
+using Policy = Admission::Policy;
+
+struct Node {
+  PoolHead<SharedWord> head{};
+  std::array<PoolSlot<SharedWord>, 4> slots{};
+  std::uint32_t next = 1;
+
+  PoolMember::Pool join() {
+    PoolMember::Pool pool(head, slots, PoolMember::most_tokens);
+    EXPECT_TRUE(pool.join({next++, 1}, [](ProcessId) { return true; }));
+    return pool;
+  }
+};
+
+Admission::Config counted(std::uint32_t tokens, std::uint64_t bytes_per_token = 0) {
+  Admission::Config config;
+  config.policy = Policy::always;
+  config.tokens = tokens;
+  config.cost = {bytes_per_token};
+  return config;
+}
+
+TEST(Admission, OffLetsAllThroughAndTakesNothing) {
+  Node node;
+  auto pool = node.join();
+  Admission admission({});
+  admission.join(&pool);
+  EXPECT_FALSE(admission.on());
+  EXPECT_FALSE(admission.needs_time());
+}
+
+TEST(Admission, TwoProcessesHaveNoMoreThanTheTokensTogether) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission a(counted(3)), b(counted(3));
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_EQ(tokens, 1u);
+  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_FALSE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(b.waiting());
+  EXPECT_FALSE(b.over({}));
+  a.give(1);
+  EXPECT_TRUE(b.over({}));
+  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_EQ(tokens, 1u);
+  EXPECT_FALSE(b.waiting());
+  EXPECT_EQ(a.member().asked(), 3u);
+  EXPECT_EQ(b.counts().token_waits, 1u);
+}
+
+TEST(Admission, FirstComeFirstServedWhateverTheSize) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
+  Admission a(counted(4, 1024)), b(counted(4, 1024)), c(counted(4, 1024));
+  a.join(&pool_a);
+  b.join(&pool_b);
+  c.join(&pool_c);
+  std::uint16_t tokens = 0;
+  ASSERT_TRUE(a.admit({}, 3 * 1024, tokens));
+  EXPECT_EQ(tokens, 3u);
+  EXPECT_FALSE(b.admit({}, 2 * 1024, tokens));
+  EXPECT_FALSE(c.admit({}, 1, tokens));  // there is one left, but b was first
+  a.give(3);
+  EXPECT_TRUE(c.admit({}, 1, tokens));
+  EXPECT_TRUE(b.admit({}, 2 * 1024, tokens));
+}
+
+TEST(Admission, MoreThanThereIsTakesAll) {
+  Node node;
+  auto pool = node.join();
+  Admission admission(counted(4, 1024));
+  admission.join(&pool);
+  std::uint16_t tokens = 0;
+  EXPECT_TRUE(admission.admit({}, 1 << 20, tokens));
+  EXPECT_EQ(tokens, 4u);
+}
+
+// Its ticket was for another one, which is gone.
+TEST(Admission, AnotherRequestTakesWhatWasWaitedFor) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission a(counted(4, 1024)), b(counted(4, 1024));
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  ASSERT_TRUE(a.admit({}, 4096, tokens));
+  ASSERT_FALSE(b.admit({}, 3 * 1024, tokens));
+  a.give(4);
+  EXPECT_TRUE(b.admit({}, 1024, tokens));
+  EXPECT_EQ(tokens, 1u);
+  EXPECT_EQ(b.member().asked(), 1u);  // what was too much went back
+  ASSERT_TRUE(a.admit({}, 3 * 1024, tokens));
+  ASSERT_FALSE(b.admit({}, 1024, tokens));
+  a.give(3);
+  EXPECT_TRUE(b.admit({}, 2 * 1024, tokens));
+  EXPECT_EQ(tokens, 2u);
+}
+
+TEST(Admission, DeclinedTicketsGoBack) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission a(counted(1)), b(counted(1));
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  ASSERT_TRUE(a.admit({}, 8, tokens));
+  ASSERT_FALSE(b.admit({}, 8, tokens));
+  b.decline();
+  EXPECT_TRUE(b.waiting());  // its ticket is not granted yet, and in line
+  a.give(1);
+  b.decline();
+  EXPECT_FALSE(b.waiting());
+  EXPECT_TRUE(a.admit({}, 8, tokens));
+}
+
+TEST(Admission, BelowTheThresholdsRequestsGoStraightThrough) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission::Config config = counted(1);
+  config.policy = Policy::thresholds;
+  config.thresholds.set_nrct(0, 2);
+  Admission a(config), b(config);
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  a.set_active(1);
+  EXPECT_TRUE(b.admit({}, 8, tokens));  // one is below two
+  EXPECT_EQ(tokens, 0u);
+  EXPECT_EQ(b.counts().counted, 0u);
+  a.set_active(2);
+  for (int i = 0; i < 16; ++i) {  // by then it has looked again
+    tokens = 0;
+    ASSERT_TRUE(b.admit({}, 8, tokens));
+    if (tokens > 0) break;
+  }
+  EXPECT_EQ(tokens, 1u);
+  b.give(1);
+  EXPECT_TRUE(b.admit({}, 4096, tokens));  // a class without a threshold
+  EXPECT_EQ(b.counts().counted, 1u);
+}
+
+TEST(Admission, ManyActiveProcessesAreLimitedWhateverIsUnderWay) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission::Config config = counted(1);
+  config.policy = Policy::thresholds;
+  config.thresholds.set_cct(0, 2);
+  Admission a(config), b(config);
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_EQ(tokens, 0u);
+  a.set_active(1);
+  b.set_active(1);
+  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_EQ(tokens, 1u);
+}
+
+TEST(Admission, WithoutAPoolRequestsKeepTheirDistance) {
+  Admission::Config config = counted(1);
+  config.rate.set_delay(0, microseconds(5));
+  Admission admission(config);
+  EXPECT_TRUE(admission.needs_time());
+  std::uint16_t tokens = 0;
+  EXPECT_TRUE(admission.admit({1000}, 8, tokens));
+  EXPECT_FALSE(admission.admit({2000}, 8, tokens));
+  EXPECT_TRUE(admission.waiting());
+  EXPECT_FALSE(admission.admit({2500}, 4096, tokens));  // nobody overtakes
+  EXPECT_FALSE(admission.over({5999}));
+  EXPECT_TRUE(admission.over({6000}));
+  EXPECT_TRUE(admission.admit({6000}, 8, tokens));
+  EXPECT_EQ(tokens, 0u);
+  EXPECT_EQ(admission.counts().rate_waits, 1u);
+}
+
+// What a process that was killed had is taken back, and those behind it go on.
+TEST(Admission, TheDeadMakeWay) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  Admission a(counted(1)), b(counted(1));
+  a.join(&pool_a);
+  b.join(&pool_b);
+  std::uint16_t tokens = 0;
+  ASSERT_TRUE(a.admit({}, 8, tokens));
+  ASSERT_FALSE(b.admit({}, 8, tokens));
+  pool_b.reap([](ProcessId id) { return id.pid != 1; });
+  EXPECT_TRUE(b.admit({}, 8, tokens));
+}
+
+// Each keeps what is out below its own limit when it adds to it.
+TEST(PoolMember, LimitsMayDiffer) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  PoolMember large, small;
+  large.join(&pool_a);
+  small.join(&pool_b);
+  ASSERT_TRUE(large.ensure(6, 8));
+  EXPECT_EQ(large.commit(), 6u);
+  EXPECT_FALSE(small.ensure(1, 4));  // six are out
+  EXPECT_EQ(small.asked_by_others(), 6u);
+  large.give(3);
+  EXPECT_TRUE(small.ensure(1, 4));
+  EXPECT_EQ(small.commit(), 1u);
+  EXPECT_EQ(large.asked_by_others(), 1u);
+}
+
+}  // namespace
+}  // namespace weir

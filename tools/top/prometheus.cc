@@ -1,0 +1,75 @@
+// https://prometheus.io/docs/instrumenting/exposition_formats/: HELP and TYPE once for each metric,
+// then its samples.
+
+#include <fmt/core.h>
+
+#include <cstring>
+#include <string_view>
+
+#include "rendezvous/node_reads.h"
+#include "tools/top/report.h"
+
+namespace weir::tools::top {
+namespace {
+
+// What can fall is a gauge; the names say which those are.
+bool is_gauge(std::string_view name) {
+  for (const std::string_view gauge :
+       {"credits_out", "window", "window_peak", "receives_posted", "receives_held", "receive_bytes",
+        "receive_bytes_peak", "send_bytes", "reads_out", "reads_out_peak", "read_window",
+        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak"}) {
+    if (name == gauge) return true;
+  }
+  return false;
+}
+
+class Text {
+ public:
+  explicit Text(const Look& look) : look_(look) {}
+
+  template <typename Value>
+  void metric(const std::string& name, const char* type, const char* help, Value&& value) {
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+    for (const PortLook& port : look_.ports) {
+      for (const MemberView& member : port.node.members) {
+        out_ += fmt::format("{}{{device=\"{}\",port=\"{}\",job=\"{}\",rank=\"{}\"}} {}\n", name,
+                            port.node.device, port.node.port, member.job, member.rank,
+                            value(member));
+      }
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  const Look& look_;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string to_prometheus(const Look& now) {
+  Text text(now);
+#define WEIR_X(name, unit, help)                                                         \
+  text.metric(std::string("weir_") + #name + (is_gauge(#name) ? "" : "_total"),          \
+              is_gauge(#name) ? "gauge" : "counter", help " [" unit "]",                 \
+              [](const MemberView& member) { return member.counters.name; });
+  WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
+  text.metric("weir_tokens_asked", "gauge", "Tokens of the node taken or waited for [tokens]",
+              [](const MemberView& member) { return member.tokens; });
+  text.metric("weir_reads_asked_bytes", "gauge",
+              "Reads under way or waited for, of the node's budget [bytes]",
+              [](const MemberView& member) {
+                return member.read_tokens * NodeReads::bytes_per_token;
+              });
+  text.metric("weir_waiting_seconds", "gauge",
+              "How long the process has waited for the node [seconds]",
+              [&](const MemberView& member) {
+                const bool waits =
+                    member.waiting_since != 0 && member.waiting_since < now.at_ns;
+                return waits ? static_cast<double>(now.at_ns - member.waiting_since) / 1e9 : 0.0;
+              });
+  return text.take();
+}
+
+}  // namespace weir::tools::top

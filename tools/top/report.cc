@@ -1,0 +1,186 @@
+#include "tools/top/report.h"
+
+#include <fmt/core.h>
+#include <time.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "rendezvous/node_reads.h"
+#include "transport/config/units.h"
+
+namespace weir::tools::top {
+namespace {
+
+using Json = nlohmann::json;
+
+// A process that shows nothing for so long is stopped, or computes with its event thread starved.
+constexpr std::uint64_t stale_ns = 5'000'000'000;
+
+const MemberView* find(const Look& look, const NodeView& node, const MemberView& member) {
+  for (const PortLook& port : look.ports) {
+    if (port.node.path != node.path) continue;
+    for (const MemberView& other : port.node.members) {
+      if (other.process == member.process) return &other;
+    }
+  }
+  return nullptr;
+}
+
+// How much a counter went up in a second, between the two moments that the process showed it.
+std::optional<double> rate(const MemberView& now, const MemberView* before,
+                           std::uint64_t Counters::*counter) {
+  if (before == nullptr || now.shown_at <= before->shown_at) return std::nullopt;
+  const double seconds = static_cast<double>(now.shown_at - before->shown_at) / 1e9;
+  return static_cast<double>(now.counters.*counter - before->counters.*counter) / seconds;
+}
+
+std::optional<double> sum(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b) return std::nullopt;
+  return *a + *b;
+}
+
+std::string short_number(double value, double step, const char* unit) {
+  constexpr const char* prefixes[] = {"", "K", "M", "G", "T"};
+  std::size_t i = 0;
+  while (value >= 999.5 && i + 1 < std::size(prefixes)) {
+    value /= step;
+    ++i;
+  }
+  return fmt::format("{:.{}f}{}{}", value, i > 0 && value < 99.95 ? 1 : 0, prefixes[i], unit);
+}
+
+std::string bytes(std::optional<double> value) {
+  return value ? short_number(*value, 1024, "") : "-";
+}
+std::string number(std::optional<double> value) {
+  return value ? short_number(*value, 1000, "") : "-";
+}
+
+std::string since(std::uint64_t now_ns, std::uint64_t then_ns) {
+  if (then_ns == 0 || then_ns > now_ns) return "-";
+  return fmt::format("{:.1f}s", static_cast<double>(now_ns - then_ns) / 1e9);
+}
+
+template <typename F>
+void each_adapter_counter(const verbs::HwCounters& adapter, F&& say) {
+  const auto one = [&](const char* name, const std::optional<std::uint64_t>& value) {
+    if (value) say(name, *value);
+  };
+  one("rnr_naks_sent", adapter.rnr_naks_sent);
+  one("rnr_naks_received", adapter.rnr_naks_received);
+  one("retries_exceeded", adapter.retries_exceeded);
+  one("ack_timeouts", adapter.ack_timeouts);
+  one("out_of_sequence", adapter.out_of_sequence);
+  one("sequence_naks", adapter.sequence_naks);
+  one("duplicates", adapter.duplicates);
+}
+
+}  // namespace
+
+Look look(const std::string& directory) {
+  Look now;
+  timespec clock{};
+  clock_gettime(CLOCK_MONOTONIC, &clock);
+  now.at_ns = static_cast<std::uint64_t>(clock.tv_sec) * 1'000'000'000 +
+              static_cast<std::uint64_t>(clock.tv_nsec);
+  for (const SegmentView& segment : SegmentView::all(directory)) {
+    PortLook port{.node = segment.look(), .adapter = {}};
+    if (port.node.members.empty()) continue;  // left behind by a job that was killed
+    port.adapter =
+        verbs::read_hw_counters(verbs::hw_counter_folder(port.node.device, port.node.port));
+    now.ports.push_back(std::move(port));
+  }
+  return now;
+}
+
+Json to_json(const Look& now, const Look& before) {
+  Json ports = Json::array();
+  for (const PortLook& port : now.ports) {
+    Json members = Json::array();
+    for (const MemberView& member : port.node.members) {
+      const MemberView* const then = find(before, port.node, member);
+      Json counters = Json::object();
+#define WEIR_X(name, unit, help) counters[#name] = member.counters.name;
+      WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
+      Json rates = Json::object();
+#define WEIR_X(name, unit, help) \
+  if (const auto value = rate(member, then, &Counters::name)) rates[#name] = *value;
+      WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
+      const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
+      members.push_back(
+          {{"pid", member.process.pid},
+           {"job", member.job},
+           {"rank", member.rank},
+           {"tokens_asked", member.tokens},
+           {"reads_asked_bytes", member.read_tokens * NodeReads::bytes_per_token},
+           {"active_requests", member.active},
+           {"waiting_ns", waits ? now.at_ns - member.waiting_since : 0},
+           {"shown_ns_ago", now.at_ns > member.shown_at ? now.at_ns - member.shown_at : 0},
+           {"counters", counters},
+           {"per_second", rates}});
+    }
+    Json adapter = Json::object();
+    each_adapter_counter(port.adapter, [&](const char* name, std::uint64_t value) {
+      adapter[name] = value;
+    });
+    ports.push_back({{"device", port.node.device},
+                     {"port", port.node.port},
+                     {"user", port.node.user},
+                     {"sharers", port.node.sharers.empty() ? Json() : Json(port.node.sharers)},
+                     {"adapter", adapter},
+                     {"processes", members}});
+  }
+  return {{"ports", ports}};
+}
+
+std::string to_table(const Look& now, const Look& before) {
+  if (now.ports.empty()) {
+    return "No process of weir shares anything on this node (btl_weir_node_sharing).\n";
+  }
+  std::string text;
+  for (const PortLook& port : now.ports) {
+    std::uint64_t tokens = 0, reads = 0;
+    for (const MemberView& member : port.node.members) {
+      tokens += member.tokens;
+      reads += member.read_tokens;
+    }
+    text += fmt::format("{}:{}  {} processes{}  tokens {}  reads {}B", port.node.device,
+                        port.node.port, port.node.members.size(),
+                        port.node.sharers.empty() ? "" : "  (" + port.node.sharers + ")", tokens,
+                        bytes(static_cast<double>(reads * NodeReads::bytes_per_token)));
+    each_adapter_counter(port.adapter, [&](const char* name, std::uint64_t value) {
+      if (value > 0) text += fmt::format("  {} {}", name, value);
+    });
+    text += fmt::format(
+        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}\n",
+        "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WAITS",
+        "READS", "c", "LOST", "JOB");
+    for (const MemberView& member : port.node.members) {
+      const MemberView* const then = find(before, port.node, member);
+      const Counters& counters = member.counters;
+      text += fmt::format(
+          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}\n",
+          member.process.pid, member.rank,
+          bytes(sum(rate(member, then, &Counters::bytes_sent),
+                    rate(member, then, &Counters::put_bytes))),
+          bytes(rate(member, then, &Counters::bytes_received)),
+          number(sum(rate(member, then, &Counters::messages_sent),
+                     rate(member, then, &Counters::messages_received))),
+          bytes(rate(member, then, &Counters::get_bytes)), counters.window,
+          bytes(static_cast<double>(counters.receive_bytes)), member.tokens,
+          since(now.at_ns, member.waiting_since),
+          bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
+          bytes(static_cast<double>(counters.read_window)), counters.peer_failures, member.job,
+          now.at_ns > member.shown_at + stale_ns
+              ? "  (silent for " + since(now.at_ns, member.shown_at) + ")"
+              : "");
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace weir::tools::top

@@ -1,0 +1,36 @@
+// What `weir top` shows of a node, as values: looked at twice, so that there are rates.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "flowctl/shm/view.h"
+#include "transport/verbs/hw_counters.h"
+
+namespace weir::tools::top {
+
+struct PortLook {
+  NodeView node;
+  verbs::HwCounters adapter;  // of the whole port, whoever uses it
+};
+
+struct Look {
+  std::uint64_t at_ns = 0;  // CLOCK_MONOTONIC
+  std::vector<PortLook> ports;
+};
+
+Look look(const std::string& directory);
+
+// Rates are since `before`; without one (at_ns 0) there are none. All counters are in it, and what
+// the table shows.
+nlohmann::json to_json(const Look& now, const Look& before);
+
+// The same as a table for people, `width` columns wide at most.
+std::string to_table(const Look& now, const Look& before);
+
+// In the text format that Prometheus's node_exporter collects from files.
+std::string to_prometheus(const Look& now);
+
+}  // namespace weir::tools::top

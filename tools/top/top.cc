@@ -1,0 +1,100 @@
+// `weir top`: what the processes of this node are doing, from the memory they share. Reads only.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "tools/commands.h"
+#include "tools/top/report.h"
+
+namespace weir::tools {
+namespace {
+
+struct TopOptions {
+  bool once = false;
+  bool json = false;
+  double interval_s = 1;
+  std::string prometheus;
+  std::string directory = "/dev/shm";
+};
+
+// Whoever collects it sees the old file or the new one, never half of one.
+void write_whole(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".new";
+  std::ofstream file(beside, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file || std::rename(beside.c_str(), path.c_str()) != 0) {
+    throw std::runtime_error("cannot write " + path);
+  }
+}
+
+void run(const TopOptions& options) {
+  const bool screen = ::isatty(STDOUT_FILENO) == 1 && !options.once && !options.json;
+  const auto pause = [&] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.interval_s));
+  };
+  top::Look before;
+  if (options.once && options.prometheus.empty()) {  // rates need two looks
+    before = top::look(options.directory);
+    if (!before.ports.empty()) pause();
+  }
+  for (;;) {
+    top::Look now = top::look(options.directory);
+    if (!options.prometheus.empty()) {
+      write_whole(options.prometheus, top::to_prometheus(now));
+    } else if (options.json) {
+      fmt::print("{}\n", top::to_json(now, before).dump());
+    } else {
+      if (screen) fmt::print("\x1b[H\x1b[2J");
+      fmt::print("{}", top::to_table(now, before));
+    }
+    std::fflush(stdout);
+    if (options.once) {
+      if (now.ports.empty()) throw CLI::RuntimeError(1);
+      return;
+    }
+    before = std::move(now);
+    pause();
+  }
+}
+
+}  // namespace
+
+void add_top(CLI::App& app) {
+  auto options = std::make_shared<TopOptions>();
+  CLI::App* top = app.add_subcommand(
+      "top", "Show live what weir's processes on this node send, receive, hold and wait for");
+  top->add_flag("--once", options->once, "Show it once, with rates over one interval, and end");
+  top->add_flag("--json", options->json, "Print one JSON object a look, with all counters");
+  top->add_option("--interval", options->interval_s, "Seconds between two looks")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_option("--prometheus", options->prometheus,
+                  "Write FILE in Prometheus's text format at each look, and print nothing: for "
+                  "node_exporter's textfile collector, FILE ends in .prom")
+      ->type_name("FILE");
+  top->add_option("--directory", options->directory, "Where the shared memory is")
+      ->capture_default_str();
+  top->footer(
+      "Columns: SENT/s and GOT/s bytes of messages and puts, GET/s bytes of large messages that are\n"
+      "read, W and RECVMEM receive buffers and their memory, TOKENS taken or waited for, WAITS how\n"
+      "long for them or for reads, READS bytes of the node's read budget, c the read window, LOST\n"
+      "peers given up. What a process shows is up to a second old.\n"
+      "Shown are the processes of this user, for root of all users, in this container.\n\n"
+      "Exit status: 0; 1 when --once found no process; 2 on wrong usage.\n\n"
+      "Examples:\n"
+      "  weir top\n"
+      "  weir top --once --json | jq '.ports[].processes[] | {rank, tokens_asked}'\n"
+      "  weir top --interval 15 --prometheus /var/lib/node_exporter/weir.prom");
+  top->callback([options] { run(*options); });
+}
+
+}  // namespace weir::tools
