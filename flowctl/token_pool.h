@@ -26,8 +26,10 @@
 //          then frees the lease: an exchange each, from the value it judged by, so that any
 //          number of reapers may be at it, and be killed at it, and each step is done once.
 //          `drawn` counts its changes and a lease its owners, so an exchange by a reaper that
-//          slept meanwhile fails. A dead process's waiting ticket stays in line, for those behind
-//          it build on it: it is returned when its turn comes, which the next waiter notices.
+//          slept meanwhile fails. A dead process's waiting ticket stays in line, for those before
+//          it in line count on what it asked for not being back: it is returned when its turn has
+//          come for sure, that is when as much was returned as was asked for before it. (Its last
+//          ticket, then, whether it waited or not: with which limit it did is not known.)
 //
 // A process has at most one ticket that waits (in [TOK] a task stands still then); the requests
 // behind it wait in the process. That keeps one rank from filling the line, and lets a reaper see
@@ -191,8 +193,8 @@ class TokenPool {
     slots_[slot_].returned.store(returned_);
   }
 
-  // Takes back what dead processes held. Returns the tokens; their waiting tickets are taken back
-  // by a later call, when it is their turn. `alive(ProcessId)` may cost system calls, so this is
+  // Takes back what dead processes held. Returns the tokens; their last tickets are taken back by a
+  // later call, if what was asked for before them is not back yet. `alive(ProcessId)` may cost system calls, so this is
   // for a ticket that has waited for long.
   template <typename Alive>
   std::uint64_t reap(Alive&& alive) {
@@ -301,10 +303,11 @@ class TokenPool {
       drawn = after;
     }
     const std::uint64_t held = sub(total(drawn), returned);
-    const bool waits = held > 0 && (drawn & dropped) == 0 && !reached(available(), plan_end(plan));
-    const std::uint64_t back = held - (waits ? plan_tokens(plan) : 0);
+    const bool maybe_waits =
+        held > 0 && (drawn & dropped) == 0 && !reached(sub(available(), tokens_), plan >> 17);
+    const std::uint64_t back = held - (maybe_waits ? plan_tokens(plan) : 0);
     if (back > 0 && !slot.returned.compare_exchange(returned, add(returned, back))) return 0;
-    if (!waits) {
+    if (!maybe_waits) {
       std::uint64_t expected = lease;
       slot.lease.compare_exchange(expected, lease::freed(lease));
     }

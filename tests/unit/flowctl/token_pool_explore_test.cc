@@ -42,6 +42,7 @@ struct PoolWorld {
     std::uint32_t at = 0;
     std::uint32_t held = 0;         // granted, as far as the process knows
     std::uint64_t granted_end = 0;  // the last ticket of these
+    std::uint32_t claimed = 0;      // tokens of all tickets that it found granted
     bool reaping = false;           // its next operation
   };
   struct Ticket {
@@ -51,6 +52,7 @@ struct PoolWorld {
 
   static inline Memory shared;
   static inline std::uint32_t tokens;
+  static inline std::uint32_t limit;  // what the processes take them for
   static inline std::array<Script, process_count> scripts;
   static inline std::uint64_t offset;  // of the counters
 
@@ -65,8 +67,10 @@ struct PoolWorld {
 
   // Each process has its slot already, unless its script begins with a join.
   static PoolWorld start(std::uint32_t pool_tokens, std::array<Script, process_count> what,
-                         std::uint64_t begin_at = 0) {
+                         std::uint64_t begin_at = 0,
+                         std::uint32_t common_limit = Pool::most_tokens) {
     tokens = pool_tokens;
+    limit = common_limit;
     scripts = std::move(what);
     offset = begin_at & mask;
     PoolWorld world;
@@ -120,8 +124,8 @@ struct PoolWorld {
           me.reaping = false;
           return true;
         }
-        if (me.pool.waiting() ? !me.pool.recheck(me.ticket)
-                              : !me.pool.try_take(operation.tokens, me.ticket)) {
+        if (me.pool.waiting() ? !me.pool.recheck(me.ticket, limit)
+                              : !me.pool.try_take(operation.tokens, me.ticket, limit)) {
           me.reaping = any_expired();
           return true;
         }
@@ -129,7 +133,7 @@ struct PoolWorld {
         ++me.at;
         return true;
       case Operation::Kind::draw:
-        if (me.pool.try_take(operation.tokens, me.ticket)) hold(me);
+        if (me.pool.try_take(operation.tokens, me.ticket, limit)) hold(me);
         ++me.at;
         return true;
       case Operation::Kind::give:
@@ -148,6 +152,7 @@ struct PoolWorld {
 
   static void hold(Private& me) {
     me.held += me.ticket.tokens;
+    me.claimed += me.ticket.tokens;
     me.granted_end = (me.ticket.end - offset) & mask;
   }
 
@@ -188,6 +193,11 @@ struct PoolWorld {
       if (alive[p] && own[p].held > granted - returned[p]) return "taken from one that lives";
       in_use += granted - returned[p];
     }
+    std::uint64_t claimed = 0;
+    for (std::uint32_t p = 0; p < processes; ++p) {
+      claimed += std::max<std::uint64_t>(own[p].claimed, returned[p]) - returned[p];
+    }
+    if (claimed > limit) return "more in use than the limit";
     return in_use > tokens ? "more in use than there are" : nullptr;
   }
 
@@ -272,6 +282,13 @@ TEST(TokenPoolExplore, SlotUsedAgain) {
 TEST(TokenPoolExplore, SlotUsedAgainAndAgain) {
   using World = PoolWorld<3, 2>;
   explore(World::start(1, {{{draw(1), leave}, {take(1), give, leave}, {join, take(1), leave}}}), 2);
+}
+
+// The pool is larger than its processes take it for: a dead one's ticket must not come back before
+// those in front of it, which may wait for the limit only.
+TEST(TokenPoolExplore, ALimitBelowThePool) {
+  using World = PoolWorld<3, 3>;
+  explore(World::start(8, {{{take(1), give}, {take(2), give}, {take(1), give}}}, 0, 2), 1);
 }
 
 TEST(TokenPoolExplore, LeavesWithATicket) {
