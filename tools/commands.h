@@ -13,6 +13,9 @@ void add_doctor(CLI::App& app);
 // `weir top`: what the processes of this node are doing.
 void add_top(CLI::App& app);
 
+// `weir tune`: which settings this node is fastest with.
+void add_tune(CLI::App& app);
+
 // `weir config`: what is set, from where, whether it is right, and what it means.
 void add_config(CLI::App& app);
 

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   weir::tools::add_info(app);
   weir::tools::add_doctor(app);
   weir::tools::add_top(app);
+  weir::tools::add_tune(app);
   weir::tools::add_config(app);
   try {
     app.parse(argc, argv);

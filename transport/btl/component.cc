@@ -81,6 +81,11 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       report_unavailable(why);
       return nullptr;
     }
+    const std::string hardware = verbs::hardware_text(*port);
+    if (settings.tuned_for != "any" && settings.tuned_for != hardware && first_on_node()) {
+      complain("is set to values that were measured on '" + settings.tuned_for +
+               "', but this is '" + hardware + "'. 'weir tune' measures anew.");
+    }
     if (!engine->why_no_node().empty() && asked_for("weir") && first_on_node()) {
       complain("shares no read budget with the other processes of this host: " +
                engine->why_no_node() + ". Each keeps to limits of its own.");

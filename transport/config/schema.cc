@@ -59,6 +59,11 @@ constexpr std::array keys{
           "active port that has an address",
           "On most nodes the fastest port with an address is the one meant"},
          &Settings::device),
+    text("tuned_for", "any", 6,
+         {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
+          "one weir warns once",
+          "What was not measured holds for none in particular"},
+         &Settings::tuned_for),
     number_or_auto(
         "gid_index", Kind::count, "auto", 0, 255, 2,
         {"Entry of the port's GID table to use; auto prefers RoCEv2 over an IPv4 address",

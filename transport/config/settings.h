@@ -13,6 +13,7 @@ inline constexpr std::int64_t window_max_auto = 256;  // W_max where few peers a
 
 struct Settings {
   std::string profile;
+  std::string tuned_for;  // hardware, or any
   std::string device;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;

@@ -3,11 +3,13 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace weir::verbs {
 namespace {
@@ -105,6 +107,22 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
 }
 
 }  // namespace
+
+std::string hardware_text(const PortChoice& port) {
+  std::string text = "Soft-RoCE";
+  if (!port.soft_roce) {
+    const std::filesystem::path folder = "/sys/class/infiniband/" + port.device;
+    std::error_code error;
+    text = std::filesystem::read_symlink(folder / "device/driver", error).filename();
+    std::string type;
+    std::ifstream(folder / "hca_type") >> type;
+    if (!type.empty()) text += " " + type;
+  }
+  const std::string mbps = std::to_string(port.speed_mbps % 1000 / 100);
+  return text + ", " + std::to_string(port.speed_mbps / 1000) + "." + mbps + " Gb/s, MTU " +
+         std::to_string(port.mtu_bytes) + ", " + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) +
+         " CPUs";
+}
 
 std::vector<PortChoice> list_ports(int gid_index) {
   std::vector<PortChoice> ports;

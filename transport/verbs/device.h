@@ -51,6 +51,10 @@ struct PortChoice {
   std::string name() const { return device + ":" + std::to_string(port); }
 };
 
+// The adapter and what it is in, to be read and compared: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs",
+// or its driver and type as the kernel tells them. Reads files of /sys.
+std::string hardware_text(const PortChoice& port);
+
 // Every port of every device, with the GID that would be taken. Opens and closes the devices.
 std::vector<PortChoice> list_ports(int gid_index = -1);
 

@@ -1,0 +1,50 @@
+// `weir tune` hands over to the program that searches (tools/tune/tune, in Python), and tells it what
+// it cannot know: the hardware, and where the MPI program is.
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "transport/verbs/device.h"
+
+namespace weir::tools {
+namespace {
+
+int run(const CLI::App& tune) {
+  std::string why;
+  if (const auto port = verbs::choose_port({}, why)) {
+    ::setenv("WEIR_TUNE_HARDWARE", verbs::hardware_text(*port).c_str(), 0);
+  }
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) ::setenv("WEIR_TUNE_LOAD", (self.parent_path() / "weir_tune_load").c_str(), 0);
+
+  std::vector<std::string> arguments = tune.remaining();
+  std::vector<char*> raw;
+  std::string name = WEIR_TUNE;
+  raw.push_back(name.data());
+  for (std::string& argument : arguments) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  ::execv(name.c_str(), raw.data());
+  fmt::print(stderr, "weir: cannot run {}: {}\n", name, std::strerror(errno));
+  return 1;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app) {
+  CLI::App* tune = app.add_subcommand(
+      "tune", "Find the settings this node is fastest with, by measuring: a profile and a report");
+  tune->prefix_command();
+  tune->set_help_flag();
+  tune->callback([tune] { throw CLI::RuntimeError(run(*tune)); });
+}
+
+}  // namespace weir::tools
