@@ -8,8 +8,8 @@
 // Thread rule: the caller serialises all calls.
 //
 // Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
-// rdma.cc (gets, puts, atomics), node.cc (what the node's processes share), bulk.cc (a second lane for chains of reads), connect.cc
-// (connections, close, failure).
+// rdma.cc (gets, puts, atomics), node.cc (what the node's processes share), bulk.cc (a second lane
+// for chains of reads), connect.cc (connections, close, failure).
 #pragma once
 
 #include <cstdint>
