@@ -92,6 +92,9 @@ class Admission {
     if (member_.joined()) member_.decline(config_.tokens);
   }
 
+  // To be called from time to time while something is waited for (PoolMember::excuse).
+  std::uint64_t excuse() { return member_.waiting() ? member_.excuse(config_.tokens) : 0; }
+
   // The process has so many requests in the adapter. A plain store.
   void set_active(std::uint64_t requests) {
     active_ = requests;

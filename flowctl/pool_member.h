@@ -7,6 +7,11 @@
 // The request may have become another one while its ticket waited (its peer failed, a smaller one
 // is next). What is in hand then serves that one, and goes back if it is too little.
 //
+// A process that is stopped, or looks at its completions seldom, keeps tokens for what its adapter
+// finished long ago. Nobody may wait for ever for a process that lives: so tokens of those that
+// neither took nor gave any for a while do not count (`excuse`), until they move again. The limit is
+// exceeded by what they then still have under way, if anything.
+//
 // Tokens in hand are a promise to the others that they are used or given back soon: they never
 // wait for anything that itself waits for such tokens.
 //
@@ -14,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstdint>
 #include <utility>
@@ -39,6 +45,12 @@ class PoolMember {
   // request that is next then. More than `limit` is taken as the limit.
   bool ensure(std::uint32_t tokens, std::uint32_t limit) {
     tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
+    if (excused_ > 0) [[unlikely]] {  // who moves again counts again
+      count_stuck(limit, [](Seen& seen, bool moved) {
+        seen.stuck = seen.stuck && !moved;
+        return seen.stuck;
+      });
+    }
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
@@ -77,6 +89,15 @@ class PoolMember {
     return true;
   }
 
+  // To be called from time to time while a ticket waits: who has not moved since the last call is
+  // stuck. Returns the tokens that do not count from here on.
+  std::uint64_t excuse(std::uint32_t limit) {
+    return count_stuck(limit, [](Seen& seen, bool moved) {
+      seen.stuck = !moved;
+      return seen.stuck;
+    });
+  }
+
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
   std::uint32_t in_hand() const { return in_hand_; }
@@ -92,6 +113,30 @@ class PoolMember {
   Pool* pool() const { return pool_; }
 
  private:
+  static constexpr std::uint32_t most_holders = 256;
+
+  struct Seen {
+    std::uint64_t drawn = 0;
+    std::uint64_t returned = 0;
+    bool stuck = false;
+  };
+
+  template <typename IsStuck>
+  std::uint64_t count_stuck(std::uint32_t limit, IsStuck&& is_stuck) {
+    excused_ = 0;
+    const std::uint32_t count = std::min<std::uint32_t>(pool_->holders(), most_holders);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (i == pool_->slot()) continue;
+      const Pool::Holder now = pool_->holder(i, limit);
+      const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
+      if (is_stuck(seen_[i], moved)) excused_ += now.out;
+      seen_[i].drawn = now.drawn;
+      seen_[i].returned = now.returned;
+    }
+    pool_->excuse(excused_);
+    return excused_;
+  }
+
   void put_back(std::uint32_t tokens) {
     if (tokens == 0) return;
     pool_->give(tokens);
@@ -103,6 +148,8 @@ class PoolMember {
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
   std::uint64_t drawn_ = 0;
+  std::uint64_t excused_ = 0;
+  std::array<Seen, most_holders> seen_{};
 };
 
 }  // namespace weir

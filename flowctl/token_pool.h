@@ -176,7 +176,7 @@ class TokenPool {
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     assert(waiting_);
     const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
-    const std::uint64_t wanted = add(ticket.end, kept);
+    const std::uint64_t wanted = sub(add(ticket.end, kept), excused_);
     if (!reached(head_->granted.load(), wanted)) {
       const std::uint64_t sum = available();
       head_->granted.store(sum);
@@ -184,6 +184,28 @@ class TokenPool {
     }
     waiting_ = false;
     return true;
+  }
+
+  // So many tokens that are out do not count for this process: whoever has them does not move.
+  void excuse(std::uint64_t tokens) { excused_ = tokens; }
+
+  // The tokens of another process, to tell whether it moves: it does if the first two change. Of
+  // `out`, the last ticket is not counted if with `limit` it waits.
+  struct Holder {
+    std::uint64_t drawn = 0;
+    std::uint64_t returned = 0;
+    std::uint64_t out = 0;
+  };
+  std::uint32_t holders() const { return static_cast<std::uint32_t>(head_->used.load()); }
+  Holder holder(std::uint32_t i, std::uint32_t limit) const {
+    Holder found{slots_[i].drawn.load(), slots_[i].returned.load(), 0};
+    const std::uint64_t plan = slots_[i].plan.load();
+    const std::uint64_t held = sub(total(found.drawn), found.returned);
+    const auto last = static_cast<std::uint32_t>(plan_tokens(plan));
+    const std::uint32_t kept = tokens_ - std::clamp(limit, std::min(last, tokens_), tokens_);
+    const bool waits = held >= last && !reached(available(), add(plan_end(plan), kept));
+    found.out = held - (waits ? last : 0);
+    return found;
   }
 
   // Returns tokens of granted tickets. A plain store.
@@ -323,6 +345,7 @@ class TokenPool {
   std::uint64_t drawn_ = 0;     // as in the slot
   std::uint64_t returned_ = 0;  // as in the slot
   bool waiting_ = false;        // the ticket drawn last
+  std::uint64_t excused_ = 0;
 };
 
 }  // namespace weir

@@ -46,6 +46,11 @@ class NodeReads {
     if (member_.joined()) member_.decline(limit(0, window_bytes));
   }
 
+  // To be called from time to time while reads wait (PoolMember::excuse).
+  std::uint64_t excuse(std::uint64_t window_bytes) {
+    return member_.waiting() ? member_.excuse(limit(0, window_bytes)) : 0;
+  }
+
   bool waiting() const { return member_.waiting(); }
   std::uint32_t out() const { return member_.out(); }
   // Outstanding or waited for, of the node's other processes; rounded up to whole tokens.

@@ -311,6 +311,7 @@ bool Scheduler::on_chunk_done(Time now, TransferId id, std::uint32_t bytes,
   Transfer* transfer = take_back(id, bytes, chained);
   if (transfer == nullptr) return false;
   ++counts_.chunks_done;
+  if (post_to_completion > Duration{}) last_rtt_ = post_to_completion;
   if (transfer->request.kind == TransferKind::get && !chained &&
       controller_.on_read(now, bytes, post_to_completion, outstanding)) {
     directions_[of(Path::get)].budget.set_limits(controller_.reads(), controller_.bytes());

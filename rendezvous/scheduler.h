@@ -158,6 +158,12 @@ class Scheduler {
   bool next(Chunk& chunk, ChunkGate* gate = nullptr);
   // Reads wait for what other processes of the node have outstanding, or did.
   bool waits_for_node() const { return node_.waiting(); }
+  // What reads of processes that do not move would make others wait for does not count from here on;
+  // to be called no more often than `node_patience` while reads wait. Returns the tokens.
+  std::uint64_t excuse_stuck() { return node_.excuse(node_window()); }
+  // Whoever has neither begun nor ended a read for so long does not move: as long as some of our own
+  // took.
+  Duration node_patience() const { return {4 * last_rtt_.ns}; }
   // There is one, and nothing is under way whose end would remind anybody to ask for it.
   bool stalled() const {
     bool may_go = false;
@@ -276,6 +282,7 @@ class Scheduler {
   std::uint32_t measure_every_;
   BudgetController controller_;
   NodeReads node_;
+  Duration last_rtt_{};
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;

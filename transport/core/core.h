@@ -377,6 +377,7 @@ class Core {
   bool has_turn(bool others_wait) const;
   void book_posted();
   void book_node();
+  void excuse_stuck(Time now);
 
   // rdma.cc
   void issue_chunks(Time now, Outbox& out);
@@ -463,6 +464,8 @@ class Core {
   bool chunks_turn_ = false;          // which come before all of them now
   bool serving_node_ = false;         // the line is gone through,
   bool turn_taken_ = false;           // and who is at its front has had its request
+  Time next_excuse_{};
+  Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks; counted only with admission
   std::uint64_t epoch_ = 0;           // the round
   std::uint64_t pending_frames_ = 0;  // of all peers

@@ -7,9 +7,17 @@
 // While the process has a ticket that waits, its peers with frames and its chunks stand in line for
 // it and have a request each in turn. The front of the line is whose request the ticket is for.
 
+#include <algorithm>
+
 #include "transport/core/core.h"
 
 namespace weir {
+namespace {
+
+// Longer than an event thread takes to give back what an application that computes has left.
+constexpr Duration node_patience = milliseconds(20);
+
+}  // namespace
 
 // Whoever asks when nobody waits, and in the line whose turn it is: for one request if there are
 // others.
@@ -46,6 +54,7 @@ bool Core::admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) {
 
 // The line goes on when what its front waits for is there.
 void Core::look_at_node(Time now, Outbox& out) {
+  excuse_stuck(now);
   if (scheduler_.waits_for_node()) issue_chunks(now, out);
   if (!admission_.waiting() || !admission_.over(now)) return;
   serving_node_ = true;
@@ -66,6 +75,18 @@ void Core::look_at_node(Time now, Outbox& out) {
   }
   serving_node_ = false;
   book_node();
+}
+
+// Nobody waits for ever for a process that lives but does not move.
+void Core::excuse_stuck(Time now) {
+  if (now >= next_excuse_) {
+    next_excuse_ = now + node_patience;
+    counters_.tokens_excused += admission_.excuse();
+  }
+  if (now >= next_read_excuse_) {
+    next_read_excuse_ = now + std::max(node_patience, scheduler_.node_patience());
+    counters_.tokens_excused += scheduler_.excuse_stuck();
+  }
 }
 
 void Core::book_posted() {

@@ -202,6 +202,53 @@ TEST(Admission, TheDeadMakeWay) {
   EXPECT_TRUE(b.admit({}, 8, tokens));
 }
 
+// It lives, but neither takes nor gives: after a while nobody waits for it any more, until it moves.
+TEST(PoolMember, WhoStandsStillIsNotWaitedFor) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join();
+  PoolMember still, other;
+  still.join(&pool_a);
+  other.join(&pool_b);
+  ASSERT_TRUE(still.ensure(4, 4));
+  still.commit();
+  ASSERT_FALSE(other.ensure(2, 4));
+  EXPECT_EQ(other.excuse(4), 0u);  // the first look
+  EXPECT_FALSE(other.ensure(2, 4));
+  EXPECT_EQ(other.excuse(4), 4u);
+  EXPECT_TRUE(other.ensure(2, 4));
+  other.commit();
+  EXPECT_TRUE(other.ensure(2, 4));  // and goes on so
+  other.commit();
+  EXPECT_FALSE(other.ensure(2, 4));  // within its own limit
+  other.give(4);
+  EXPECT_TRUE(other.ensure(2, 4));
+  other.commit();
+  still.give(1);  // it moves, and counts again
+  EXPECT_FALSE(other.ensure(2, 4));
+  still.give(3);
+  EXPECT_TRUE(other.ensure(2, 4));
+}
+
+// A ticket that waits is no sign of standing still: its tokens are nowhere.
+TEST(PoolMember, WhoWaitsIsInNobodysWay) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
+  PoolMember a, b, c;
+  a.join(&pool_a);
+  b.join(&pool_b);
+  c.join(&pool_c);
+  ASSERT_TRUE(a.ensure(4, 4));
+  a.commit();
+  ASSERT_FALSE(b.ensure(4, 4));
+  ASSERT_FALSE(c.ensure(1, 4));
+  c.excuse(4);
+  EXPECT_EQ(c.excuse(4), 4u);       // a's; b has none
+  EXPECT_FALSE(c.ensure(1, 4));     // b is before it
+  b.excuse(4);
+  EXPECT_EQ(b.excuse(4), 4u);
+  EXPECT_TRUE(b.ensure(4, 4));
+}
+
 // Each keeps what is out below its own limit when it adds to it.
 TEST(PoolMember, LimitsMayDiffer) {
   Node node;
