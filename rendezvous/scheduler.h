@@ -161,9 +161,9 @@ class Scheduler {
   // What reads of processes that do not move would make others wait for does not count from here on;
   // to be called no more often than `node_patience` while reads wait. Returns the tokens.
   std::uint64_t excuse_stuck() { return node_.excuse(node_window()); }
-  // Whoever has neither begun nor ended a read for so long does not move: as long as some of our own
-  // took.
-  Duration node_patience() const { return {4 * last_rtt_.ns}; }
+  // Whoever has neither begun nor ended a read in that time, in which ours would have come twice, does
+  // not move.
+  Duration node_patience() const { return {2 * last_rtt_.ns}; }
   // There is one, and nothing is under way whose end would remind anybody to ask for it.
   bool stalled() const {
     bool may_go = false;
