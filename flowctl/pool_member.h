@@ -9,8 +9,8 @@
 //
 // A process that is stopped, or looks at its completions seldom, keeps tokens for what its adapter
 // finished long ago. Nobody may wait for ever for a process that lives: so tokens of those that
-// neither took nor gave any for a while do not count (`excuse`), until they move again. The limit is
-// exceeded by what they then still have under way, if anything.
+// neither took nor gave any for a while do not count (`excuse`), until they move again. The limit
+// is exceeded by what they then still have under way, if anything.
 //
 // Tokens in hand are a promise to the others that they are used or given back soon: they never
 // wait for anything that itself waits for such tokens.

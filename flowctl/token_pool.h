@@ -216,8 +216,8 @@ class TokenPool {
   }
 
   // Takes back what dead processes held. Returns the tokens; their last tickets are taken back by a
-  // later call, if what was asked for before them is not back yet. `alive(ProcessId)` may cost system calls, so this is
-  // for a ticket that has waited for long.
+  // later call, if what was asked for before them is not back yet. `alive(ProcessId)` may cost
+  // system calls, so this is for a ticket that has waited for long.
   template <typename Alive>
   std::uint64_t reap(Alive&& alive) {
     std::uint64_t back = 0;

@@ -458,9 +458,9 @@ bool Scheduler::conserved() const {
     if (direction.budget.bytes() != bytes[of(path)] + (reads ? reserved_bytes : 0)) return false;
     if (direction.active.size() != active[of(path)]) return false;
   }
-  return node_tokens == node_.out() && live == transfers_.live() && counts_.chunks_issued == counts_.chunks_done +
-                                                                   counts_.chunks_lost + chunks[0] +
-                                                                   chunks[1] + chunks[2];
+  return node_tokens == node_.out() && live == transfers_.live() &&
+         counts_.chunks_issued ==
+             counts_.chunks_done + counts_.chunks_lost + chunks[0] + chunks[1] + chunks[2];
 }
 
 }  // namespace weir

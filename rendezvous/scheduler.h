@@ -158,11 +158,11 @@ class Scheduler {
   bool next(Chunk& chunk, ChunkGate* gate = nullptr);
   // Reads wait for what other processes of the node have outstanding, or did.
   bool waits_for_node() const { return node_.waiting(); }
-  // What reads of processes that do not move would make others wait for does not count from here on;
-  // to be called no more often than `node_patience` while reads wait. Returns the tokens.
+  // What reads of processes that do not move would make others wait for does not count from here
+  // on; to be called no more often than `node_patience` while reads wait. Returns the tokens.
   std::uint64_t excuse_stuck() { return node_.excuse(node_window()); }
-  // Whoever has neither begun nor ended a read in that time, in which ours would have come twice, does
-  // not move.
+  // Whoever has neither begun nor ended a read in that time, in which ours would have come twice,
+  // does not move.
   Duration node_patience() const { return {2 * last_rtt_.ns}; }
   // There is one, and nothing is under way whose end would remind anybody to ask for it.
   bool stalled() const {
@@ -259,9 +259,9 @@ class Scheduler {
   static bool may_issue(const Flow& flow, TransferPath path);
   // What the reads of the whole node may come to.
   std::uint64_t node_window() const {
-    return controller_.adaptive() ? controller_.bytes()
-                                  : controller_.reads() *
-                                        NodeReads::charged_bytes(plan_.chunk_bytes());
+    return controller_.adaptive()
+               ? controller_.bytes()
+               : controller_.reads() * NodeReads::charged_bytes(plan_.chunk_bytes());
   }
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
   bool has_node_room(std::uint64_t bytes);

@@ -75,7 +75,7 @@ struct Transfer {
   std::uint64_t done_bytes = 0;    // of them, completed
   std::uint64_t outstanding_bytes = 0;
   std::uint32_t outstanding_chunks = 0;
-  std::uint32_t read_tokens = 0;  // of the node's, for what is outstanding and not chained
+  std::uint32_t read_tokens = 0;    // of the node's, for what is outstanding and not chained
   std::uint64_t chained_bytes = 0;  // of these, on the lane for chains
   std::uint32_t chained_chunks = 0;
 

@@ -62,9 +62,9 @@ struct NodeState {
 struct SegmentOptions {
   std::string device;  // e.g. mlx5_0
   std::uint32_t port = 1;
-  std::string sharers;        // empty: all jobs of this user; else those that say the same
+  std::string sharers;  // empty: all jobs of this user; else those that say the same
   std::uint32_t tokens = TokenPool<SharedWord>::most_tokens;  // 1 … most_tokens
-  std::uint32_t servers = 0;  // server tokens, 0 … most_servers
+  std::uint32_t servers = 0;                                  // server tokens, 0 … most_servers
   std::string directory = "/dev/shm";
 };
 

@@ -36,8 +36,8 @@ std::vector<SegmentView> SegmentView::all(const std::string& directory) {
     const bool right = ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
                        about.st_size == static_cast<off_t>(sizeof(NodeState)) &&
                        (::geteuid() == 0 || about.st_uid == ::geteuid());
-    void* const at = right ? ::mmap(nullptr, sizeof(NodeState), PROT_READ, MAP_SHARED, fd, 0)
-                           : MAP_FAILED;
+    void* const at =
+        right ? ::mmap(nullptr, sizeof(NodeState), PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     ::close(fd);
     if (at == MAP_FAILED) continue;
     Mapping state(static_cast<const NodeState*>(at));

@@ -52,7 +52,8 @@ class World {
 
   Host* host_of(Node node) {
     if (plan_.processes_per_host == 0) return nullptr;
-    while (hosts_.size() <= node / plan_.processes_per_host) hosts_.push_back(std::make_unique<Host>());
+    while (hosts_.size() <= node / plan_.processes_per_host)
+      hosts_.push_back(std::make_unique<Host>());
     return hosts_[node / plan_.processes_per_host].get();
   }
 

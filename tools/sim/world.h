@@ -41,7 +41,7 @@ struct Plan {
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
   std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
-  std::uint32_t rounds = 1;  // traffic, then close, then all over again
+  std::uint32_t rounds = 1;              // traffic, then close, then all over again
   std::vector<Fault> faults;
   Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
   std::uint64_t most_steps = 20'000'000;  // of events; the same

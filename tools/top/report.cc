@@ -123,9 +123,8 @@ Json to_json(const Look& now, const Look& before) {
            {"per_second", rates}});
     }
     Json adapter = Json::object();
-    each_adapter_counter(port.adapter, [&](const char* name, std::uint64_t value) {
-      adapter[name] = value;
-    });
+    each_adapter_counter(port.adapter,
+                         [&](const char* name, std::uint64_t value) { adapter[name] = value; });
     ports.push_back({{"device", port.node.device},
                      {"port", port.node.port},
                      {"user", port.node.user},

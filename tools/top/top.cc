@@ -84,8 +84,10 @@ void add_top(CLI::App& app) {
   top->add_option("--directory", options->directory, "Where the shared memory is")
       ->capture_default_str();
   top->footer(
-      "Columns: SENT/s and GOT/s bytes of messages and puts, GET/s bytes of large messages that are\n"
-      "read, W and RECVMEM receive buffers and their memory, TOKENS taken or waited for, WAITS how\n"
+      "Columns: SENT/s and GOT/s bytes of messages and puts, GET/s bytes of large messages that "
+      "are\n"
+      "read, W and RECVMEM receive buffers and their memory, TOKENS taken or waited for, WAITS "
+      "how\n"
       "long for them or for reads, READS bytes of the node's read budget, c the read window, LOST\n"
       "peers given up. What a process shows is up to a second old.\n"
       "Shown are the processes of this user, for root of all users, in this container.\n\n"

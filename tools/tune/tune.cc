@@ -1,5 +1,5 @@
-// `weir tune` hands over to the program that searches (tools/tune/tune, in Python), and tells it what
-// it cannot know: the hardware, and where the MPI program is.
+// `weir tune` hands over to the program that searches (tools/tune/tune, in Python), and tells it
+// what it cannot know: the hardware, and where the MPI program is.
 
 #include <fmt/core.h>
 #include <unistd.h>

@@ -58,7 +58,7 @@ namespace weir {
   X(token_requests, "requests", "Requests that took tokens of the node")                           \
   X(token_waits, "times", "Times sends had to wait for tokens of the node")                        \
   X(tokens_out, "tokens", "Tokens of the node that this process has taken now")                    \
-  X(tokens_excused, "tokens", "Tokens of processes that stood still, which were not waited for")    \
+  X(tokens_excused, "tokens", "Tokens of processes that stood still, which were not waited for")   \
   X(rate_waits, "times", "Times a request came too soon after the one before it")                  \
   X(node_read_waits, "times", "Times a read had to wait for those of the node's other processes")  \
   X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \

@@ -42,12 +42,10 @@ Admission::Config admission(const Settings& settings) {
     const auto entries = table(text, kind);
     by_size(entries.data(), entries.data() + entries.size(), set);
   };
-  each(settings.cct, TableOf::counts, [&](unsigned size, std::int64_t value) {
-    config.thresholds.set_cct(size, count(value));
-  });
-  each(settings.nrct, TableOf::counts, [&](unsigned size, std::int64_t value) {
-    config.thresholds.set_nrct(size, count(value));
-  });
+  each(settings.cct, TableOf::counts,
+       [&](unsigned size, std::int64_t value) { config.thresholds.set_cct(size, count(value)); });
+  each(settings.nrct, TableOf::counts,
+       [&](unsigned size, std::int64_t value) { config.thresholds.set_nrct(size, count(value)); });
   each(settings.delay, TableOf::durations,
        [&](unsigned size, std::int64_t value) { config.rate.set_delay(size, {value}); });
 
@@ -55,11 +53,11 @@ Admission::Config admission(const Settings& settings) {
   const auto rows = table(settings.crct, TableOf::counts_by_cores);
   std::uint32_t from = 1;
   for (auto row = rows.begin(); row != rows.end();) {
-    const auto end = std::find_if(row, rows.end(),
-                                  [&](const TableEntry& e) { return e.cores != row->cores; });
-    const std::uint32_t to =
-        end == rows.end() ? Thresholds::most_cores
-                          : std::min(count(end->cores) - 1, Thresholds::most_cores);
+    const auto end =
+        std::find_if(row, rows.end(), [&](const TableEntry& e) { return e.cores != row->cores; });
+    const std::uint32_t to = end == rows.end()
+                                 ? Thresholds::most_cores
+                                 : std::min(count(end->cores) - 1, Thresholds::most_cores);
     for (std::uint32_t cores = from; cores <= to; ++cores) {
       by_size(&*row, &*row + (end - row), [&](unsigned size, std::int64_t value) {
         config.thresholds.set_crct(cores, size, count(value));

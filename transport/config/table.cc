@@ -17,8 +17,10 @@ std::string_view trimmed(std::string_view text) {
 
 bool parse_entry(std::string_view item, TableOf kind, TableEntry& entry, std::string& error) {
   const std::string shown = "'" + std::string(item) + "'";
-  if (const std::size_t at = item.find('@'); (at != item.npos) != (kind == TableOf::counts_by_cores)) {
-    error = shown + (at == item.npos ? " has no CORES@ in front" : " has cores, which do not matter");
+  if (const std::size_t at = item.find('@');
+      (at != item.npos) != (kind == TableOf::counts_by_cores)) {
+    error =
+        shown + (at == item.npos ? " has no CORES@ in front" : " has cores, which do not matter");
     return false;
   } else if (at != item.npos) {
     if (!parse_count(trimmed(item.substr(0, at)), entry.cores, error)) return false;

@@ -134,7 +134,7 @@ class Core {
   // Frames wait, or transfers whose next chunks need the completions of earlier ones, or other
   // processes of the node may wait for what this one has in the adapter.
   bool needs_attendance() const {
-    return pending_frames_ > 0 || has_transfers() || in_adapter_ > 0 || waits_for_node();
+    return pending_frames_ > 0 || has_transfers() || holds_tokens() || waits_for_node();
   }
 
   // ---- the node ----
@@ -143,8 +143,8 @@ class Core {
   // then. It posts what can go.
   bool waits_for_node() const { return admission_.waiting() || scheduler_.waits_for_node(); }
   void look_at_node(Time now, Outbox& out);
-  // Requests are in the adapter that count for the node.
-  bool holds_tokens() const { return in_adapter_ > 0; }
+  // Requests are in the adapter whose tokens others may wait for.
+  bool holds_tokens() const { return admission_.member().out() > 0; }
   // `send`, `pump` and completions need the time.
   bool needs_time() const { return admission_.needs_time(); }
 
@@ -466,7 +466,7 @@ class Core {
   bool turn_taken_ = false;           // and who is at its front has had its request
   Time next_excuse_{};
   Time next_read_excuse_{};
-  std::uint64_t in_adapter_ = 0;  // frames and chunks; counted only with admission
+  std::uint64_t in_adapter_ = 0;      // frames and chunks; counted only with admission
   std::uint64_t epoch_ = 0;           // the round
   std::uint64_t pending_frames_ = 0;  // of all peers
   Fifo<SendSlot> control_slots_;

@@ -73,9 +73,9 @@ void Core::issue_chunks(Time now, Outbox& out) {
     const TransferRequest& request = scheduler_.request(chunk.transfer);
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Ticket ticket = lane.queue.post_rdma(
-        {chunk.transfer, chunk.length_bytes, now, gate.take_tokens()},
-        !chunk.chained || chunk.last);
+    const SendQueue::Ticket ticket =
+        lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now, gate.take_tokens()},
+                             !chunk.chained || chunk.last);
     out.work.push_back({.id = ticket.id,
                         .lane = lane_id,
                         .opcode = request.opcode,

@@ -213,10 +213,9 @@ void Engine::provide_slab() {
       verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
-      arrived_notices_.emplace_back(
-          "the receive window cannot grow any further: " + cannot_register(device_) +
-          ". The job goes on with " + std::to_string(core_.counters().window) +
-          " receive buffers.");
+      arrived_notices_.emplace_back("the receive window cannot grow any further: " +
+                                    cannot_register(device_) + ". The job goes on with " +
+                                    std::to_string(core_.counters().window) + " receive buffers.");
     }
     core_.on_slab_failed(out_);
     return;

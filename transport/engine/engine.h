@@ -353,8 +353,8 @@ class Engine {
   int wake_fd_ = -1;
   std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;
-  Time next_look_{};        // of a process that is paced
-  Time waits_since_ = Time::never();    // for the node
+  Time next_look_{};                  // of a process that is paced
+  Time waits_since_ = Time::never();  // for the node
   Time next_reap_{};
   Time next_show_{};
   Time count_members_at_ = Time::never();

@@ -10,11 +10,10 @@ namespace weir::config {
 namespace {
 
 TEST(Table, ReadsWhatItWrites) {
-  for (const auto& [text, kind] : {std::pair{"none", TableOf::counts},
-                                   std::pair{"64B=12, 4KiB=8", TableOf::counts},
-                                   std::pair{"0=500ns, 64KiB=5us", TableOf::durations},
-                                   std::pair{"1@64B=9, 1@4KiB=8, 8@4KiB=2",
-                                             TableOf::counts_by_cores}}) {
+  for (const auto& [text, kind] :
+       {std::pair{"none", TableOf::counts}, std::pair{"64B=12, 4KiB=8", TableOf::counts},
+        std::pair{"0=500ns, 64KiB=5us", TableOf::durations},
+        std::pair{"1@64B=9, 1@4KiB=8, 8@4KiB=2", TableOf::counts_by_cores}}) {
     std::vector<TableEntry> entries;
     std::string error;
     ASSERT_TRUE(parse_table(text, kind, entries, error)) << error;

@@ -120,8 +120,7 @@ TEST(CoreNode, ChunksAndFramesTakeTurns) {
   rig.connect(rig.peer, 8);
   rig.complete(rig.take_work().at(0));
   rig.take_all(1);
-  rig.core.transfer(rig.now,
-                    {.peer = rig.peer, .local_address = 0x40000, .length_bytes = 3 * 4096},
+  rig.core.transfer(rig.now, {.peer = rig.peer, .local_address = 0x40000, .length_bytes = 3 * 4096},
                     rig.out);
   for (int i = 0; i < 3; ++i) rig.send(rig.peer, 200);
   rig.others.give(1);

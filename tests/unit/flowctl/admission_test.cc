@@ -202,7 +202,8 @@ TEST(Admission, TheDeadMakeWay) {
   EXPECT_TRUE(b.admit({}, 8, tokens));
 }
 
-// It lives, but neither takes nor gives: after a while nobody waits for it any more, until it moves.
+// It lives, but neither takes nor gives: after a while nobody waits for it any more, until it
+// moves.
 TEST(PoolMember, WhoStandsStillIsNotWaitedFor) {
   Node node;
   auto pool_a = node.join(), pool_b = node.join();
@@ -242,8 +243,8 @@ TEST(PoolMember, WhoWaitsIsInNobodysWay) {
   ASSERT_FALSE(b.ensure(4, 4));
   ASSERT_FALSE(c.ensure(1, 4));
   c.excuse(4);
-  EXPECT_EQ(c.excuse(4), 4u);       // a's; b has none
-  EXPECT_FALSE(c.ensure(1, 4));     // b is before it
+  EXPECT_EQ(c.excuse(4), 4u);    // a's; b has none
+  EXPECT_FALSE(c.ensure(1, 4));  // b is before it
   b.excuse(4);
   EXPECT_EQ(b.excuse(4), 4u);
   EXPECT_TRUE(b.ensure(4, 4));

@@ -40,9 +40,8 @@ class NodeReadsTest : public ::testing::Test {
       return out.size() - before;
     }
     void read(std::uint64_t chunks) {
-      scheduler.submit({.peer = PeerId{0},
-                        .local_address = 0x40000,
-                        .length_bytes = chunks * chunk_bytes});
+      scheduler.submit(
+          {.peer = PeerId{0}, .local_address = 0x40000, .length_bytes = chunks * chunk_bytes});
     }
     void complete() {
       const Chunk chunk = out.back();
