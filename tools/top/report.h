@@ -27,7 +27,7 @@ Look look(const std::string& directory);
 // the table shows.
 nlohmann::json to_json(const Look& now, const Look& before);
 
-// The same as a table for people, `width` columns wide at most.
+// The same as a table for people; of the counters, those that tell most.
 std::string to_table(const Look& now, const Look& before);
 
 // In the text format that Prometheus's node_exporter collects from files.
