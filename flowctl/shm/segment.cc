@@ -156,35 +156,38 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
   return true;
 }
 
-bool anybody_lives_in(const NodeState& state) {
-  for (const auto& slot : state.slots) {
-    const std::uint64_t lease = slot.lease.load();
+// A word as an exchange sees it: in one order with those of others.
+std::uint64_t look_at(SharedWord& word) {
+  std::uint64_t now = word.load();
+  while (!word.compare_exchange(now, now)) continue;
+  return now;
+}
+
+bool anybody_lives_in(NodeState& state) {
+  for (auto& slot : state.slots) {
+    const std::uint64_t lease = look_at(slot.lease);
     if (!lease::free(lease) && !lease::expired(lease, process_alive)) return true;
   }
   return false;
 }
 
-// The gate as an exchange sees it: in one order with those of others.
-std::uint64_t look_at(SharedWord& gate) {
-  std::uint64_t now = gate.load();
-  while (!gate.compare_exchange(now, now)) continue;
-  return now;
-}
-
 // Removes the segment if nobody lives in it. A gate closed by a process that died is taken over.
+// Who finds it closed by one that lives may go: that one looks again after it has opened it.
 bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) {
   SharedWord& gate = state.header.gate;
-  std::uint64_t before = gate.load();
-  if (!lease::free(before) && process_alive(lease::process(before))) return false;
-  std::uint64_t mine = lease::taken(before, self);
-  if (!gate.compare_exchange(before, mine)) return false;
-  if (anybody_lives_in(state)) {
+  do {
+    std::uint64_t before = look_at(gate);
+    if (!lease::free(before) && process_alive(lease::process(before))) return false;
+    std::uint64_t mine = lease::taken(before, self);
+    if (!gate.compare_exchange(before, mine)) return false;
+    if (!anybody_lives_in(state)) {
+      // Closed for good, and gone by name.
+      if (::unlink(path.c_str()) == 0) return true;
+      if (errno != ENOENT) gate.compare_exchange(mine, lease::freed(mine));
+      return false;
+    }
     gate.compare_exchange(mine, lease::freed(mine));
-    return false;
-  }
-  // Closed for good, and gone by name.
-  if (::unlink(path.c_str()) == 0) return true;
-  if (errno != ENOENT) gate.compare_exchange(mine, lease::freed(mine));
+  } while (!anybody_lives_in(state));
   return false;
 }
 

@@ -7,10 +7,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "flowctl/shm/process.h"
 
@@ -78,6 +81,25 @@ class SegmentTest : public Test {
   SegmentOptions options_;
   std::string reason_;
 };
+
+// The last two leave at the same time: one of them has to see that nobody is left.
+TEST_F(SegmentTest, IsRemovedWhenTheLastLeaveTogether) {
+  for (int round = 0; round < 1000; ++round) {
+    std::array<std::unique_ptr<Segment>, 2> segments{open(), open()};
+    ASSERT_TRUE(segments[0] != nullptr && segments[1] != nullptr) << reason_;
+    std::atomic<int> ready{0};
+    std::array<std::thread, 2> leaving;
+    for (std::size_t i = 0; i < 2; ++i) {
+      leaving[i] = std::thread([&, i] {
+        ++ready;
+        while (ready.load() < 2) continue;
+        segments[i].reset();
+      });
+    }
+    for (std::thread& thread : leaving) thread.join();
+    ASSERT_EQ(files(), 0u) << "round " << round;
+  }
+}
 
 TEST_F(SegmentTest, SharedByKeyAndRemovedByTheLast) {
   auto a = open();
