@@ -122,12 +122,12 @@ class PoolMember {
   };
 
   template <typename IsStuck>
-  std::uint64_t count_stuck(std::uint32_t limit, IsStuck&& is_stuck) {
+  std::uint64_t count_stuck(std::uint32_t, IsStuck&& is_stuck) {
     excused_ = 0;
     const std::uint32_t count = std::min<std::uint32_t>(pool_->holders(), most_holders);
     for (std::uint32_t i = 0; i < count; ++i) {
       if (i == pool_->slot()) continue;
-      const Pool::Holder now = pool_->holder(i, limit);
+      const Pool::Holder now = pool_->holder(i);
       const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
       if (is_stuck(seen_[i], moved)) excused_ += now.out;
       seen_[i].drawn = now.drawn;

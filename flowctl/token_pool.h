@@ -189,22 +189,17 @@ class TokenPool {
   // So many tokens that are out do not count for this process: whoever has them does not move.
   void excuse(std::uint64_t tokens) { excused_ = tokens; }
 
-  // The tokens of another process, to tell whether it moves: it does if the first two change. Of
-  // `out`, the last ticket is not counted if with `limit` it waits.
+  // The tokens of another process, to tell whether it moves: it does if the first two change. `out`
+  // has those of its ticket that waits, too: a process that does not move will not claim it.
   struct Holder {
     std::uint64_t drawn = 0;
     std::uint64_t returned = 0;
     std::uint64_t out = 0;
   };
   std::uint32_t holders() const { return static_cast<std::uint32_t>(head_->used.load()); }
-  Holder holder(std::uint32_t i, std::uint32_t limit) const {
+  Holder holder(std::uint32_t i) const {
     Holder found{slots_[i].drawn.load(), slots_[i].returned.load(), 0};
-    const std::uint64_t plan = slots_[i].plan.load();
-    const std::uint64_t held = sub(total(found.drawn), found.returned);
-    const auto last = static_cast<std::uint32_t>(plan_tokens(plan));
-    const std::uint32_t kept = tokens_ - std::clamp(limit, std::min(last, tokens_), tokens_);
-    const bool waits = held >= last && !reached(available(), add(plan_end(plan), kept));
-    found.out = held - (waits ? last : 0);
+    found.out = sub(total(found.drawn), found.returned);
     return found;
   }
 
