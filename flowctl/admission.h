@@ -93,7 +93,7 @@ class Admission {
   }
 
   // To be called from time to time while something is waited for (PoolMember::excuse).
-  std::uint64_t excuse() { return member_.waiting() ? member_.excuse(config_.tokens) : 0; }
+  std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
   // The process has so many requests in the adapter. A plain store.
   void set_active(std::uint64_t requests) {
@@ -106,8 +106,6 @@ class Admission {
 
   const PoolMember& member() const { return member_; }
   const Counts& counts() const { return counts_; }
-  const Config& config() const { return config_; }
-  NodeLoad load() const { return load_; }
 
  private:
   static constexpr std::uint32_t requests_per_look = 16;

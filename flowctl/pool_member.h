@@ -8,9 +8,10 @@
 // is next). What is in hand then serves that one, and goes back if it is too little.
 //
 // A process that is stopped, or looks at its completions seldom, keeps tokens for what its adapter
-// finished long ago. Nobody may wait for ever for a process that lives: so tokens of those that
-// neither took nor gave any for a while do not count (`excuse`), until they move again. The limit
-// is exceeded by what they then still have under way, if anything.
+// finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a process
+// that lives: so tokens that were drawn by those that neither took nor gave any for a while do not
+// count (`excuse`), until they move again. The limit is exceeded by what they then still have under
+// way, if anything.
 //
 // Tokens in hand are a promise to the others that they are used or given back soon: they never
 // wait for anything that itself waits for such tokens.
@@ -46,7 +47,7 @@ class PoolMember {
   bool ensure(std::uint32_t tokens, std::uint32_t limit) {
     tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
     if (excused_ > 0) [[unlikely]] {  // who moves again counts again
-      count_stuck(limit, [](Seen& seen, bool moved) {
+      count_stuck([](Seen& seen, bool moved) {
         seen.stuck = seen.stuck && !moved;
         return seen.stuck;
       });
@@ -54,7 +55,6 @@ class PoolMember {
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
-      ++drawn_;
       if (!pool_->try_take(tokens, ticket_, limit)) return false;
       in_hand_ = ticket_.tokens;
     }
@@ -91,8 +91,8 @@ class PoolMember {
 
   // To be called from time to time while a ticket waits: who has not moved since the last call is
   // stuck. Returns the tokens that do not count from here on.
-  std::uint64_t excuse(std::uint32_t limit) {
-    return count_stuck(limit, [](Seen& seen, bool moved) {
+  std::uint64_t excuse() {
+    return count_stuck([](Seen& seen, bool moved) {
       seen.stuck = !moved;
       return seen.stuck;
     });
@@ -101,8 +101,6 @@ class PoolMember {
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
   std::uint32_t in_hand() const { return in_hand_; }
-  // Tickets so far.
-  std::uint64_t drawn() const { return drawn_; }
   // Tokens that are out or waited for, by the processes of the node.
   std::uint64_t asked() const { return pool_->asked(); }
   // Of these, by others.
@@ -122,7 +120,7 @@ class PoolMember {
   };
 
   template <typename IsStuck>
-  std::uint64_t count_stuck(std::uint32_t, IsStuck&& is_stuck) {
+  std::uint64_t count_stuck(IsStuck&& is_stuck) {
     excused_ = 0;
     const std::uint32_t count = std::min<std::uint32_t>(pool_->holders(), most_holders);
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -147,7 +145,6 @@ class PoolMember {
   Pool::Ticket ticket_;
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
-  std::uint64_t drawn_ = 0;
   std::uint64_t excused_ = 0;
   std::array<Seen, most_holders> seen_{};
 };

@@ -177,9 +177,10 @@ class TokenPool {
     assert(waiting_);
     const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
     const std::uint64_t wanted = sub(add(ticket.end, kept), excused_);
-    if (!reached(head_->granted.load(), wanted)) {
+    const std::uint64_t known = head_->granted.load();
+    if (!reached(known, wanted)) {
       const std::uint64_t sum = available();
-      head_->granted.store(sum);
+      if (sum != known) head_->granted.store(sum);  // its line is everybody's
       if (!reached(sum, wanted)) return false;
     }
     waiting_ = false;

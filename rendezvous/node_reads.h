@@ -47,9 +47,7 @@ class NodeReads {
   }
 
   // To be called from time to time while reads wait (PoolMember::excuse).
-  std::uint64_t excuse(std::uint64_t window_bytes) {
-    return member_.waiting() ? member_.excuse(limit(0, window_bytes)) : 0;
-  }
+  std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
   bool waiting() const { return member_.waiting(); }
   std::uint32_t out() const { return member_.out(); }

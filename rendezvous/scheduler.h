@@ -160,7 +160,7 @@ class Scheduler {
   bool waits_for_node() const { return node_.waiting(); }
   // What reads of processes that do not move would make others wait for does not count from here
   // on; to be called no more often than `node_patience` while reads wait. Returns the tokens.
-  std::uint64_t excuse_stuck() { return node_.excuse(node_window()); }
+  std::uint64_t excuse_stuck() { return node_.excuse(); }
   // Whoever has neither begun nor ended a read in that time, in which ours would have come twice,
   // does not move.
   Duration node_patience() const { return {2 * last_rtt_.ns}; }

@@ -271,17 +271,6 @@ Segment::~Segment() {
   Unmap{}(state_);
 }
 
-std::uint32_t Segment::members_of(std::uint64_t job) const {
-  std::uint32_t members = 0;
-  for (std::uint32_t i = 0; i < NodeState::most_processes; ++i) {
-    const std::uint64_t lease = state_->slots[i].lease.load();
-    const Board& board = state_->boards[i];
-    if (lease::free(lease) || lease::expired(lease, process_alive)) continue;
-    if (board.shown_at.load() != 0 && board.job.load() == job) ++members;
-  }
-  return members;
-}
-
 void Segment::reap() {
   pool_.reap(process_alive);
   reads_.reap(process_alive);

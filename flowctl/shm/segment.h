@@ -84,8 +84,6 @@ class Segment {
   TokenPool<SharedWord>& pool() { return pool_; }
   TokenPool<SharedWord>& reads() { return reads_; }
   Board& board() { return state_->boards[pool_.slot()]; }
-  // Processes of the job that have a slot and live, as far as /proc tells.
-  std::uint32_t members_of(std::uint64_t job) const;
   // Takes back what dead processes held. Reads a file of /proc for each slot.
   void reap();
   NodeState& state() { return *state_; }

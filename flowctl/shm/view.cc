@@ -95,4 +95,12 @@ NodeView SegmentView::look() const {
   return node;
 }
 
+std::uint32_t processes_of(std::uint64_t job, const std::string& directory) {
+  std::uint32_t count = 0;
+  for (const SegmentView& segment : SegmentView::all(directory)) {
+    for (const MemberView& member : segment.look().members) count += member.job == job;
+  }
+  return count;
+}
+
 }  // namespace weir

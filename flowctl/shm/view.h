@@ -60,4 +60,7 @@ class SegmentView {
   std::uint32_t user_;
 };
 
+// Processes of the job that live and share a segment here, of whatever port.
+std::uint32_t processes_of(std::uint64_t job, const std::string& directory);
+
 }  // namespace weir

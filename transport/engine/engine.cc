@@ -125,7 +125,7 @@ bool Engine::start(std::string& why) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (node_ != nullptr && options_.node.processes > 0) count_members_at_ = clock() + seconds(2);
+  if (node_ != nullptr && options_.node.processes > 0) tidy_at_ = clock() + seconds(2);
   thread_ = std::thread([this] { run_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   start_failed_ = false;

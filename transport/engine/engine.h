@@ -227,7 +227,6 @@ class Engine {
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
   // The memory that the node's processes share, or nullptr and why not ("" if that is not wanted).
-  const Segment* node() const { return node_.get(); }
   const std::string& why_no_node() const { return why_no_node_; }
 
   // What is under way or lent out. Nothing, once all peers are left and all is handed up: else
@@ -357,7 +356,7 @@ class Engine {
   Time waits_since_ = Time::never();  // for the node
   Time next_reap_{};
   Time next_show_{};
-  Time count_members_at_ = Time::never();
+  Time tidy_at_ = Time::never();
   bool house_due_ = false;  // something happened since the last housekeeping
 };
 

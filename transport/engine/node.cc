@@ -1,6 +1,7 @@
 // What the event thread does with the memory that the node's processes share: it takes back what
 // dead ones held, shows this one, and notices when some are not there.
 
+#include "flowctl/shm/view.h"
 #include "transport/engine/engine.h"
 
 namespace weir {
@@ -42,17 +43,16 @@ void Engine::look_after_node(Time now) {
     core_.look_at_node(now, out_);
   }
   if (now >= next_show_) show_board(now);
-  if (now >= count_members_at_) {
-    count_members_at_ = Time::never();
-    const std::uint32_t members = node_->members_of(options_.core.self.job);
+  if (now >= tidy_at_) {
+    tidy_at_ = Time::never();
+    remove_stale_segments(options_.node.directory);
+    const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
     if (members < options_.node.processes) {
       arrived_notices_.emplace_back(
           "only " + std::to_string(members) + " of the job's " +
           std::to_string(options_.node.processes) +
-          " processes on this host share the read budget and the tokens of " +
-          device_.port().name() +
-          ": containers have a /dev/shm or process ids of their own? Together they may put more "
-          "into the adapter than is set.");
+          " processes on this host share a read budget and tokens: containers have a /dev/shm or "
+          "process ids of their own? Together they may put more into the adapter than is set.");
     }
   }
 }

@@ -84,7 +84,7 @@ class SegmentTest : public Test {
 
 // The last two leave at the same time: one of them has to see that nobody is left.
 TEST_F(SegmentTest, IsRemovedWhenTheLastLeaveTogether) {
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 300; ++round) {
     std::array<std::unique_ptr<Segment>, 2> segments{open(), open()};
     ASSERT_TRUE(segments[0] != nullptr && segments[1] != nullptr) << reason_;
     std::atomic<int> ready{0};
