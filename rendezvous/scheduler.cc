@@ -102,8 +102,14 @@ std::uint32_t Scheduler::chain_reads() const {
 void Scheduler::open_peer(PeerId id, std::uint32_t max_reads) {
   Peer& peer = peer_at(id);
   peer.open = true;
-  peer.flows[of(Path::get)].use.limit = std::max(max_reads, 1u);
+  peer.flows[of(Path::get)].use.limit = max_reads;
   for (Path path : paths) refresh(peer.flows[of(path)], path);
+}
+
+void Scheduler::limit_reads(PeerId id, std::uint32_t max_reads) {
+  Flow& gets = peer_at(id).flows[of(Path::get)];
+  gets.use.limit = max_reads;
+  refresh(gets, Path::get);
 }
 
 void Scheduler::hold_peer(PeerId id) {

@@ -131,6 +131,8 @@ class Scheduler {
 
   // The peer's lanes take work: at most `max_reads` reads at a time (max_rd_atomic).
   void open_peer(PeerId peer, std::uint32_t max_reads);
+  // They take at most so many from now on; with 0, none for now.
+  void limit_reads(PeerId peer, std::uint32_t max_reads);
   // For now they do not (no lane yet, send queue full). What is under way stays.
   void hold_peer(PeerId peer);
 

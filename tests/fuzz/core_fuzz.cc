@@ -481,7 +481,7 @@ class World {
     lane.bulk = true;
     lane.joined = action.theirs.qp_number != 0 && !bulk_fails_;
     wire::LaneEnd ours{.qp_number = index(action.lane) + 1, .psn = 7, .reads = 4};
-    core_.on_bulk_end(action.lane, bulk_fails_ ? wire::LaneEnd{} : ours, out_);
+    core_.on_bulk_end(now_, action.lane, bulk_fails_ ? wire::LaneEnd{} : ours, out_);
   }
 
   void check() {

@@ -261,7 +261,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
   if (found == lanes_.end()) {
     found = lanes_.emplace(index(action.lane), LanePair{}).first;
     if (fabric_.random.chance(fabric_.hazards.no_bulk_pair_permille)) {
-      return core_.on_bulk_end(action.lane, {}, out_);
+      return core_.on_bulk_end(now(), action.lane, {}, out_);
     }
     found->second.qp = nic_.create_qp(core_.bulk_depth());
     lane_of_qp_[static_cast<std::uint32_t>(found->second.qp)] = action.lane;
@@ -272,7 +272,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
     const Node to = nic_.remote_node(lanes_.at(index(action.beside)).qp);
     nic_.connect_qp(found->second.qp, to, QpNumber{action.theirs.qp_number}, action.reads);
   }
-  core_.on_bulk_end(action.lane, ours, out_);
+  core_.on_bulk_end(now(), action.lane, ours, out_);
 }
 
 void Engine::forget(LaneId lane) {

@@ -11,6 +11,8 @@ namespace {
 // the connection manager says of it.
 constexpr Duration most_delay = microseconds(8);
 
+constexpr std::uint32_t packet_bytes = 1024;
+
 // A request leaves so often before its queue pair is given up (retry_cnt 6).
 constexpr int transmissions = 7;
 
@@ -212,6 +214,10 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   if (qp == nullptr || qp->broken) return;
   qp->last_answer = fabric_.events.now();
   acknowledge(number, *qp, answer == Answer::ack ? sequence + 1 : sequence);
+  if (answer == Answer::ack && takes_for_data(*qp, sequence)) {
+    finish_oldest(number, *qp);
+    return transmit(number);
+  }
   if (answer == Answer::ack || sequence != qp->acked || qp->sends.empty()) return;
   if (answer != Answer::rnr) {
     return fail_sends(number, *qp,
@@ -235,6 +241,12 @@ void Nic::acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence) {
   while (qp.acked < sequence && !qp.sends.empty() && !fetches(qp.sends.front().request.opcode)) {
     finish_oldest(number, qp);
   }
+}
+
+// rxe_comp.c (Linux 6.1): an acknowledgement with the very number of a response that it waits for.
+bool Nic::takes_for_data(const QueuePair& qp, std::uint64_t sequence) const {
+  return config_.loses_fetches && sequence == qp.acked && sequence < qp.sent && !qp.sends.empty() &&
+         qp.sends.front().request.length_bytes <= packet_bytes;
 }
 
 void Nic::finish_oldest(QpNumber number, QueuePair& qp) {
@@ -278,7 +290,7 @@ void Nic::on_packet(const Packet& packet) {
 }
 
 void Nic::on_send(const Packet& packet, QueuePair& qp) {
-  if (packet.sequence < qp.expected) return answer(packet, qp, Answer::ack);
+  if (packet.sequence < qp.expected) return acknowledge_again(packet, qp);
   if (srq_.empty()) {
     ++rnr_naks_;
     return answer(packet, qp, Answer::rnr);
@@ -310,6 +322,12 @@ void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
           return;
         if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
       });
+}
+
+// What is repeated is answered for all that was executed. [IBTA 9.7.5.1.2]
+void Nic::acknowledge_again(Packet packet, QueuePair& qp) {
+  packet.sequence = qp.expected - 1;
+  answer(packet, qp, Answer::ack);
 }
 
 void Nic::post_receives(std::span<const ReceivePost> posts) {

@@ -12,6 +12,9 @@
 //   * What got no answer for a while is repeated, with all behind it. A send or a write that the
 //     other end executed before is only acknowledged again, an atomic gets the kept result again,
 //     a read is executed again. [IBTA 9.7.5.1]
+//   * A repeated send or write is acknowledged with the last request that was executed, so a fetch
+//     behind it may be acknowledged without its data. A correct requester goes on waiting for the
+//     data; Soft-RoCE takes the fetch for complete, if it needs one packet (`loses_fetches`).
 //   * Writes, reads and atomics ask for registered memory of the peer, with the right to do that,
 //     and need no receive there. If it is not so: rem_access_err, and both ends are broken.
 //   * A write lies in the peer's memory, all of it, when it is acknowledged, not before it arrives.
@@ -58,6 +61,7 @@ class Nic {
     std::uint32_t cq_depth = 1u << 20;
     SrqLimitStyle limit_style = SrqLimitStyle::hardware;
     std::uint32_t max_rd_atomic = 16;  // fetches of one queue pair under way, as negotiated
+    bool loses_fetches = false;        // completes a fetch whose data was lost, as Soft-RoCE does
   };
 
   Nic(Fabric& fabric, Node node, const Config& config);
@@ -182,6 +186,7 @@ class Nic {
   void on_packet(const Packet& packet);
   void on_send(const Packet& packet, QueuePair& qp);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
+  void acknowledge_again(Packet packet, QueuePair& qp);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
                  Duration wait);
   void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence);
@@ -195,6 +200,7 @@ class Nic {
   void send_back(const Packet& packet, QueuePair& qp,
                  std::function<bool(std::vector<std::byte>&)> fetch);
   void on_data(QpNumber number, std::uint64_t sequence, const std::vector<std::byte>& bytes);
+  bool takes_for_data(const QueuePair& qp, std::uint64_t sequence) const;
   Duration answer_time(const Send& oldest) const;
   Time fails_at(const QueuePair& qp) const;
   Time repeats_at(const QueuePair& qp) const;

@@ -66,14 +66,13 @@ bool Nic::permitted(const WorkRequest& request) const {
 
 // One that is repeated is acknowledged again, not executed again. [IBTA 9.7.5.1]
 void Nic::on_write(const Packet& packet, QueuePair& qp) {
-  if (packet.sequence == qp.expected) {
-    if (!permitted(packet.request)) return refuse(packet, qp, Answer::no_access);
-    if (!packet.bytes.empty()) {
-      std::memcpy(reinterpret_cast<void*>(packet.request.remote_address), packet.bytes.data(),
-                  packet.bytes.size());
-    }
-    ++qp.expected;
+  if (packet.sequence < qp.expected) return acknowledge_again(packet, qp);
+  if (!permitted(packet.request)) return refuse(packet, qp, Answer::no_access);
+  if (!packet.bytes.empty()) {
+    std::memcpy(reinterpret_cast<void*>(packet.request.remote_address), packet.bytes.data(),
+                packet.bytes.size());
   }
+  ++qp.expected;
   answer(packet, qp, Answer::ack);
 }
 

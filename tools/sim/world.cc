@@ -17,6 +17,8 @@ class World {
       Engine::Config config = plan.engine;
       config.core.self = name_of(node);
       config.nic.limit_style = plan.limit_styles[node];
+      config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
+      config.core.fetches_apart = config.nic.loses_fetches;
       config.nic.srq_depth = config.core.window.max;
       config.nic.max_rd_atomic = config.core.max_rd_atomic;
       engines_.push_back(
@@ -322,6 +324,8 @@ Plan random_plan(std::uint64_t seed) {
   core.transfers.bypass_bytes = random.between(1, 16384);
   core.transfers.write_bytes = random.between(1, 65536);
   core.max_rd_atomic = random.between(1, 8);
+  const bool needs_bulk_pairs =
+      std::count(plan.limit_styles.begin(), plan.limit_styles.end(), SrqLimitStyle::rxe) > 0;
   const OneSidedScript one_sided{.operations = random.chance(500) ? random.between(1, 30) : 0,
                                  .at_a_time = random.between(1, 12),
                                  .largest = random.between(64, 40000) & ~7u};
@@ -338,6 +342,7 @@ Plan random_plan(std::uint64_t seed) {
   }
   core.transfers.measure_every = random.between(2, 16);
   plan.hazards.no_bulk_pair_permille = random.chance(200) ? random.between(1, 1000) : 0;
+  if (needs_bulk_pairs) plan.hazards.no_bulk_pair_permille = 0;
   if (random.chance(500)) plan.processes_per_host = random.between(1, count);
   if (random.chance(300)) {
     Admission::Config& admission = core.admission;

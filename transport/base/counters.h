@@ -54,7 +54,7 @@ namespace weir {
   X(atomics, "operations", "Atomic operations handed over")                                        \
   X(chunks_sent, "chunks", "RDMA work requests posted for them")                                   \
   X(chains, "operations", "Gets that the adapter worked off as a chain of reads")                  \
-  X(bulk_lanes, "lanes", "Second lanes, for such chains")                                          \
+  X(bulk_lanes, "lanes", "Second lanes, for such chains, or for all gets and atomics")             \
   X(token_requests, "requests", "Requests that took tokens of the node")                           \
   X(token_waits, "times", "Times sends had to wait for tokens of the node")                        \
   X(tokens_out, "tokens", "Tokens of the node that this process has taken now")                    \

@@ -53,7 +53,10 @@ class Core {
     std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
     Scheduler::Config transfers;
     Admission::Config admission;
-    std::uint32_t max_rd_atomic = 16;        // reads and atomics a queue pair has under way
+    std::uint32_t max_rd_atomic = 16;  // reads and atomics a queue pair has under way
+    // Gets and atomics have a lane without sends and writes: Soft-RoCE takes one for complete that
+    // lost its data when it repeats a send before it.
+    bool fetches_apart = false;
     std::uint32_t window_unattended = 128;   // W grows beyond only for an application that receives
     Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
     Duration attempt_timeout = seconds(2);   // then a connection is asked for again
@@ -187,7 +190,7 @@ class Core {
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);
   void on_slab_failed(Outbox& out);
   // Our end of a bulk lane was made, and connected if that was asked for; qp_number 0: it was not.
-  void on_bulk_end(LaneId lane, const wire::LaneEnd& ours, Outbox& out);
+  void on_bulk_end(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
 
   // ---- from connection management ----
 
@@ -276,7 +279,7 @@ class Core {
     explicit Lane(const SendQueue::Config& config) : queue(config) {}
   };
 
-  // The second lane of a peer, for chains of reads.
+  // The second lane of a peer, for chains of reads, or for all fetches.
   enum class BulkState : std::uint8_t {
     none,
     offered,  // ours is made
@@ -289,9 +292,10 @@ class Core {
     bool to_tell = false;      // the peer is to hear of our end
     LaneId lane = LaneId::none;
     std::uint32_t reads = 0;  // under way at most
-    wire::LaneEnd ours{};
+    wire::LaneEnd ours{};     // as far as it is made
+    wire::LaneEnd theirs{};   // told before ours was made
 
-    bool usable() const { return state == BulkState::joined && peer_joined; }
+    bool usable() const { return ours.joined && peer_joined; }
   };
 
   struct Peer {
@@ -302,6 +306,7 @@ class Core {
     Bulk bulk;
     bool left = false;  // its goodbye arrived
     bool goodbye_sent = false;
+    bool fetches = false;  // it had a get or an atomic
     bool in_due_list = false;
     bool in_held_list = false;
     Peer* next_held = nullptr;
@@ -325,6 +330,7 @@ class Core {
   Peer& at(PeerId id) { return peers_[index(id)]; }
   const Peer& at(PeerId id) const { return peers_[index(id)]; }
   Lane& at(LaneId id) { return lanes_[index(id)]; }
+  const Lane& at(LaneId id) const { return lanes_[index(id)]; }
   PeerId id_of(const Peer& peer) const;
   Lane* open_lane(LaneId id) {
     if (index(id) >= lanes_.size() || !at(id).open) return nullptr;
@@ -382,18 +388,24 @@ class Core {
   // rdma.cc
   void issue_chunks(Time now, Outbox& out);
   void let_chunks_go(Time now, Peer& peer, Outbox& out);
-  void on_chunk(Time now, const RdmaInFlight& chunk, bool chained);
-  bool has_chain_room(const Lane& lane) const;
+  void on_chunk(Time now, const RdmaInFlight& chunk);
+  bool has_bulk_room(const Lane& lane) const;
+  bool keeps_fetches_apart(const Peer& peer) const {
+    return config_.fetches_apart && peer.name != config_.self;  // to itself nothing is lost
+  }
+  LaneId fetch_lane(const Peer& peer) const;
+  std::uint32_t fetches_open(const Peer& peer) const;
   void drop_transfers(Time now, const Peer& peer, Outbox& out);
   void take_finished(Outbox& out);
   void count_transfer(const TransferRequest& request);
 
   // bulk.cc
   void want_bulk_lane(Peer& peer, Outbox& out);
+  std::uint32_t most_bulk_reads() const;
   void make_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
-  bool take_bulk_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
-  void use_bulk(const Peer& peer);
-  void refuse_bulk(Peer& peer, Outbox& out);
+  bool take_bulk_end(Time now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  void use_bulk(Time now, Peer& peer, Outbox& out);
+  void refuse_bulk(Time now, Peer& peer, Outbox& out);
   void tell_bulk_end(Peer& peer, Outbox& out);
   void drop_bulk_lane(Peer& peer, Outbox& out);
 
@@ -413,6 +425,7 @@ class Core {
   void drop_slabs(Outbox& out);
   void put_back(BufferId buffer);
   void book_buffers();
+  bool is_due(const Peer& peer) const { return eager_.low(peer.share) || peer.bulk.to_tell; }
   void note_due(Peer& peer);
   bool may_top_up(const Peer& peer) const;
   std::uint32_t top_up(Peer& peer, std::uint32_t most);

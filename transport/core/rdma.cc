@@ -21,7 +21,8 @@ void Core::transfer(Time now, const TransferRequest& request, Outbox& out) {
   }
   scheduler_.submit(request);
   count_transfer(request);
-  if (scheduler_.wants_chain(request)) want_bulk_lane(peer, out);
+  peer.fetches = peer.fetches || fetches(request.opcode);
+  if (scheduler_.wants_chain(request) && scheduler_.knows_c()) want_bulk_lane(peer, out);
   if (peer.state == PeerState::ready) {
     let_chunks_go(now, peer, out);
   } else if (peer.state == PeerState::idle || peer.state == PeerState::closed) {
@@ -68,14 +69,16 @@ void Core::issue_chunks(Time now, Outbox& out) {
   Gate gate(*this, now);
   while (scheduler_.next(chunk, admission_.on() ? &gate : nullptr)) {
     Peer& peer = at(chunk.peer);
-    const LaneId lane_id = chunk.chained ? peer.bulk.lane : peer.lane;
-    Lane& lane = at(lane_id);
     const TransferRequest& request = scheduler_.request(chunk.transfer);
+    const LaneId lane_id = chunk.chained             ? peer.bulk.lane
+                           : fetches(request.opcode) ? fetch_lane(peer)
+                                                     : peer.lane;
+    Lane& lane = at(lane_id);
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Ticket ticket =
-        lane.queue.post_rdma({chunk.transfer, chunk.length_bytes, now, gate.take_tokens()},
-                             !chunk.chained || chunk.last);
+    const SendQueue::Ticket ticket = lane.queue.post_rdma(
+        {chunk.transfer, chunk.length_bytes, now, gate.take_tokens(), chunk.chained},
+        !chunk.chained || chunk.last);
     out.work.push_back({.id = ticket.id,
                         .lane = lane_id,
                         .opcode = request.opcode,
@@ -92,40 +95,62 @@ void Core::issue_chunks(Time now, Outbox& out) {
     if (chunk.chained) {
       if (chain_end && out.work[*chain_end].lane != lane_id) end_chain();
       chain_end = out.work.size() - 1;
-      if (!has_chain_room(lane)) scheduler_.hold_chain(chunk.peer);
-    } else if (!lane.queue.has_room(false)) {
-      scheduler_.hold_peer(chunk.peer);
+    }
+    if (lane_id == peer.lane) {
+      if (!lane.queue.has_room(false)) scheduler_.hold_peer(chunk.peer);
+    } else if (!has_bulk_room(lane)) {
+      scheduler_.hold_chain(chunk.peer);
+      if (fetch_lane(peer) == lane_id) scheduler_.limit_reads(chunk.peer, 0);
     }
   }
   end_chain();
   take_finished(out);
 }
 
-// The peer has work for its queue, or its queue has room again.
+// The lane for the peer's gets and atomics; none while there is none yet.
+LaneId Core::fetch_lane(const Peer& peer) const {
+  if (!keeps_fetches_apart(peer)) return peer.lane;
+  return peer.bulk.usable() ? peer.bulk.lane : LaneId::none;
+}
+
+// How many of them may be under way; 0 if none may be posted now.
+std::uint32_t Core::fetches_open(const Peer& peer) const {
+  const LaneId lane = fetch_lane(peer);
+  if (lane == peer.lane) return config_.max_rd_atomic;
+  return lane != LaneId::none && has_bulk_room(at(lane)) ? peer.bulk.reads : 0;
+}
+
+// The peer has work for its queues, or they have room again.
 void Core::let_chunks_go(Time now, Peer& peer, Outbox& out) {
   if (scheduler_.idle()) return;
   if (peer.state == PeerState::ready) {
+    if (peer.fetches && keeps_fetches_apart(peer)) {
+      if (peer.bulk.state == BulkState::refused) {
+        return fail(now, peer, FailReason::no_resources, CompletionStatus::success, out);
+      }
+      want_bulk_lane(peer, out);
+    }
     const Lane& lane = at(peer.lane);
     if (lane.queue.has_room(false)) {
-      scheduler_.open_peer(lane.peer, config_.max_rd_atomic);
+      scheduler_.open_peer(lane.peer, fetches_open(peer));
     } else {
       scheduler_.hold_peer(lane.peer);  // frames took the room while there were no transfers
     }
-    if (peer.bulk.usable() && has_chain_room(at(peer.bulk.lane))) {
+    if (peer.bulk.usable() && has_bulk_room(at(peer.bulk.lane))) {
       scheduler_.open_chain(lane.peer, peer.bulk.reads);
     }
   }
   issue_chunks(now, out);
 }
 
-void Core::on_chunk(Time now, const RdmaInFlight& chunk, bool chained) {
+void Core::on_chunk(Time now, const RdmaInFlight& chunk) {
   landed(chunk);
-  scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chained);
+  scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
 }
 
 // So much of a chain is handed over that the adapter does not run dry before software looks again,
 // and no more, for what is handed over does not make way for others.
-bool Core::has_chain_room(const Lane& lane) const { return lane.queue.in_flight() < bulk_depth(); }
+bool Core::has_bulk_room(const Lane& lane) const { return lane.queue.in_flight() < bulk_depth(); }
 
 // The peer's lane is gone, or will be before anybody hears of this.
 void Core::drop_transfers(Time now, const Peer& peer, Outbox& out) {

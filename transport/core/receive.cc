@@ -28,8 +28,10 @@ void Core::on_send_completion(Time now, const Completion& completion, Outbox& ou
   }
   lane->queue.retire(
       completion.id, [&](SendSlot* slot) { landed(slot, true, out); },
-      [&](const RdmaInFlight& chunk) { on_chunk(now, chunk, completion.lane != peer.lane); });
+      [&](const RdmaInFlight& chunk) { on_chunk(now, chunk); });
   if (peer.lane != completion.lane && peer.bulk.lane != completion.lane) return;
+  if (peer.bulk.to_tell) [[unlikely]]
+    tell_bulk_end(peer, out);
   if (has_transfers()) [[unlikely]]
     let_chunks_go(now, peer, out);
   if (peer.state == PeerState::ready) {
@@ -84,7 +86,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
         of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
     put_back(buffer);
     if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
-    if (of_lane && !take_bulk_end(peer, end, out)) {
+    if (of_lane && !take_bulk_end(now, peer, end, out)) {
       fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
       return;
     }
@@ -103,7 +105,7 @@ bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) 
   if (header.sequence != lane.rx_sequence || peer.left) return false;
   ++lane.rx_sequence;
   using Kind = wire::FrameKind;
-  if (header.kind == Kind::messages) {
+  if (header.kind == Kind::messages || header.kind == Kind::lane_end) {
     if (!eager_.spend(peer.share)) return false;
     note_due(peer);
   } else if (header.kind == Kind::goodbye) {
@@ -156,23 +158,22 @@ void Core::post_receives(Outbox& out) {
 
 // Keeps in mind a peer that has spent half of its share.
 void Core::note_due(Peer& peer) {
-  if (peer.in_due_list || !eager_.low(peer.share)) return;
+  if (peer.in_due_list || !is_due(peer)) return;
   peer.in_due_list = true;
   due_.push_back(at(peer.lane).peer);
 }
 
-// Credit frames to peers that have spent half of their share and got nothing back since.
+// Credit frames to peers that have spent half of their share and got nothing back since; and lane
+// ends that had to wait, which carry credits, too.
 void Core::give_back_credits(Outbox& out) {
   std::size_t kept = 0;
   for (const PeerId id : due_) {
     Peer& peer = at(id);
-    if (peer.state != PeerState::ready || !eager_.low(peer.share)) {
-      peer.in_due_list = false;
-    } else if (!may_top_up(peer) || !send_control(peer, wire::FrameKind::credits, 0, out)) {
-      due_[kept++] = id;  // later
-    } else {
-      peer.in_due_list = false;
-    }
+    tell_bulk_end(peer, out);
+    const bool given = peer.state != PeerState::ready || !eager_.low(peer.share) ||
+                       (may_top_up(peer) && send_control(peer, wire::FrameKind::credits, 0, out));
+    peer.in_due_list = !given || (peer.state == PeerState::ready && peer.bulk.to_tell);
+    if (peer.in_due_list) due_[kept++] = id;  // later
   }
   due_.resize(kept);
 }

@@ -140,7 +140,7 @@ void Core::post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind ki
                       std::uint32_t credits, Outbox& out) {
   wire::FrameHeader header;
   header.kind = kind;
-  header.starved = peer.credits == 0 && !peer.pending.empty();
+  header.starved = peer.credits == 0 && (!peer.pending.empty() || peer.bulk.to_tell);
   header.control_credits = peer.control_owed;
   header.credits = static_cast<std::uint16_t>(credits);
   header.sequence = lane.tx_sequence++;
@@ -168,16 +168,20 @@ void Core::close_chain(Lane& lane, Outbox& out) {
 }
 
 // A frame without messages; `credits` is for a recall or a return, the others take what there is
-// for the peer. False if it must wait: no slot, no credit, or no room in the queue.
+// for the peer. False if it must wait: no slot, no credit, or no room in the queue. A lane end
+// costs an eager credit: these come back by themselves, and with fetches kept apart somebody waits
+// for it.
 bool Core::send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out) {
   Lane& lane = at(peer.lane);
   if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
   const bool moves_back = kind == wire::FrameKind::recall || kind == wire::FrameKind::returned;
-  const bool gives = !moves_back && kind != wire::FrameKind::lane_end;
-  if (kind != wire::FrameKind::goodbye) {
+  if (kind == wire::FrameKind::lane_end) {
+    if (peer.credits == 0) return false;
+    --peer.credits;
+  } else if (kind != wire::FrameKind::goodbye) {
     // The last control credit is for giving credits. Spent otherwise, it might never come back from
     // a peer that waits for them.
-    if (peer.control_credits < (gives ? 1 : 2)) return false;
+    if (peer.control_credits < (moves_back ? 2 : 1)) return false;
     --peer.control_credits;
   }
   post_receives(out);

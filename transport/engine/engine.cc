@@ -52,6 +52,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   fitted.core.window.most = std::min(fitted.core.window.most, most);
   fitted.core.max_rd_atomic =
       std::min<std::uint32_t>(fitted.core.max_rd_atomic, device->most_fetches_started());
+  fitted.core.fetches_apart = device->port().soft_roce;
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
@@ -297,7 +298,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
       !queues_->connect_beside(action.lane, action.beside, ours, action.theirs, action.reads)) {
     ours = {};
   }
-  core_.on_bulk_end(action.lane, ours, out_);
+  core_.on_bulk_end(clock(), action.lane, ours, out_);
 }
 
 // Crossed and closing are how connections are made; the rest somebody has to look after.

@@ -23,6 +23,7 @@ struct RdmaInFlight {
   std::uint32_t bytes;
   Time posted;
   std::uint16_t tokens = 0;  // of the node's
+  bool chained = false;
 };
 
 class SendQueue {

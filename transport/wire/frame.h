@@ -13,7 +13,7 @@ namespace weir::wire {
 
 enum class FrameKind : std::uint8_t {
   messages = 1,  // carries messages; costs the sender one eager credit
-  credits = 2,   // only returns credits; costs one control credit
+  credits = 2,   // only returns credits; costs one eager credit
   goodbye = 3,   // the sender leaves and will send no more; costs nothing, sent once
   recall = 4,    // asks for eager credits back, all but `credits`; costs one control credit
   returned = 5,  // gives `credits` eager credits back unused; costs one control credit

@@ -16,8 +16,8 @@
 namespace weir::wire {
 
 // Versions of the frame format this library speaks, both ends included.
-inline constexpr std::uint8_t protocol_min = 1;
-inline constexpr std::uint8_t protocol_max = 1;
+inline constexpr std::uint8_t protocol_min = 2;
+inline constexpr std::uint8_t protocol_max = 2;
 
 // What a process draws at random when it starts. Only who can read its card knows it.
 using Key = std::array<std::uint8_t, 16>;

@@ -32,7 +32,7 @@ wire::LaneEnd joined(wire::LaneEnd end) {
 }
 
 struct Bulk : testing::Test {
-  Bulk() : rig(chain_config()) {
+  explicit Bulk(const Core::Config& config = chain_config()) : rig(config) {
     peer = rig.core.add_peer(other);
     lane = rig.connect(peer, 40);
     for (const WorkRequest& work : rig.take_work()) rig.complete(work);
@@ -54,12 +54,10 @@ struct Bulk : testing::Test {
   // The peer tells of its end.
   void hear(const wire::LaneEnd& end) {
     std::vector<std::byte> frame(wire::lane_frame_bytes);
-    wire::put(frame.data(), wire::FrameHeader{.kind = wire::FrameKind::lane_end,
-                                              .control_credits = control_back,
-                                              .sequence = rig.sequence++});
+    wire::put(frame.data(),
+              wire::FrameHeader{.kind = wire::FrameKind::lane_end, .sequence = rig.sequence++});
     wire::put(frame.data() + wire::frame_header_bytes, end);
     rig.arrive_bytes(lane, frame);
-    control_back = 0;
   }
 
   // The one action there is now: to make our end.
@@ -75,7 +73,7 @@ struct Bulk : testing::Test {
   }
 
   void answer(const ConnectAction& action, const wire::LaneEnd& end = mine) {
-    rig.core.on_bulk_end(action.lane, end, rig.out);
+    rig.core.on_bulk_end(rig.now, action.lane, end, rig.out);
     rig.settle();
   }
 
@@ -86,7 +84,6 @@ struct Bulk : testing::Test {
     if (work.empty()) return {};
     EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
     EXPECT_EQ(work[0].length_bytes, wire::lane_frame_bytes);
-    control_back = 1;
     const auto end = wire::get_lane_end(reinterpret_cast<const std::byte*>(work[0].address) +
                                         wire::frame_header_bytes);
     rig.complete(work[0]);
@@ -126,7 +123,6 @@ struct Bulk : testing::Test {
   Rig rig;
   PeerId peer;
   LaneId lane;
-  std::uint8_t control_back = 0;
 };
 
 TEST_F(Bulk, AGetThatWouldBeAChainAsksForTheLaneAndGoesWithoutIt) {
@@ -293,17 +289,110 @@ TEST_F(Bulk, AnOfferToWhoRefusesIsAnswered) {
   EXPECT_EQ(rig.core.state(peer), PeerState::ready);
 }
 
-TEST_F(Bulk, WaitsForAControlCreditAndLeavesTheLastOne) {
+TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
+  Rig rig(chain_config());
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 2);  // one is spent at once
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.core.transfer(
+      rig.now, {.peer = peer, .length_bytes = 80 * KiB, .lkey = 3, .rkey = 7, .token = 1}, rig.out);
+  rig.core.on_bulk_end(rig.now, rig.take_connects().at(0).lane, mine, rig.out);
+  EXPECT_EQ(rig.core.standing(peer).credits, 0u);
+  EXPECT_EQ(rig.core.standing(peer).control_credits, 2u);
+  std::vector<std::byte> frame(wire::lane_frame_bytes);
+  wire::put(frame.data(),
+            wire::FrameHeader{.kind = wire::FrameKind::lane_end, .sequence = rig.sequence++});
+  wire::put(frame.data() + wire::frame_header_bytes, joined(theirs));
+  rig.arrive_bytes(lane, frame);
+  const auto joins = rig.take_connects();
+  rig.take_work();
+  rig.core.on_bulk_end(rig.now, joins.at(0).lane, joins.at(0).ours, rig.out);
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.arrive(lane, {.kind = wire::FrameKind::credits, .credits = 1});
+  const auto work = rig.take_work();
+  ASSERT_GE(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
+}
+
+// The peer told of its end before ours was made.
+TEST_F(Bulk, AnOfferThatIsOvertakenIsJoinedWhenItIsMade) {
   get(80 * KiB);
   finish_reads();
-  rig.core.on_bulk_end(asked().lane, mine, rig.out);
-  rig.complete(rig.take_work().at(0));  // told; that was one of two credits, and none is back
+  const ConnectAction offer = asked();
+  hear(theirs);
+  EXPECT_TRUE(rig.take_connects().empty());
+  answer(offer);
+  const ConnectAction action = asked();
+  EXPECT_EQ(action.theirs.qp_number, theirs.qp_number);
+  EXPECT_EQ(action.ours.qp_number, mine.qp_number);
+  answer(action, action.ours);
+  EXPECT_TRUE(told().joined);
+}
+
+// What Soft-RoCE needs: no fetch behind a send or a write.
+struct Apart : Bulk {
+  static Core::Config config() {
+    Core::Config config = chain_config();
+    config.fetches_apart = true;
+    config.transfers.chain_bytes = 0;
+    return config;
+  }
+  Apart() : Bulk(config()) {}
+
+  void submit(Opcode opcode, std::uint64_t bytes, std::uint64_t token) {
+    rig.core.transfer(rig.now,
+                      {.kind = opcode == Opcode::write ? TransferKind::put : TransferKind::get,
+                       .peer = peer,
+                       .remote_address = 0x100000,
+                       .local_address = 0x900000,
+                       .length_bytes = bytes,
+                       .lkey = 3,
+                       .rkey = 7,
+                       .token = token,
+                       .opcode = opcode},
+                      rig.out);
+    rig.settle();
+  }
+};
+
+TEST_F(Apart, GetsAndAtomicsWaitForTheirLaneAndPutsDoNot) {
+  submit(Opcode::read, 100, 1);
+  submit(Opcode::fetch_add, 8, 2);
+  const ConnectAction offer = asked();
+  EXPECT_TRUE(rig.take_work().empty());
+  submit(Opcode::write, 100, 3);
+  const auto put = rig.take_work();
+  ASSERT_EQ(put.size(), 1u);
+  EXPECT_EQ(put[0].opcode, Opcode::write);
+  EXPECT_EQ(put[0].lane, lane);
+  answer(offer);
+  told();
   hear(joined(theirs));
   const ConnectAction action = asked();
   answer(action, action.ours);
-  EXPECT_TRUE(rig.take_work().empty());
-  rig.arrive(lane, {.kind = wire::FrameKind::messages, .control_credits = 1});
-  EXPECT_TRUE(told().joined);
+  std::vector<Opcode> fetched;
+  for (const WorkRequest& work : rig.take_work()) {
+    if (work.lane != action.lane) continue;
+    fetched.push_back(work.opcode);
+    rig.complete(work);
+  }
+  EXPECT_EQ(fetched, (std::vector{Opcode::read, Opcode::fetch_add}));
+  EXPECT_EQ(rig.out.transfers.size(), 3u);  // the put completed with the end that was told
+  submit(Opcode::read, 100, 4);
+  const auto next = rig.take_work();
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].lane, action.lane);
+}
+
+TEST_F(Apart, WithoutTheirLaneThePeerFails) {
+  submit(Opcode::read, 100, 1);
+  answer(asked(), {});
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].reason, FailReason::no_resources);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+  EXPECT_TRUE(rig.core.conserved());
 }
 
 TEST_F(Bulk, TheLanesFailureIsThePeersFailure) {

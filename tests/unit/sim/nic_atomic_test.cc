@@ -12,7 +12,8 @@ namespace {
 
 class NicAtomicTest : public NicRdmaTest {
  protected:
-  explicit NicAtomicTest(std::uint32_t max_rd_atomic = 16) : NicRdmaTest(max_rd_atomic) {
+  explicit NicAtomicTest(std::uint32_t max_rd_atomic = 16, bool loses_fetches = false)
+      : NicRdmaTest(max_rd_atomic, loses_fetches) {
     word(theirs, 0) = 100;
   }
 };
@@ -77,6 +78,37 @@ TEST_F(NicAtomicTest, OneWhoseAnswerWasLostIsNotExecutedAgain) {
   EXPECT_EQ(word(ours, 0), 100u);
   EXPECT_EQ(word(ours, 1), 105u);
   EXPECT_EQ(word(ours, 2), 1u);
+}
+
+// The repeated write is acknowledged for both. [IBTA 9.7.5.1.2]
+TEST_F(NicAtomicTest, OneAcknowledgedWithoutItsResultIsWaitedFor) {
+  fabric.hazards.lost_answer_permille = 1000;
+  write(64, 8, rkey);
+  add(0, 5, 0);
+  run(milliseconds(1));
+  fabric.hazards.lost_answer_permille = 0;
+  run_until_done(2);
+  EXPECT_EQ(statuses(left), (Statuses{success, success}));
+  EXPECT_EQ(word(theirs, 0), 105u);
+  EXPECT_EQ(word(ours, 0), 100u);
+}
+
+class LosingNicAtomicTest : public NicAtomicTest {
+ protected:
+  LosingNicAtomicTest() : NicAtomicTest(16, true) {}
+};
+
+// What Soft-RoCE does. [Linux 6.1, rxe_comp.c, check_ack]
+TEST_F(LosingNicAtomicTest, OneAcknowledgedWithoutItsResultCompletes) {
+  fabric.hazards.lost_answer_permille = 1000;
+  write(64, 8, rkey);
+  add(0, 5, 0);
+  run(milliseconds(1));
+  fabric.hazards.lost_answer_permille = 0;
+  run_until_done(2);
+  EXPECT_EQ(statuses(left), (Statuses{success, success}));
+  EXPECT_EQ(word(theirs, 0), 105u);
+  EXPECT_EQ(word(ours, 0), 0u);
 }
 
 TEST_F(NicAtomicTest, ALostOneIsExecutedWhenItIsRepeated) {

@@ -14,9 +14,9 @@ constexpr std::uint32_t piece_bytes = 4096;
 
 class NicRdmaTest : public ::testing::Test {
  protected:
-  explicit NicRdmaTest(std::uint32_t max_rd_atomic = 16)
+  explicit NicRdmaTest(std::uint32_t max_rd_atomic = 16, bool loses_fetches = false)
       : fabric({}, {}, 1),
-        left(fabric, 0, {.max_rd_atomic = max_rd_atomic}),
+        left(fabric, 0, {.max_rd_atomic = max_rd_atomic, .loses_fetches = loses_fetches}),
         right(fabric, 1, {}),
         theirs(64 * piece_bytes),
         ours(64 * piece_bytes) {
