@@ -68,7 +68,6 @@ class Proxy {
     const auto servers = static_cast<std::uint32_t>(ground.tokens.size());
     order_ = ServiceOrder(slot, ground.tasks, servers);
     token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
-    queue(slot).clear_doubt();  // of an earlier owner of the slot
     joined_ = true;
   }
   bool joined() const { return joined_; }
@@ -96,12 +95,10 @@ class Proxy {
   void drop_oldest() { queue(slot_).drop_oldest(); }
   bool arrived(std::uint64_t at) const { return queue(slot_).outcome(at) == sent; }
 
-  // The task sees to all its requests itself: whoever takes one now has nothing to do.
-  void void_all() {
-    auto own = queue(slot_);
-    for (std::uint64_t at = own.retired(); at != own.submitted(); ++at) own.amend(at, void_word, 1);
-    own.clear_doubt();
-  }
+  // The task sees to a request itself: whoever takes it now has nothing to do.
+  void make_void(std::uint64_t at) { queue(slot_).amend(at, void_word, 1); }
+  // All that was retired is seen to.
+  void clear_doubt() { queue(slot_).clear_doubt(); }
 
   // Requests of this task wait for a server.
   bool waits() const { return queue(slot_).waits(); }

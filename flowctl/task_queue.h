@@ -16,8 +16,9 @@
 //   task     what is not taken yet is dropped by the server, for its owner is not the slot's; the
 //            slot's next owner retires the rest, as `stale`, before it has the room.
 //
-// `doubt` is set by a server that could not do what it took, and cleared by the task once it has
-// seen to it: until then nobody takes what comes after (`settled`).
+// `doubt` is set by a server that could not do what it took, before it says so, and cleared by the
+// task once it has retired all that was taken: until then nobody takes what comes after
+// (`settled`).
 //
 // Pure; the task's calls and the server's are serialised in each process. Never blocks.
 #pragma once
@@ -120,7 +121,12 @@ class TaskQueue {
   bool waits() const { return head_->taken.load() != head_->submitted.load(); }
 
   void raise_doubt() { head_->doubt.store(1); }
-  void clear_doubt() { head_->doubt.store(0); }
+  // The task, when it has seen to all that it retired.
+  void clear_doubt() {
+    if (head_->doubt.load() != 0 && head_->retired.load() == head_->taken.load()) {
+      head_->doubt.store(0);
+    }
+  }
 
   // The server, with the token: whether all that other servers took is done, and nothing is in
   // doubt. What comes after it may be taken then without overtaking it.

@@ -361,7 +361,7 @@ Plan random_plan(std::uint64_t seed) {
   if (plan.processes_per_host > 1 && random.chance(500)) {
     plan.engine.proxy_servers = random.between(1, 2);
     core.proxy = true;
-    core.proxy_patience = microseconds(random.between(50, 20000));
+    core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
   }
   return plan;
 }

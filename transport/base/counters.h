@@ -66,6 +66,7 @@ namespace weir {
   X(read_window, "bytes", "Read budget now: bytes of reads kept in the fabric at most")            \
   X(proxy_submitted, "frames", "Frames given to a server of the node")                             \
   X(proxy_repeated, "frames", "Of these, frames sent after all by the process itself")             \
+  X(proxy_stuck, "times", "Times a server died or did not move, and its frames were taken back")   \
   X(proxy_full, "times", "Times a frame had to wait for room among those of the servers")          \
   X(proxy_served, "frames", "Frames of the node's processes taken to be sent, as a server")        \
   X(proxy_refused, "frames", "Of these, frames that went back to their process")                   \

@@ -292,6 +292,17 @@ class Core {
     return {p.pending.size(), p.credits, p.share.out, p.control_credits, p.left};
   }
 
+  // The same of the proxy.
+  struct ProxyStanding {
+    std::uint32_t given;    // frames at servers, as far as this process knows
+    std::uint32_t in_hand;  // frames of others
+    bool jammed;
+    bool serves;
+  };
+  ProxyStanding proxy_standing() const {
+    return {relayed_, proxy_.in_hand(), jammed_, proxy_.serving()};
+  }
+
   // Whether buffers, credits and queues add up, and transfers go on; for tests and the simulator.
   bool conserved() const;
 
@@ -356,6 +367,7 @@ class Core {
     std::uint32_t relayed = 0;
     std::uint32_t relay_sequence = 0;  // of the next one
     std::uint32_t relay_expected = 0;  // of the peer's next one to us
+    bool taken_back = false;           // they are repeated; no more, until all of them are over
     bool relay_never = false;          // some of them were given up
     Time relay_from{};                 // not before; a server sent one back
     Duration relay_pause{};            // and so long after the next one
@@ -410,7 +422,8 @@ class Core {
   [[gnu::noinline]] Route route(Time now, Peer& peer, SendSlot* slot);
   bool may_relay(Time now, const Peer& peer) const;
   void look_at_outcomes(Time now, Outbox& out);
-  void go_on_without(Time now, Outbox& out);
+  void go_on_without_server(Time now, Outbox& out);
+  void take_back(Time now, PeerId only, Outbox& out);
   void serve(Time now, bool present, Outbox& out);
   void relay(Time now, const Proxy::Work& work, Outbox& out);
   bool refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out);
@@ -552,7 +565,6 @@ class Core {
   bool straight_ = true;  // frames need neither tokens nor a server
   std::array<Relayed, proxy_depth> given_;
   std::uint32_t relayed_ = 0;   // frames given and not over
-  std::uint32_t repeats_ = 0;   // of these, sent by this process itself and not over
   bool jammed_ = false;         // no frames are given, until those that were are over
   ProcessId dead_server_;       // that had some of them
   Time moved_{};                // when one was over last, or the first was given

@@ -6,11 +6,11 @@
 // server says that it arrived. Order is kept by never having frames for a peer on both ways: frames
 // are given to a server when the own lane is empty, and posted when all that was given is over.
 //
-// When a server is dead, stands still, or sends something back, nobody knows what arrived. Then
-// this process is jammed: it repeats all that it gave and that is not known to have arrived, in
-// order, on its own lanes, and what comes later goes the same way. Everything given has a number
-// among all for its receiver, who drops what it has had. The jam ends when no server has anything
-// in hand any more and all that was repeated has arrived.
+// When a server sends something back, or is dead, or stands still, nobody knows what arrived. Then
+// this process takes back what it gave, for that peer or for all: it repeats, in order, on its own
+// lanes, what is not known to have arrived, and what comes later goes the same way until no server
+// has anything of it in hand. Everything given has a number among all for its receiver, who drops
+// what it has had.
 
 #include <algorithm>
 #include <cstring>
@@ -73,7 +73,7 @@ bool Core::may_relay(Time now, const Peer& peer) const {
 
 // Which way the oldest pending frame goes. Takes it out of the pending queue if a server gets it.
 Core::Route Core::route(Time now, Peer& peer, SendSlot* slot) {
-  if (slot->role != SlotRole::plain || jammed_) return Route::own;
+  if (slot->role != SlotRole::plain || jammed_ || peer.taken_back) return Route::own;
   if (peer.relayed == 0) {
     if (!may_relay(now, peer) || !at(peer.lane).queue.empty()) return Route::own;
     if (proxy_.serving()) return Route::own;
@@ -111,17 +111,14 @@ void Core::look_at_outcomes(Time now, Outbox& out) {
     if (what == Retirement::empty || what == Retirement::pending) break;
     Relayed& given = given_[proxy_.oldest_number() % proxy_depth];
     const bool arrived = what == Retirement::done && outcome == Proxy::sent;
-    if (!arrived && what != Retirement::stale) {
-      if (!jammed_) {
-        if (what == Retirement::done && given.peer != PeerId::none) {
-          Peer& peer = at(given.peer);
-          peer.relay_pause = std::clamp(peer.relay_pause * 2, first_pause, longest_pause);
-          peer.relay_from = now + peer.relay_pause;
-        }
-        go_on_without(now, out);
-      }
-      // Its place in line is given up when nothing of what is repeated can be overtaken.
-      if (repeats_ > 0) break;
+    // First this, then its place in line: it is what keeps servers from what comes after.
+    if (what == Retirement::in_doubt && !jammed_) {
+      go_on_without_server(now, out);
+    } else if (!arrived && given.slot != nullptr) {
+      Peer& peer = at(given.peer);
+      peer.relay_pause = std::clamp(peer.relay_pause * 2, first_pause, longest_pause);
+      peer.relay_from = now + peer.relay_pause;
+      take_back(now, given.peer, out);
     }
     const Relayed over = std::exchange(given, {});
     proxy_.drop_oldest();
@@ -130,37 +127,49 @@ void Core::look_at_outcomes(Time now, Outbox& out) {
     --relayed_;
     if (over.peer == PeerId::none) continue;
     Peer& peer = at(over.peer);
-    --peer.relayed;
+    if (--peer.relayed == 0) peer.taken_back = false;
     if (over.slot != nullptr) {
-      if (arrived) peer.relay_pause = {};
+      peer.relay_pause = {};
       retire(over.slot, true, out);
     }
     if (!peer.pending.empty() && peer.state == PeerState::ready) {
       post_pending(now, peer, peer.in_held_list, out);
     }
   }
-  if (jammed_ && repeats_ == 0 && !proxy_.outstanding()) jammed_ = false;
+  proxy_.clear_doubt();
+  if (jammed_ && !proxy_.outstanding()) jammed_ = false;
 }
 
-// Repeats what is not known to have arrived, before all that is pending.
-void Core::go_on_without(Time now, Outbox& out) {
+// It is dead, or does not move.
+void Core::go_on_without_server(Time now, Outbox& out) {
   jammed_ = true;
-  proxy_.void_all();
+  ++counters_.proxy_stuck;
+  take_back(now, PeerId::none, out);
+}
+
+// Repeats what was given for a peer, or for all, and is not known to have arrived: in order, and
+// before all that is pending. Servers have nothing to do with it any more; one that has it in hand
+// may still send it.
+void Core::take_back(Time now, PeerId only, Outbox& out) {
   const std::uint64_t oldest = proxy_.oldest_number();
-  for (std::uint64_t at_number = proxy_.next_number(); at_number-- != oldest;) {
-    Relayed& given = given_[at_number % proxy_depth];
-    if (given.slot == nullptr || proxy_.arrived(at_number)) continue;
+  for (std::uint64_t number = proxy_.next_number(); number-- != oldest;) {
+    Relayed& given = given_[number % proxy_depth];
+    if (given.slot == nullptr || (only != PeerId::none && given.peer != only)) continue;
+    Peer& peer = at(given.peer);
+    peer.taken_back = true;
+    proxy_.make_void(number);
+    if (proxy_.arrived(number)) continue;
     SendSlot* const slot = std::exchange(given.slot, nullptr);
     slot->role = SlotRole::repeated;
-    at(given.peer).pending.push_front(slot);
+    peer.pending.push_front(slot);
     ++pending_frames_;
-    ++repeats_;
     ++counters_.proxy_repeated;
   }
-  for (std::uint64_t at_number = oldest; at_number != proxy_.next_number(); ++at_number) {
-    const PeerId id = given_[at_number % proxy_depth].peer;
-    if (id == PeerId::none || at(id).state != PeerState::ready) continue;
-    post_pending(now, at(id), at(id).in_held_list, out);
+  for (std::uint64_t number = oldest; number != proxy_.next_number(); ++number) {
+    const PeerId id = given_[number % proxy_depth].peer;
+    if (id == PeerId::none || (only != PeerId::none && id != only)) continue;
+    Peer& peer = at(id);
+    if (peer.state == PeerState::ready) post_pending(now, peer, peer.in_held_list, out);
   }
 }
 
@@ -175,13 +184,16 @@ void Core::drop_relayed(Peer& peer, Outbox& out) {
     given = {};
   }
   peer.relayed = 0;
+  peer.taken_back = false;
 }
 
 // ---- the server ----
 
 void Core::look_at_proxy(Time now, bool present, Outbox& out) {
   look_at_outcomes(now, out);
-  if (relayed_ > 0 && !jammed_ && now - moved_ >= config_.proxy_patience) go_on_without(now, out);
+  if (relayed_ > 0 && !jammed_ && now - moved_ >= config_.proxy_patience) {
+    go_on_without_server(now, out);
+  }
   if (!proxy_.serving()) {
     if (!proxy_.waits() || !proxy_.try_serve()) return;
     ++counters_.proxy_terms;
@@ -280,7 +292,6 @@ void Core::add_section(SendSlot& slot, const Proxy::Work& work) {
 void Core::relay_over(SendSlot* slot, bool delivered, Outbox& out) {
   const SlotRole role = std::exchange(slot->role, SlotRole::plain);
   if (role == SlotRole::repeated) {
-    --repeats_;
     out.retired.push_back({slot, delivered});
     return;
   }
