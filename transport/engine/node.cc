@@ -62,6 +62,7 @@ void Engine::look_after_node(Time now) {
 void Engine::open_proxy() {
   const ProxyOptions& proxy = options_.proxy;
   if (proxy.servers == 0 || proxy.tasks < 2) return;
+  remove_stale_segments();  // nobody asks again for those of jobs that were killed
   const std::uint32_t cell_bytes = (options_.core.buffer_bytes + 7) / 8 * 8;
   proxy_ = Segment::open({.device = device_.port().device,
                           .port = device_.port().port,
