@@ -1,9 +1,9 @@
 // One process's dealings with the proxy of its node [TOK §5.2], as a task and as a server.
 //
 // As a task it copies a frame for another process into a cell of memory that the node's processes
-// of the job share, and puts a descriptor of it into its queue (task_queue.h). As a server, while it
-// has the token of its group (server_token.h), it takes what is in the queues of the group, its own
-// first, and later says what became of each request.
+// of the job share, and puts a descriptor of it into its queue (task_queue.h). As a server, while
+// it has the token of its group (server_token.h), it takes what is in the queues of the group, its
+// own first, and later says what became of each request.
 //
 // A server gives the token up only when nothing that it took is under way any more. So at any time
 // at most one process that lives has frames of a task in hand, and what comes later cannot overtake
@@ -35,12 +35,12 @@ struct ProxyQueue {
 
 // The memory of a proxy, as one process sees it.
 struct ProxyGround {
-  std::span<SharedWord> tokens;             // one for each server
-  std::span<PoolSlot<SharedWord>> slots;    // whose leases say who is which task
-  std::span<ProxyQueue> queues;             // by slot
-  std::byte* cells = nullptr;               // proxy_depth for each task, in order
-  std::uint32_t cell_bytes = 0;             // a multiple of 8
-  std::uint32_t tasks = 0;                  // slots with cells
+  std::span<SharedWord> tokens;           // one for each server
+  std::span<PoolSlot<SharedWord>> slots;  // whose leases say who is which task
+  std::span<ProxyQueue> queues;           // by slot
+  std::byte* cells = nullptr;             // proxy_depth for each task, in order
+  std::uint32_t cell_bytes = 0;           // a multiple of 8
+  std::uint32_t tasks = 0;                // slots with cells
 };
 
 class Proxy {
@@ -54,11 +54,11 @@ class Proxy {
     std::uint32_t task = 0;  // these two name it
     std::uint64_t at = 0;
     PeerName to;
-    std::uint64_t key = 0;      // of the receiver, as the task knows it
-    std::uint32_t rank = 0;     // of the task
-    bool is_void = false;       // the task has seen to it itself
+    std::uint64_t key = 0;             // of the receiver, as the task knows it
+    std::uint32_t rank = 0;            // of the task
+    bool is_void = false;              // the task has seen to it itself
     const std::byte* bytes = nullptr;  // in the task's cell; stays until the outcome is there
-    std::uint32_t length_bytes = 0;    // at most a cell's
+    std::uint32_t length_bytes = 0;    // as the task says: to be checked
   };
 
   // This process is task `slot` of the ground, which outlives this.
@@ -121,12 +121,12 @@ class Proxy {
     if (!from.take(token_.lease(), request, work.at)) return false;
     ++in_hand_;
     work.task = task;
-    work.to = {static_cast<std::uint32_t>(request[0] >> 32), static_cast<std::uint32_t>(request[0])};
+    work.to = {static_cast<std::uint32_t>(request[0] >> 32),
+               static_cast<std::uint32_t>(request[0])};
     work.key = request[1];
     work.rank = static_cast<std::uint32_t>(request[2] >> 32);
     work.length_bytes = static_cast<std::uint32_t>(request[2]);
-    // One that says it is longer than its cell is nothing that could be sent.
-    work.is_void = request[void_word] != 0 || work.length_bytes > ground_.cell_bytes;
+    work.is_void = request[void_word] != 0;
     work.bytes = cell(task, work.at);
     return true;
   }
@@ -153,8 +153,8 @@ class Proxy {
     return {ground_.queues[task].head, ground_.queues[task].ring, ground_.slots[task].lease};
   }
   std::byte* cell(std::uint32_t task, std::uint64_t at) const {
-    return ground_.cells + std::size_t{ground_.cell_bytes} *
-                               (std::size_t{task} * proxy_depth + at % proxy_depth);
+    return ground_.cells +
+           std::size_t{ground_.cell_bytes} * (std::size_t{task} * proxy_depth + at % proxy_depth);
   }
 
   static inline SharedWord nowhere{};

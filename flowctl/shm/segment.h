@@ -1,6 +1,7 @@
 // The memory that the processes of a node share for one port: a header that says what it is, the
 // token pool, the pool of the read budget, the server tokens, and for each process a request queue
-// and a board; behind all that, if asked for, cells for the frames of the proxy. One file in /dev/shm, for one user (0600), without pointers.
+// and a board; behind all that, if asked for, cells for the frames of the proxy. One file in
+// /dev/shm, for one user (0600), without pointers.
 //
 // It appears under its name when it is complete (it is made nameless and then linked), so nobody
 // sees half of one, and a process killed while it makes one leaves nothing. The last one to leave
@@ -38,7 +39,7 @@ struct SegmentHeader {
   std::uint32_t servers;
   std::uint32_t cell_bytes;  // of the proxy
   std::uint32_t tasks;       // that have cells
-  char key[160];  // zero-terminated
+  char key[160];             // zero-terminated
   SharedWord gate;
 };
 

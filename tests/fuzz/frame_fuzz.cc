@@ -32,12 +32,13 @@ void check(const std::byte* frame, std::size_t size) {
                     wire::SectionHeader{rank, static_cast<std::uint32_t>(bytes)});
           again.insert(again.end(), messages, messages + bytes);
           std::size_t count = 0;
-          wire::walk_messages(messages, bytes,
-                              [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
-                                ++count;
-                                const auto at = static_cast<std::size_t>(payload - messages);
-                                REQUIRE(at <= bytes && length <= bytes - at);
-                              });
+          wire::walk_messages(
+              messages, bytes,
+              [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
+                ++count;
+                const auto at = static_cast<std::size_t>(payload - messages);
+                REQUIRE(at <= bytes && length <= bytes - at);
+              });
           REQUIRE(count > 0);
         });
     REQUIRE(sections > 0);

@@ -411,7 +411,8 @@ void Engine::watch_pending(Duration tick) {
 }
 
 void Engine::look_for_dead_servers() {
-  core_.look_for_dead_servers(now(), [this](ProcessId id) { return host_->lives(id); }, out_);
+  core_.look_for_dead_servers(
+      now(), [this](ProcessId id) { return host_->lives(id); }, out_);
   flush();
 }
 

@@ -190,8 +190,8 @@ constexpr std::array keys{
     number("proxy_servers", Kind::count, "0", 0, 64, 3,
            {"Processes of a job on a node that send small messages for the others at a time, "
             "several in one request where they go to the same process; 0 means each sends its own",
-            "It pays where an adapter slows down with the number of processes that use it; "
-            "'weir tune' finds out"},
+            "It can pay where an adapter slows down with the number of processes that use it; "
+            "each message is copied twice more"},
            &Settings::proxy_servers),
     choice("admission", "off, thresholds, always", "off", 2,
            {"Whether a request needs a token of the node before it may reach the adapter: never, "

@@ -564,10 +564,10 @@ class Core {
   Proxy proxy_;
   bool straight_ = true;  // frames need neither tokens nor a server
   std::array<Relayed, proxy_depth> given_;
-  std::uint32_t relayed_ = 0;   // frames given and not over
-  bool jammed_ = false;         // no frames are given, until those that were are over
-  ProcessId dead_server_;       // that had some of them
-  Time moved_{};                // when one was over last, or the first was given
+  std::uint32_t relayed_ = 0;  // frames given and not over
+  bool jammed_ = false;        // no frames are given, until those that were are over
+  ProcessId dead_server_;      // that had some of them
+  Time moved_{};               // when one was over last, or the first was given
   std::uint32_t idle_looks_ = 0;
   Fifo<SendSlot> relay_slots_;
   std::vector<Carried> carried_;

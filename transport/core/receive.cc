@@ -139,12 +139,13 @@ bool Core::take_numbered(PeerId by, BufferId buffer, std::size_t size, Outbox& o
 }
 
 // By its number each frame arrives once: a relay that stood still may send what its origin has sent
-// meanwhile. None can be missing, for its origin gives or sends the next only when this one arrived.
+// meanwhile. None can be missing, for its origin gives or sends the next only when this one
+// arrived.
 bool Core::take_section(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
                         Outbox& out) {
   Peer& origin = at(from);
-  const std::uint32_t ahead = (wire::get_relay_sequence(messages) - origin.relay_expected) &
-                              wire::relay_sequence_mask;
+  const std::uint32_t ahead =
+      (wire::get_relay_sequence(messages) - origin.relay_expected) & wire::relay_sequence_mask;
   if (origin.state == PeerState::failed) return true;  // nothing comes from it any more
   if (ahead > wire::relay_sequence_mask / 2) {
     ++counters_.proxy_duplicates;

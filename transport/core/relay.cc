@@ -67,8 +67,8 @@ void Core::leave_proxy() {
 
 bool Core::may_relay(Time now, const Peer& peer) const {
   return peer.state == PeerState::ready && !peer.left && !peer.relay_never &&
-         now >= peer.relay_from && peer.name.job == config_.self.job &&
-         peer.name != config_.self && word_of(peer.key) != 0;
+         now >= peer.relay_from && peer.name.job == config_.self.job && peer.name != config_.self &&
+         word_of(peer.key) != 0;
 }
 
 // Which way the oldest pending frame goes. Takes it out of the pending queue if a server gets it.
@@ -259,8 +259,8 @@ void Core::relay(Time now, const Proxy::Work& work, Outbox& out) {
 // (then we make one, for the next time), or too much waits for it already.
 bool Core::refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out) {
   if (work.to.job != config_.self.job || work.to == config_.self) return true;
-  if (work.length_bytes > config_.buffer_bytes - wire::frame_header_bytes -
-                              wire::section_header_bytes) {
+  if (work.length_bytes >
+      config_.buffer_bytes - wire::frame_header_bytes - wire::section_header_bytes) {
     return true;
   }
   if (!wire::check_messages(work.bytes, work.length_bytes, true)) return true;

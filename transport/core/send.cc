@@ -59,8 +59,7 @@ bool Core::may_go_at_once(Peer& peer) {
     peer.burst = 0;
   }
   return peer.state == PeerState::ready && peer.pending.empty() && peer.credits > 0 &&
-         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) &&
-         straight_;
+         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) && straight_;
 }
 
 bool Core::would_hold(PeerId id) const {

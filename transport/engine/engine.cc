@@ -447,8 +447,7 @@ Engine::Remains Engine::remains() {
   return {.transfers = core_.transfers_under_way(),
           .chunks = core_.chunks_under_way(),
           .pending_frames = core_.pending_frames(),
-          .send_slots =
-              slots_->out() - core_.idle_control_slots() - core_.idle_relay_slots(),
+          .send_slots = slots_->out() - core_.idle_control_slots() - core_.idle_relay_slots(),
           .receive_buffers = core_.counters().receives_held,
           .credits = core_.counters().credits_out};
 }

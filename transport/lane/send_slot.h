@@ -28,9 +28,9 @@ struct SendSlot {
   std::uint16_t tokens = 0;       // of the node's, while in flight
   std::uint8_t pool = 0;          // the engine's size class
   SlotRole role = SlotRole::plain;
-  std::uint16_t relay = 0;        // the core's number for it, if it is for relayed frames
-  bool notify = false;            // the layer above waits to hear that it is retired
-  void* user = nullptr;           // the layer above's; the core never looks
+  std::uint16_t relay = 0;  // the core's number for it, if it is for relayed frames
+  bool notify = false;      // the layer above waits to hear that it is retired
+  void* user = nullptr;     // the layer above's; the core never looks
 
   // Where the payload of the frame's first message belongs.
   std::byte* payload() const { return frame + wire::first_payload_offset; }

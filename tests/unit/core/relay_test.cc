@@ -18,9 +18,7 @@ struct Node {
     for (std::uint32_t i = 0; i < tasks; ++i) process[i].join(ground(), i, id(i));
   }
   static ProcessId id(std::uint32_t slot) { return {slot + 1, 1}; }
-  ProxyGround ground() {
-    return {tokens, slots, queues, cells.data(), cell_bytes, tasks};
-  }
+  ProxyGround ground() { return {tokens, slots, queues, cells.data(), cell_bytes, tasks}; }
 
   std::vector<SharedWord> tokens;
   std::array<PoolSlot<SharedWord>, tasks> slots{};
@@ -44,6 +42,7 @@ struct ProxyRig : Rig {
     lane = connect(peer, 8);
     for (const WorkRequest& work : take_work()) complete(work);
     give_up_token();
+    take_retired();
   }
   // The frame that connected went by the own lane, with this process as the server.
   void give_up_token() {
@@ -152,8 +151,7 @@ TEST(CoreRelay, WhatIsSentBackIsRepeatedInOrder) {
   ASSERT_EQ(repeated.size(), 3u);
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(rig.header_of(repeated[i]).kind, wire::FrameKind::repeated);
-    EXPECT_EQ(wire::get_relay_sequence(
-                  reinterpret_cast<const std::byte*>(repeated[i].address + 8)),
+    EXPECT_EQ(wire::get_relay_sequence(reinterpret_cast<const std::byte*>(repeated[i].address + 8)),
               i);
   }
   // What the server finds now is nothing to be sent.
@@ -245,8 +243,8 @@ TEST(CoreRelay, AServerPutsFramesOfSeveralTasksIntoOneSend) {
                          [&](std::uint32_t rank, const std::byte* messages, std::size_t) {
                            found.emplace_back(rank, wire::get_relay_sequence(messages));
                          });
-  EXPECT_EQ(found, (std::vector<std::pair<std::uint32_t, std::uint32_t>>{
-                       {21, 5}, {22, 0}, {22, 1}}));
+  EXPECT_EQ(found,
+            (std::vector<std::pair<std::uint32_t, std::uint32_t>>{{21, 5}, {22, 0}, {22, 1}}));
   rig.look(false);
   EXPECT_TRUE(rig.core.proxy_standing().serves);  // until what it took has arrived
   rig.complete(work[0]);
@@ -263,8 +261,8 @@ TEST(CoreRelay, AServerSendsBackWhatItCannotSend) {
   const PeerId third = rig.core.add_peer({1, 30}, {7, 7, 7});
   rig.send(rig.peer);  // makes it the server
   rig.take_work();
-  rig.ask(1, {1, 77}, 0);            // nobody it knows
-  rig.ask(1, self, 0);               // itself
+  rig.ask(1, {1, 77}, 0);  // nobody it knows
+  rig.ask(1, self, 0);     // itself
   rig.look();
   EXPECT_EQ(rig.out.wanted.size(), 1u);
   rig.ask(2, {1, 30}, 0, 0x070707);  // not connected: it will be
@@ -299,15 +297,15 @@ struct Receiver : Rig {
       wire::put(&frame[start + 8], wire::MessageHeader{8, static_cast<std::uint8_t>(number)});
       wire::put_relay_sequence(&frame[start + 8], number);
     }
-    wire::put(frame.data(), wire::FrameHeader{.kind = wire::FrameKind::relayed,
-                                              .sequence = lane == relay ? relay_sequence++
-                                                                        : origin_sequence++});
+    wire::put(frame.data(),
+              wire::FrameHeader{.kind = wire::FrameKind::relayed,
+                                .sequence = lane == relay ? relay_sequence++ : origin_sequence++});
     arrive_bytes(lane, frame);
   }
   void repeated(std::uint32_t number) {
     std::vector<std::byte> frame(wire::frame_header_bytes + 16);
-    wire::put(frame.data(), wire::FrameHeader{.kind = wire::FrameKind::repeated,
-                                              .sequence = origin_sequence++});
+    wire::put(frame.data(),
+              wire::FrameHeader{.kind = wire::FrameKind::repeated, .sequence = origin_sequence++});
     wire::put(&frame[8], wire::MessageHeader{8, static_cast<std::uint8_t>(number)});
     wire::put_relay_sequence(&frame[8], number);
     arrive_bytes(origin_lane, frame);

@@ -52,6 +52,7 @@ TEST(ServiceOrder, Alone) {
 struct ProxyWorld {
   static constexpr std::uint32_t processes = 3;
   static constexpr std::uint64_t requests = 3;
+  static constexpr std::uint64_t doubtful = 1;  // a request that cannot be done
 
   struct Memory {
     ExploredWord token;
@@ -102,7 +103,7 @@ struct ProxyWorld {
   bool done(std::uint32_t p) const {
     if (p == 0) return own[0].retired == requests;
     if (own[p].serving || own[p].token.held()) return false;
-    return alive[0] ? done(0) : memory.head.taken.value() == memory.head.submitted.value();
+    return !alive[0] || done(0);  // what is in doubt in a dead task's queue stays for the next one
   }
 
   bool run(std::uint32_t p, Private& me) {
@@ -115,6 +116,7 @@ struct ProxyWorld {
       std::uint64_t outcome = 0;
       const Retirement what = queue.retire(outcome, alive_check());
       if (what == Retirement::done && outcome != me.retired + 1) me.over = true;
+      queue.clear_doubt();
       if (what == Retirement::stale) me.over = true;
       if (what == Retirement::in_doubt) me.in_doubt += 1;
       if (what == Retirement::done || what == Retirement::in_doubt) me.retired += 1;
@@ -122,11 +124,13 @@ struct ProxyWorld {
     }
     if (me.serving) {
       // The token may have gone to another one.
+      if (me.at == doubtful) queue.raise_doubt();
       queue.complete(me.at, me.at + 1);
       me.serving = false;
     } else if (me.token.held()) {
       Request request;
-      if (queue.take(lease::taken(0, {p + 1, 7}), request, me.at)) {
+      const std::uint64_t server = lease::taken(0, {p + 1, 7});
+      if (queue.settled(server) && queue.take(server, request, me.at)) {
         if (request[0] != me.at) me.over = true;
         me.serving = true;
       }
@@ -144,6 +148,14 @@ struct ProxyWorld {
   void observe(const ProxyWorld& before, std::uint32_t p) {
     const std::uint64_t taken = memory.head.taken.value();
     if (taken != before.memory.head.taken.value()) begun[taken - 1] += 1;
+    // Nothing is taken while another server has something before it, or it could not be done.
+    if (taken != before.memory.head.taken.value() && taken - memory.head.retired.value() > 1) {
+      const Descriptor<ExploredWord>& earlier = memory.ring[(taken - 2) % memory.ring.size()];
+      const bool others = lease::process(earlier.server.value()).pid != p + 1;
+      if ((earlier.outcome.value() == 0 && others) || earlier.outcome.value() == doubtful + 1) {
+        own[p].over = true;
+      }
+    }
     if (taken < before.memory.head.taken.value() ||
         (taken != before.memory.head.taken.value() &&
          lease::process(memory.token.value()).pid != p + 1)) {

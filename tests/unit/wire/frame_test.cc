@@ -243,12 +243,12 @@ TEST(RelayedFrame, EverySectionIsFoundOnceAndInOrder) {
                    [&](std::uint32_t rank, const std::byte* messages, std::size_t bytes) {
                      EXPECT_EQ(rank, 40 + sections++);
                      EXPECT_EQ(get_relay_sequence(messages), 0xabcde0 + rank);
-                     walk_messages(messages, bytes,
-                                   [&](const std::byte* payload, std::uint32_t length, std::uint8_t,
-                                       bool) {
-                                     EXPECT_LE(payload + length, exact.data.get() + exact.size);
-                                     lengths.push_back(length);
-                                   });
+                     walk_messages(
+                         messages, bytes,
+                         [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
+                           EXPECT_LE(payload + length, exact.data.get() + exact.size);
+                           lengths.push_back(length);
+                         });
                    });
   EXPECT_EQ(sections, 3u);
   EXPECT_EQ(lengths, (std::vector<std::size_t>{5, 16, 3, 0}));
