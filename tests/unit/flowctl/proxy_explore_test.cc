@@ -52,7 +52,6 @@ TEST(ServiceOrder, Alone) {
 struct ProxyWorld {
   static constexpr std::uint32_t processes = 3;
   static constexpr std::uint64_t requests = 3;
-  static constexpr std::uint64_t doubtful = 1;  // a request that cannot be done
 
   struct Memory {
     ExploredWord token;
@@ -103,7 +102,7 @@ struct ProxyWorld {
   bool done(std::uint32_t p) const {
     if (p == 0) return own[0].retired == requests;
     if (own[p].serving || own[p].token.held()) return false;
-    return !alive[0] || done(0);  // what is in doubt in a dead task's queue stays for the next one
+    return alive[0] ? done(0) : memory.head.taken.value() == memory.head.submitted.value();
   }
 
   bool run(std::uint32_t p, Private& me) {
@@ -116,7 +115,6 @@ struct ProxyWorld {
       std::uint64_t outcome = 0;
       const Retirement what = queue.retire(outcome, alive_check());
       if (what == Retirement::done && outcome != me.retired + 1) me.over = true;
-      queue.clear_doubt();
       if (what == Retirement::stale) me.over = true;
       if (what == Retirement::in_doubt) me.in_doubt += 1;
       if (what == Retirement::done || what == Retirement::in_doubt) me.retired += 1;
@@ -124,13 +122,11 @@ struct ProxyWorld {
     }
     if (me.serving) {
       // The token may have gone to another one.
-      if (me.at == doubtful) queue.raise_doubt();
       queue.complete(me.at, me.at + 1);
       me.serving = false;
     } else if (me.token.held()) {
       Request request;
-      const std::uint64_t server = lease::taken(0, {p + 1, 7});
-      if (queue.settled(server) && queue.take(server, request, me.at)) {
+      if (queue.take(lease::taken(0, {p + 1, 7}), request, me.at)) {
         if (request[0] != me.at) me.over = true;
         me.serving = true;
       }
@@ -148,14 +144,6 @@ struct ProxyWorld {
   void observe(const ProxyWorld& before, std::uint32_t p) {
     const std::uint64_t taken = memory.head.taken.value();
     if (taken != before.memory.head.taken.value()) begun[taken - 1] += 1;
-    // Nothing is taken while another server has something before it, or it could not be done.
-    if (taken != before.memory.head.taken.value() && taken - memory.head.retired.value() > 1) {
-      const Descriptor<ExploredWord>& earlier = memory.ring[(taken - 2) % memory.ring.size()];
-      const bool others = lease::process(earlier.server.value()).pid != p + 1;
-      if ((earlier.outcome.value() == 0 && others) || earlier.outcome.value() == doubtful + 1) {
-        own[p].over = true;
-      }
-    }
     if (taken < before.memory.head.taken.value() ||
         (taken != before.memory.head.taken.value() &&
          lease::process(memory.token.value()).pid != p + 1)) {
@@ -237,6 +225,43 @@ TEST(TaskQueue, ServerDies) {
   const auto dead = [](ProcessId id) { return id.pid != 2; };
   EXPECT_EQ(queue.retire(outcome, dead), Retirement::in_doubt);
   EXPECT_EQ(queue.retire(outcome, dead), Retirement::empty);
+}
+
+TEST(TaskQueue, NothingGoesBeforeWhatIsNotSettled) {
+  QueueHead<ExploredWord> head;
+  std::array<Descriptor<ExploredWord>, 4> ring;
+  ExploredWord slot_lease;
+  std::memset(static_cast<void*>(&head), 0, sizeof head);
+  std::memset(static_cast<void*>(&ring), 0, sizeof ring);
+  slot_lease.store(lease::taken(0, {1, 7}));
+  TaskQueue<ExploredWord> queue(head, ring, slot_lease);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(queue.submit({i}));
+  const std::uint64_t first = lease::taken(0, {2, 7});
+  const std::uint64_t second = lease::taken(0, {3, 7});
+  const auto alive = [](ProcessId) { return true; };
+  std::uint64_t at = 0, outcome = 0;
+  Request request;
+  EXPECT_TRUE(queue.settled(second));
+  EXPECT_TRUE(queue.take(first, request, at));
+  EXPECT_TRUE(queue.settled(first));  // it keeps its own order
+  EXPECT_FALSE(queue.settled(second));
+  queue.complete(at, 1);
+  EXPECT_TRUE(queue.settled(second));
+  // What could not be done holds up everybody until the task has seen to it.
+  EXPECT_TRUE(queue.take(second, request, at));
+  queue.raise_doubt();
+  queue.complete(at, 2);
+  EXPECT_FALSE(queue.settled(first));
+  EXPECT_FALSE(queue.settled(second));
+  EXPECT_EQ(queue.oldest(outcome, alive), Retirement::done);
+  queue.drop_oldest();
+  queue.clear_doubt();
+  EXPECT_FALSE(queue.settled(second));  // the one in doubt is still there
+  EXPECT_EQ(queue.retire(outcome, alive), Retirement::done);
+  EXPECT_EQ(outcome, 2u);
+  queue.clear_doubt();
+  EXPECT_TRUE(queue.settled(first));
+  EXPECT_TRUE(queue.waits());
 }
 
 }  // namespace
