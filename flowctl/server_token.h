@@ -37,6 +37,8 @@ class ServerToken {
   }
 
   bool held() const { return lease_ != 0; }
+  // What names this process as the server, while it is.
+  std::uint64_t lease() const { return lease_; }
 
   // Frees the token if the server is dead: true for one of those who ask. For who was refused for
   // long; `alive(ProcessId)` may cost system calls.

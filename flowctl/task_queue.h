@@ -16,6 +16,10 @@
 //   task     what is not taken yet is dropped by the server, for its owner is not the slot's; the
 //            slot's next owner retires the rest, as `stale`, before it has the room.
 //
+// `doubt` is set by a server that could not do what it took, before it says so, and cleared by the
+// task once it has retired all that was taken: until then nobody takes what comes after
+// (`settled`).
+//
 // Pure; the task's calls and the server's are serialised in each process. Never blocks.
 #pragma once
 
@@ -46,6 +50,7 @@ struct QueueHead {
   alignas(64) Word submitted;
   Word retired;
   alignas(64) Word taken;
+  Word doubt;
 };
 
 // What became of a task's oldest request.
@@ -83,18 +88,58 @@ class TaskQueue {
   // is asked of its server.
   template <typename Alive>
   Retirement retire(std::uint64_t& outcome, Alive&& alive) {
+    const Retirement what = oldest(outcome, alive);
+    if (what != Retirement::empty && what != Retirement::pending) drop_oldest();
+    return what;
+  }
+
+  // The task: the same without taking it out; and taking it out after that.
+  template <typename Alive>
+  Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
     const std::uint64_t at = head_->retired.load();
     if (at == head_->submitted.load()) return Retirement::empty;
     if (at == head_->taken.load()) return Retirement::pending;
-    Descriptor<Word>& d = descriptor(at);
+    const Descriptor<Word>& d = descriptor(at);
     outcome = d.outcome.load();
     const bool lost = outcome == 0 && lease::expired(d.server.load(), alive);
     if (lost) outcome = d.outcome.load();  // its last word
     if (outcome == 0 && !lost) return Retirement::pending;
-    const bool own = d.owner.load() == slot_lease_->load();
-    head_->retired.store(at + 1);
-    if (!own) return Retirement::stale;
+    if (d.owner.load() != slot_lease_->load()) return Retirement::stale;
     return outcome == 0 ? Retirement::in_doubt : Retirement::done;
+  }
+  void drop_oldest() { head_->retired.store(head_->retired.load() + 1); }
+
+  // The task: what became so far of a request of its own, by its number; 0: nothing yet.
+  std::uint64_t outcome(std::uint64_t at) const { return descriptor(at).outcome.load(); }
+  // The task: changes a word of a request that is not retired. A server may have read it before.
+  void amend(std::uint64_t at, std::uint32_t word, std::uint64_t value) {
+    descriptor(at).request[word].store(value);
+  }
+  std::uint64_t retired() const { return head_->retired.load(); }
+  std::uint64_t submitted() const { return head_->submitted.load(); }
+  // Whether there are requests that no server has taken.
+  bool waits() const { return head_->taken.load() != head_->submitted.load(); }
+
+  void raise_doubt() { head_->doubt.store(1); }
+  // The task, when it has seen to all that it retired.
+  void clear_doubt() {
+    if (head_->doubt.load() != 0 && head_->retired.load() == head_->taken.load()) {
+      head_->doubt.store(0);
+    }
+  }
+
+  // The server, with the token: whether all that other servers took is done, and nothing is in
+  // doubt. What comes after it may be taken then without overtaking it.
+  bool settled(std::uint64_t server) const {
+    if (head_->doubt.load() != 0) return false;
+    const std::uint64_t taken = head_->taken.load();
+    std::uint64_t at = head_->retired.load();
+    if (at == taken || descriptor(taken - 1).server.load() == server) return true;
+    for (; at != taken; ++at) {
+      const Descriptor<Word>& d = descriptor(at);
+      if (d.outcome.load() == 0 && d.server.load() != server) return false;
+    }
+    return true;
   }
 
   // The server, with the token: takes the next request. `server` is its lease; `at` is for
@@ -120,7 +165,7 @@ class TaskQueue {
   }
 
  private:
-  Descriptor<Word>& descriptor(std::uint64_t at) { return ring_[at & (ring_.size() - 1)]; }
+  Descriptor<Word>& descriptor(std::uint64_t at) const { return ring_[at & (ring_.size() - 1)]; }
 
   QueueHead<Word>* head_;
   std::span<Descriptor<Word>> ring_;

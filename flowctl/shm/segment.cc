@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -19,7 +20,10 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 2;
+constexpr std::uint32_t version = 3;
+constexpr std::uint32_t most_cell_bytes = 1u << 20;
+constexpr std::size_t most_bytes =
+    sizeof(NodeState) + std::size_t{most_cell_bytes} * proxy_depth * NodeState::most_processes;
 constexpr int attempts = 5'000;  // a millisecond each, while somebody removes the segment
 
 static_assert(std::is_standard_layout_v<NodeState>);
@@ -54,13 +58,14 @@ struct Fd {
   }
 };
 struct Unmap {
-  void operator()(NodeState* state) const { ::munmap(static_cast<void*>(state), sizeof *state); }
+  std::size_t bytes;
+  void operator()(NodeState* state) const { ::munmap(static_cast<void*>(state), bytes); }
 };
 using Mapping = std::unique_ptr<NodeState, Unmap>;
 
-Mapping map(int fd) {
-  void* at = ::mmap(nullptr, sizeof(NodeState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  return Mapping(at == MAP_FAILED ? nullptr : static_cast<NodeState*>(at));
+Mapping map(int fd, std::size_t bytes) {
+  void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return {at == MAP_FAILED ? nullptr : static_cast<NodeState*>(at), Unmap{bytes}};
 }
 
 // What the header of the segment says, or must say.
@@ -70,6 +75,12 @@ bool make_header(const SegmentOptions& options, SegmentHeader& header, std::stri
       options.device + "/" + std::to_string(options.port) + " " + options.sharers;
   if (key.size() >= sizeof header.key) {
     reason = "the key '" + key + "' is too long";
+    return false;
+  }
+  if (options.tasks > NodeState::most_processes || options.cell_bytes % 8 != 0 ||
+      options.cell_bytes > most_cell_bytes) {
+    reason = std::to_string(options.tasks) + " tasks with cells of " +
+             std::to_string(options.cell_bytes) + " bytes are not possible";
     return false;
   }
   if (options.tokens == 0 || options.tokens > TokenPool<SharedWord>::most_tokens ||
@@ -84,6 +95,8 @@ bool make_header(const SegmentOptions& options, SegmentHeader& header, std::stri
   header.pid_namespace = pid_namespace();
   header.tokens = options.tokens;
   header.servers = options.servers;
+  header.cell_bytes = options.cell_bytes;
+  header.tasks = options.tasks;
   std::memcpy(header.key, key.data(), key.size());
   header.checksum = checksum(header);
   return true;
@@ -106,17 +119,19 @@ Mapping open_existing(const std::string& path, std::string& reason) {
     reason = path + " belongs to another user (" + std::to_string(found.st_uid) + ")";
   } else if ((found.st_mode & 077) != 0) {
     reason = path + " is open to other users";
-  } else if (found.st_size != static_cast<off_t>(sizeof(NodeState))) {
+  } else if (found.st_size < static_cast<off_t>(sizeof(NodeState)) ||
+             found.st_size > static_cast<off_t>(most_bytes)) {
     reason = path + " has " + std::to_string(found.st_size) + " bytes instead of " +
              std::to_string(sizeof(NodeState)) + "; remove it if no job uses it";
   }
   if (!reason.empty()) return nullptr;
-  Mapping state = map(file.fd);
+  Mapping state = map(file.fd, static_cast<std::size_t>(found.st_size));
   if (state == nullptr) {
     reason = error_text(path, errno);
     return nullptr;
   }
-  if (!is_whole(state->header)) {
+  if (!is_whole(state->header) ||
+      found.st_size != static_cast<off_t>(segment_bytes(state->header))) {
     reason = path + " is damaged or not weir's; remove it if no job uses it";
     return nullptr;
   }
@@ -133,14 +148,14 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
     return false;
   }
   // All of it now: later, a page that cannot be had is a SIGBUS.
-  if (const int error = ::posix_fallocate(file.fd, 0, sizeof(NodeState)); error != 0) {
-    reason = error_text(
-        "no room for " + std::to_string(sizeof(NodeState)) + " bytes in " + options.directory,
-        error);
+  const std::size_t bytes = segment_bytes(header);
+  if (const int error = ::posix_fallocate(file.fd, 0, static_cast<off_t>(bytes)); error != 0) {
+    reason = error_text("no room for " + std::to_string(bytes) + " bytes in " + options.directory,
+                        error);
     return false;
   }
   ::fchmod(file.fd, 0600);
-  const Mapping state = map(file.fd);
+  const Mapping state = map(file.fd, bytes);
   if (state == nullptr) {
     reason = error_text("cannot map a file of " + options.directory, errno);
     return false;
@@ -193,9 +208,14 @@ bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) 
 
 }  // namespace
 
+std::size_t segment_bytes(const SegmentHeader& header) {
+  return sizeof(NodeState) + std::size_t{header.cell_bytes} * proxy_depth * header.tasks;
+}
+
 bool is_whole(const SegmentHeader& header) {
   return header.magic == magic && header.version == version &&
-         header.layout_bytes == sizeof(NodeState) && header.checksum == checksum(header);
+         header.layout_bytes == sizeof(NodeState) && header.checksum == checksum(header) &&
+         header.tasks <= NodeState::most_processes && header.cell_bytes <= most_cell_bytes;
 }
 
 Segment::Segment(NodeState* state, std::string path, ProcessId self)
@@ -238,7 +258,10 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
       if (anybody_lives_in(*state)) {
         reason = path + " is in use with " + std::to_string(header.tokens) + " tokens and " +
                  std::to_string(header.servers) + " servers instead of " +
-                 std::to_string(wanted.tokens) + " and " + std::to_string(wanted.servers);
+                 std::to_string(wanted.tokens) + " and " + std::to_string(wanted.servers) +
+                 (header.cell_bytes != wanted.cell_bytes || header.tasks != wanted.tasks
+                      ? ", or with other cells"
+                      : "");
         return nullptr;
       }
     } else {
@@ -268,7 +291,17 @@ Segment::~Segment() {
     pool_.leave();
     remove_if_empty(*state_, path_, self_);
   }
-  Unmap{}(state_);
+  Unmap{segment_bytes(state_->header)}(state_);
+}
+
+ProxyGround Segment::proxy() {
+  NodeState& state = *state_;
+  return {.tokens = {state.servers, std::min(state.header.servers, NodeState::most_servers)},
+          .slots = state.slots,
+          .queues = state.queues,
+          .cells = reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
+          .cell_bytes = state.header.cell_bytes,
+          .tasks = state.header.tasks};
 }
 
 void Segment::reap() {

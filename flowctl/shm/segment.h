@@ -1,6 +1,7 @@
 // The memory that the processes of a node share for one port: a header that says what it is, the
 // token pool, the pool of the read budget, the server tokens, and for each process a request queue
-// and a board. One file in /dev/shm, for one user (0600), without pointers.
+// and a board; behind all that, if asked for, cells for the frames of the proxy. One file in
+// /dev/shm, for one user (0600), without pointers.
 //
 // It appears under its name when it is complete (it is made nameless and then linked), so nobody
 // sees half of one, and a process killed while it makes one leaves nothing. The last one to leave
@@ -20,6 +21,7 @@
 #include <string>
 
 #include "flowctl/lease.h"
+#include "flowctl/proxy.h"
 #include "flowctl/shared_word.h"
 #include "flowctl/shm/board.h"
 #include "flowctl/task_queue.h"
@@ -35,20 +37,15 @@ struct SegmentHeader {
   std::uint64_t pid_namespace;
   std::uint32_t tokens;
   std::uint32_t servers;
-  char key[160];  // zero-terminated
+  std::uint32_t cell_bytes;  // of the proxy
+  std::uint32_t tasks;       // that have cells
+  char key[160];             // zero-terminated
   SharedWord gate;
 };
 
 struct NodeState {
   static constexpr std::uint32_t most_processes = 256;
   static constexpr std::uint32_t most_servers = 64;
-  static constexpr std::uint32_t queue_depth = 32;
-
-  struct Queue {
-    QueueHead<SharedWord> head;
-    Descriptor<SharedWord> ring[queue_depth];
-  };
-
   SegmentHeader header;
   PoolHead<SharedWord> pool;
   PoolSlot<SharedWord> slots[most_processes];
@@ -56,7 +53,7 @@ struct NodeState {
   PoolSlot<SharedWord> read_slots[most_processes];
   Board boards[most_processes];  // by slot of the token pool
   alignas(64) SharedWord servers[most_servers];
-  Queue queues[most_processes];
+  ProxyQueue queues[most_processes];
 };
 
 struct SegmentOptions {
@@ -65,6 +62,8 @@ struct SegmentOptions {
   std::string sharers;  // empty: all jobs of this user; else those that say the same
   std::uint32_t tokens = TokenPool<SharedWord>::most_tokens;  // 1 … most_tokens
   std::uint32_t servers = 0;                                  // server tokens, 0 … most_servers
+  std::uint32_t cell_bytes = 0;  // for a frame of the proxy; a multiple of 8; 0: no cells
+  std::uint32_t tasks = 0;       // that have cells, proxy_depth each: 0 … most_processes
   std::string directory = "/dev/shm";
 };
 
@@ -86,6 +85,10 @@ class Segment {
   Board& board() { return state_->boards[pool_.slot()]; }
   // Takes back what dead processes held. Reads a file of /proc for each slot.
   void reap();
+  // The proxy, for a process whose slot has cells.
+  bool has_cells() const { return pool_.slot() < state_->header.tasks; }
+  std::uint32_t slot() const { return pool_.slot(); }
+  ProxyGround proxy();
   NodeState& state() { return *state_; }
   ProcessId self() const { return self_; }
   const std::string& path() const { return path_; }
@@ -99,6 +102,9 @@ class Segment {
   TokenPool<SharedWord> pool_;
   TokenPool<SharedWord> reads_;
 };
+
+// Of the file, as its header says.
+std::size_t segment_bytes(const SegmentHeader& header);
 
 // The header is that of a segment, of this version of weir, and undamaged.
 bool is_whole(const SegmentHeader& header);

@@ -16,7 +16,7 @@
 namespace weir {
 
 void SegmentView::Unmap::operator()(const NodeState* state) const {
-  ::munmap(const_cast<NodeState*>(state), sizeof *state);
+  ::munmap(const_cast<NodeState*>(state), sizeof *state);  // its cells are not mapped
 }
 
 SegmentView::SegmentView(Mapping state, std::string path, std::uint32_t user)
@@ -34,13 +34,15 @@ std::vector<SegmentView> SegmentView::all(const std::string& directory) {
     if (fd < 0) continue;
     struct stat about {};
     const bool right = ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-                       about.st_size == static_cast<off_t>(sizeof(NodeState)) &&
+                       about.st_size >= static_cast<off_t>(sizeof(NodeState)) &&
                        (::geteuid() == 0 || about.st_uid == ::geteuid());
     void* const at =
         right ? ::mmap(nullptr, sizeof(NodeState), PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
     ::close(fd);
     if (at == MAP_FAILED) continue;
     Mapping state(static_cast<const NodeState*>(at));
+    // One with cells is a job's proxy: its processes show themselves elsewhere.
+    if (state->header.tasks > 0) continue;
     if (!is_whole(state->header) || state->header.pid_namespace != own_namespace) continue;
     found.push_back(SegmentView(std::move(state), path, about.st_uid));
   }

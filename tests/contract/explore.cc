@@ -31,6 +31,10 @@ struct Totals {
   std::uint64_t slabs_dropped = 0;
   std::uint64_t token_waits = 0;
   std::uint64_t node_read_waits = 0;
+  std::uint64_t proxy_served = 0;
+  std::uint64_t proxy_coalesced = 0;
+  std::uint64_t proxy_repeated = 0;
+  std::uint64_t proxy_duplicates = 0;
 };
 
 void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Totals& totals) {
@@ -52,6 +56,10 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   totals.slabs_dropped += outcome.slabs_dropped;
   totals.token_waits += outcome.token_waits;
   totals.node_read_waits += outcome.node_read_waits;
+  totals.proxy_served += outcome.proxy_served;
+  totals.proxy_coalesced += outcome.proxy_coalesced;
+  totals.proxy_repeated += outcome.proxy_repeated;
+  totals.proxy_duplicates += outcome.proxy_duplicates;
   if (verbose) {
     std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
                 static_cast<unsigned long long>(outcome.messages),
@@ -115,7 +123,8 @@ int main(int argc, char** argv) {
   std::printf(
       "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
       "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped, "
-      "%llu chains, %llu waits for tokens, %llu for the host's reads\n",
+      "%llu chains, %llu waits for tokens, %llu for the host's reads, %llu frames served, "
+      "%llu coalesced, %llu repeated, %llu dropped as duplicates\n",
       static_cast<unsigned long long>(totals.worlds),
       static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.messages),
@@ -128,6 +137,10 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.slabs_dropped),
       static_cast<unsigned long long>(totals.chains),
       static_cast<unsigned long long>(totals.token_waits),
-      static_cast<unsigned long long>(totals.node_read_waits));
+      static_cast<unsigned long long>(totals.node_read_waits),
+      static_cast<unsigned long long>(totals.proxy_served),
+      static_cast<unsigned long long>(totals.proxy_coalesced),
+      static_cast<unsigned long long>(totals.proxy_repeated),
+      static_cast<unsigned long long>(totals.proxy_duplicates));
   return totals.failed == 0 ? 0 : 1;
 }

@@ -304,13 +304,22 @@ class World {
         out_);
   }
 
+  // Of what comes from that process by relays, mostly: the next, or once more.
+  std::uint32_t next_number(Input& input, std::uint32_t rank) {
+    const std::uint32_t trick = input.below(16);
+    if (trick == 0) return input.byte();
+    std::uint32_t& next = relay_sequence_[rank % relay_sequence_.size()];
+    return trick == 1 ? next - 1 : next++;
+  }
+
   // A frame that is well formed, from a peer that may lie in everything else.
   void arrive(Input& input) {
     const LaneId lane = any_lane(input);
     const auto found = lanes_.find(index(lane));
     wire::FrameHeader header;
     using enum wire::FrameKind;
-    constexpr wire::FrameKind kinds[] = {messages, credits, goodbye, recall, returned, lane_end};
+    constexpr wire::FrameKind kinds[] = {messages, credits,  goodbye, recall,
+                                         returned, lane_end, relayed, repeated};
     const std::uint32_t which = input.below(12);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
@@ -330,11 +339,28 @@ class World {
       wire::put(&frame[size], end);
       size = wire::lane_frame_bytes;
     }
-    if (header.kind == wire::FrameKind::messages) {
+    if (header.kind == messages || header.kind == repeated) {
+      const std::size_t first = size;
       for (std::uint32_t count = 1 + input.below(3); count > 0; --count) {
         const std::uint32_t length = input.below(40);
         wire::put(&frame[size], wire::MessageHeader{length, input.byte()});
         size += wire::message_bytes(length);
+      }
+      if (header.kind == repeated) {
+        const std::uint32_t rank = found == lanes_.end() ? 0 : index(found->second.peer);
+        wire::put_relay_sequence(&frame[first], next_number(input, rank));
+      }
+    }
+    if (header.kind == relayed) {
+      for (std::uint32_t count = 1 + input.below(3); count > 0; --count) {
+        const std::uint32_t rank = input.below(peers + 1);
+        const std::uint32_t length = input.below(5) * 8;
+        const auto bytes = static_cast<std::uint32_t>(wire::message_bytes(length));
+        wire::put(&frame[size], wire::SectionHeader{rank, bytes});
+        size += wire::section_header_bytes;
+        wire::put(&frame[size], wire::MessageHeader{length, input.byte()});
+        wire::put_relay_sequence(&frame[size], next_number(input, rank));
+        size += bytes;
       }
     }
     arrive_bytes(lane, frame.data(), size, CompletionStatus::success);
@@ -503,6 +529,7 @@ class World {
   std::deque<std::vector<std::byte>> slabs_;
   std::deque<ReceivePost> srq_;
   std::vector<BufferId> delivered_;
+  std::array<std::uint32_t, 8> relay_sequence_{};  // by rank
   std::map<std::uint32_t, LanePair> lanes_;
   std::map<std::uint64_t, bool> open_requests_;
   std::uint64_t requests_ = 0;

@@ -19,7 +19,30 @@ void check(const std::byte* frame, std::size_t size) {
     REQUIRE(end.qp_number != 0 ? end.reads > 0 : end.psn == 0 && end.reads == 0 && !end.joined);
     again.resize(wire::lane_frame_bytes);
     wire::put(&again[wire::frame_header_bytes], end);
-  } else if (header.kind != wire::FrameKind::messages) {
+  } else if (header.kind == wire::FrameKind::relayed) {
+    std::size_t sections = 0;
+    wire::for_each_section(
+        frame, size, [&](std::uint32_t rank, const std::byte* messages, std::size_t bytes) {
+          ++sections;
+          const auto start = static_cast<std::size_t>(messages - frame);
+          REQUIRE(start % 8 == 0 && start <= size && bytes > 0 && bytes <= size - start);
+          again.insert(again.end(), frame + again.size(), frame + start);
+          REQUIRE(again.size() == start);
+          wire::put(&again[start - wire::section_header_bytes],
+                    wire::SectionHeader{rank, static_cast<std::uint32_t>(bytes)});
+          again.insert(again.end(), messages, messages + bytes);
+          std::size_t count = 0;
+          wire::walk_messages(
+              messages, bytes,
+              [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
+                ++count;
+                const auto at = static_cast<std::size_t>(payload - messages);
+                REQUIRE(at <= bytes && length <= bytes - at);
+              });
+          REQUIRE(count > 0);
+        });
+    REQUIRE(sections > 0);
+  } else if (header.kind != wire::FrameKind::messages && header.kind != wire::FrameKind::repeated) {
     REQUIRE(header.kind >= wire::FrameKind::credits && header.kind <= wire::FrameKind::returned);
     REQUIRE(size == wire::frame_header_bytes);
   } else {
@@ -34,7 +57,12 @@ void check(const std::byte* frame, std::size_t size) {
           // The bytes between two messages may be anything: they are copied from the frame.
           again.insert(again.end(), frame + again.size(), frame + start);
           REQUIRE(again.size() == start);
+          const bool numbered = start == wire::first_payload_offset;
+          const std::uint32_t number =
+              numbered ? wire::get_relay_sequence(frame + wire::frame_header_bytes) : 0;
+          REQUIRE(number == 0 || header.kind == wire::FrameKind::repeated);
           wire::put(&again[start - wire::message_header_bytes], wire::MessageHeader{length, tag});
+          wire::put_relay_sequence(&again[start - wire::message_header_bytes], number);
           again.insert(again.end(), payload, payload + length);
         });
     REQUIRE(ended);

@@ -267,6 +267,9 @@ std::string Application::describe() const {
             std::to_string(standing.credits) + "/" + std::to_string(standing.control_credits) +
             " out " + std::to_string(standing.credits_out) + "]";
   }
+  const Core::ProxyStanding proxy = engine_.core().proxy_standing();
+  text += " given " + std::to_string(proxy.given) + (proxy.jammed ? " jammed" : "") +
+          (proxy.serves ? " serves" : "") + " in hand " + std::to_string(proxy.in_hand);
   return text + " window " + std::to_string(counters.window) + " posted " +
          std::to_string(counters.receives_posted) + " (adapter " +
          std::to_string(engine_.nic().posted()) + ") credits out " +

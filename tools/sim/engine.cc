@@ -40,6 +40,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
     if (!host_->join(*door_, node)) fabric_.violation("no slot for a process of the host");
     const bool counts = config.core.admission.policy != Admission::Policy::off;
     core_.join_node(counts ? &door_->requests : nullptr, &door_->reads);
+    if (config.proxy_servers > 0) join_proxy();
   }
   nic_.on_limit = [this] {
     soon([this, since = now()] {
@@ -55,6 +56,15 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
   connections_.listen(node, this);
   core_.start(out_);
   flush();
+}
+
+void Engine::join_proxy() {
+  host_->build_proxy(config_.proxy_servers, config_.core.buffer_bytes);
+  core_.join_proxy(host_->proxy_ground(), door_->requests.slot(), host_->id_of(node()));
+  for (std::size_t i = 0; i < Core::most_relay_slots; ++i) {
+    core_.lend_relay_slot(acquire(core_.max_payload_bytes()));
+    --slots_lent_;  // for good
+  }
 }
 
 PeerId Engine::add_peer(PeerName name, Node node) {
@@ -160,6 +170,7 @@ void Engine::flush() {
       arrived_.push_back({.kind = Upcall::Kind::transfer, .transfer = end});
     }
     out_.transfers.clear();
+    out_.wanted.clear();  // all know all
   }
   watch_pending(config_.tick);
   watch_deadline();
@@ -317,6 +328,7 @@ int Engine::progress(Upcalls& upcalls) {
   const bool idle = poll_completions() == 0;
   if (idle || released_.size() > core_.release_slack()) keep_house(idle);
   if (core_.waits_for_node()) core_.look_at_node(now(), out_);
+  if (core_.has_proxy()) core_.look_at_proxy(now(), true, out_);
   if (!out_.empty()) flush();
 
   int count = 0;
@@ -391,9 +403,17 @@ void Engine::watch_pending(Duration tick) {
     if (core_.needs_attendance() && core_.round() == round) stand_in();
     ticks_waiting_ = core_.waits_for_node() ? ticks_waiting_ + 1 : 0;
     if (ticks_waiting_ > 4) reap();
+    ticks_served_ = core_.waits_for_server() ? ticks_served_ + 1 : 0;
+    if (ticks_served_ > 4) look_for_dead_servers();
     const bool helped = core_.pending_frames() < before || core_.has_transfers();
     watch_pending(helped ? config_.tick : std::min(tick * 2, config_.tick * 16));
   });
+}
+
+void Engine::look_for_dead_servers() {
+  core_.look_for_dead_servers(
+      now(), [this](ProcessId id) { return host_->lives(id); }, out_);
+  flush();
 }
 
 // A whole tick without progress by the application: it computes, and the thread stands in.
@@ -402,6 +422,7 @@ void Engine::stand_in() {
   drain_completions();
   core_.pump(now(), out_);
   if (core_.waits_for_node()) core_.look_at_node(now(), out_);
+  if (core_.has_proxy()) core_.look_at_proxy(now(), false, out_);
   if (core_.pending_frames() < before) ++core_.counters().late_flushes;
   flush();
 }

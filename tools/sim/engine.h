@@ -43,6 +43,7 @@ class Engine : public ConnectionListener {
     std::uint32_t poll_batch = 32;
     std::uint32_t slab_limit = UINT32_MAX;  // receive buffers that memory can be had for
     Duration tick = milliseconds(1);        // longest that a held frame waits for progress
+    std::uint32_t proxy_servers = 0;        // of a host
   };
 
   // With a `host` it shares what processes of a node share with the others there.
@@ -160,6 +161,8 @@ class Engine : public ConnectionListener {
   void keep_house(bool idle);
   void finish_send();
   void watch_pending(Duration tick);
+  void join_proxy();
+  void look_for_dead_servers();
   void stand_in();
   void look_for_lost_limit();
   void watch_deadline();
@@ -196,6 +199,7 @@ class Engine : public ConnectionListener {
   Time thread_free_{};
   bool pending_watched_ = false;
   int ticks_waiting_ = 0;  // for the host
+  int ticks_served_ = 0;   // waiting for a server
   Time deadline_watched_ = Time::never();
 };
 

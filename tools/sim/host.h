@@ -6,9 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "flowctl/pool_member.h"
+#include "flowctl/proxy.h"
 
 namespace weir::sim {
 
@@ -27,9 +30,19 @@ class Host {
   };
   bool join(Door& door, std::uint32_t process) {
     const auto alive = [this](ProcessId id) { return lives(id); };
-    const ProcessId self{process + 1, 1};
+    const ProcessId self = id_of(process);
     return door.requests.join(self, alive) && door.reads.join(self, alive);
   }
+
+  // The proxy's part, with so many servers and cells of so many bytes.
+  void build_proxy(std::uint32_t servers, std::uint32_t cell_bytes) {
+    if (proxy_ == nullptr) proxy_ = std::make_unique<ProxyMemory>(servers, cell_bytes);
+  }
+  ProxyGround proxy_ground() {
+    return {proxy_->tokens,       request_slots_,     proxy_->queues,
+            proxy_->cells.data(), proxy_->cell_bytes, most_processes};
+  }
+  ProcessId id_of(std::uint32_t process) const { return {process + 1, 1}; }
 
   void kill(std::uint32_t process) { dead_.insert(process + 1); }
   bool lives(ProcessId id) const { return dead_.count(id.pid) == 0; }
@@ -44,6 +57,18 @@ class Host {
   PoolHead<SharedWord> reads_{};
   std::array<PoolSlot<SharedWord>, most_processes> request_slots_{};
   std::array<PoolSlot<SharedWord>, most_processes> read_slots_{};
+  struct ProxyMemory {
+    std::vector<SharedWord> tokens;
+    std::vector<ProxyQueue> queues;
+    std::vector<std::byte> cells;
+    std::uint32_t cell_bytes;
+    ProxyMemory(std::uint32_t servers, std::uint32_t bytes)
+        : tokens(servers),
+          queues(most_processes),
+          cells(std::size_t{most_processes} * proxy_depth * bytes),
+          cell_bytes(bytes) {}
+  };
+  std::unique_ptr<ProxyMemory> proxy_;
   std::set<std::uint32_t> dead_;
 };
 

@@ -218,6 +218,10 @@ class World {
       result.chains += counters.chains;
       result.token_waits += counters.token_waits;
       result.node_read_waits += counters.node_read_waits;
+      result.proxy_served += counters.proxy_served;
+      result.proxy_coalesced += counters.proxy_coalesced;
+      result.proxy_repeated += counters.proxy_repeated;
+      result.proxy_duplicates += counters.proxy_duplicates;
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     return result;
@@ -359,6 +363,11 @@ Plan random_plan(std::uint64_t seed) {
       admission.rate.set_delay(size, delay);
     }
   }
+  if (plan.processes_per_host > 1 && random.chance(500)) {
+    plan.engine.proxy_servers = random.between(1, 2);
+    core.proxy = true;
+    core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
+  }
   return plan;
 }
 
@@ -368,6 +377,10 @@ std::string describe(const Plan& plan) {
                      std::to_string(core.window.initial) + ".." + std::to_string(core.window.max) +
                      ", queue " + std::to_string(core.queue.depth) + ", rounds " +
                      std::to_string(plan.rounds);
+  if (plan.engine.proxy_servers > 0) {
+    text += ", hosts of " + std::to_string(plan.processes_per_host) + " with " +
+            std::to_string(plan.engine.proxy_servers) + " servers";
+  }
   for (const Fault& fault : plan.faults) {
     constexpr const char* kinds[] = {"killed", "host killed", "cut", "pair broken"};
     text += std::string(", ") + kinds[static_cast<int>(fault.kind)] + " node " +

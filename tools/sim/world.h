@@ -61,6 +61,10 @@ struct Outcome {
   std::uint64_t slabs_dropped = 0;
   std::uint64_t token_waits = 0;
   std::uint64_t node_read_waits = 0;
+  std::uint64_t proxy_served = 0;
+  std::uint64_t proxy_coalesced = 0;
+  std::uint64_t proxy_repeated = 0;
+  std::uint64_t proxy_duplicates = 0;
   Time end{};
 
   bool ok() const { return violations.empty(); }

@@ -64,6 +64,16 @@ namespace weir {
   X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \
   X(reads_out_peak, "chunks", "Most RDMA reads and atomics that were ever under way")              \
   X(read_window, "bytes", "Read budget now: bytes of reads kept in the fabric at most")            \
+  X(proxy_submitted, "frames", "Frames given to a server of the node")                             \
+  X(proxy_repeated, "frames", "Of these, frames sent after all by the process itself")             \
+  X(proxy_stuck, "times", "Times a server died or did not move, and its frames were taken back")   \
+  X(proxy_full, "times", "Times a frame had to wait for room among those of the servers")          \
+  X(proxy_served, "frames", "Frames of the node's processes taken to be sent, as a server")        \
+  X(proxy_refused, "frames", "Of these, frames that went back to their process")                   \
+  X(proxy_sends, "frames", "SEND work requests posted for them")                                   \
+  X(proxy_coalesced, "frames", "Frames of theirs that shared a send with an earlier one")          \
+  X(proxy_terms, "times", "Times this process became a server of the node")                        \
+  X(proxy_duplicates, "frames", "Relayed frames that had arrived before, and were dropped")        \
   X(connections, "connections", "Connections established")                                         \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \

@@ -25,6 +25,14 @@ class Fifo {
     ++size_;
   }
 
+  // Before all others.
+  void push_front(T* item) {
+    item->next = head_;
+    head_ = item;
+    if (tail_ == nullptr) tail_ = item;
+    ++size_;
+  }
+
   // The oldest element, or nullptr.
   T* pop() {
     T* item = head_;

@@ -183,6 +183,10 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   if (first_on_node()) options.node.processes = opal_process_info.num_local_peers + 1;
 
+  options.proxy.servers = to<std::uint32_t>(s.proxy_servers);
+  options.proxy.tasks = opal_process_info.num_local_peers + 1;
+  core.proxy = s.proxy_servers > 0;
+
   verbs::QueuePairOptions& pair = options.queue_pair;
   pair.send_depth = core.queue.depth;
   pair.inline_bytes = core.inline_bytes;

@@ -48,6 +48,12 @@ class Upcalls {
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
   void on_warning(const std::string& what) { complain(what); }
 
+  // To serve the node's other processes we have to know whom they talk to.
+  void on_wanted(PeerName name) {
+    opal_proc_t* const proc = opal_proc_for_name(to_opal(name));
+    if (proc != nullptr) module_.add(proc);
+  }
+
   void on_transfer(const TransferEnd& end) { finish_operation(module_, end); }
 
   // The engine reports each peer once.

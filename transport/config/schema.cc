@@ -187,6 +187,12 @@ constexpr std::array keys{
             "processes of the user on the node, with those of its job, or with nobody",
             "The adapter is one for all of them; what each keeps to alone, together they exceed"},
            &Settings::node_sharing),
+    number("proxy_servers", Kind::count, "0", 0, 64, 3,
+           {"Processes of a job on a node that send small messages for the others at a time, "
+            "several in one request where they go to the same process; 0 means each sends its own",
+            "It can pay where an adapter slows down with the number of processes that use it; "
+            "each message is copied twice more"},
+           &Settings::proxy_servers),
     choice("admission", "off, thresholds, always", "off", 2,
            {"Whether a request needs a token of the node before it may reach the adapter: never, "
             "when the tables below say that the node has too much under way, or always",
@@ -417,6 +423,9 @@ std::vector<Contradiction> check(const Settings& settings) {
     if (parse_table(text, kind, entries, error)) return;
     found.push_back({{find_key(name)}, std::string(name) + " is no table of values: " + error});
   };
+  if (settings.proxy_servers > 0 && settings.node_sharing == "off") {
+    clash("proxy_servers", "be 0 with", "node_sharing");
+  }
   table("cct", settings.cct, TableOf::counts);
   table("nrct", settings.nrct, TableOf::counts);
   table("crct", settings.crct, TableOf::counts_by_cores);

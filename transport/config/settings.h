@@ -41,8 +41,9 @@ struct Settings {
   std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
 
-  std::string node_sharing;  // user, job, off
-  std::string admission;     // off, thresholds, always
+  std::string node_sharing;        // user, job, off
+  std::int64_t proxy_servers = 0;  // 0: none
+  std::string admission;           // off, thresholds, always
   std::int64_t tokens = 0;
   std::int64_t bytes_per_token = 0;  // 0: one token a request
   std::string cct;                   // tables, see table.h

@@ -262,6 +262,7 @@ void Core::fail(Time now, Peer& peer, FailReason reason, CompletionStatus comple
   drop_transfers(now, peer, out);
   reset_session(peer);
   drop_pending(peer, out);
+  drop_relayed(peer, out);
 }
 
 void Core::close(Time now, PeerId id, Outbox& out) {
@@ -299,6 +300,7 @@ void Core::finish_close(Time now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::closed);
   reset_session(peer);
   drop_pending(peer, out);
+  drop_relayed(peer, out);
 }
 
 void Core::abandon(Time now, PeerId id, Outbox& out) {

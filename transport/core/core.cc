@@ -25,6 +25,7 @@ static_assert(1 + probe_interval + probe_patience <= looks_in_timeout);
 // With admission the end of each chain of frames has to be heard of, for its tokens are waited for.
 // And no chain of reads: it could not wait for tokens in the middle.
 Core::Config fitted(Core::Config config) {
+  if (config.proxy) config.queue.signal_ends = true;  // whether a lane is empty decides the way
   if (config.admission.policy == Admission::Policy::off) return config;
   config.queue.signal_ends = true;
   config.transfers.chain_bytes = 0;
@@ -46,6 +47,7 @@ Core::Core(const Config& config)
   counters_.window = counters_.window_peak = window_.window();
   counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
   due_.reserve(64);
+  straight_ = !admission_.on();
 }
 
 void Core::start(Outbox& out) { window_changed(out); }
@@ -63,6 +65,11 @@ PeerId Core::find_or_make(PeerName name) {
     if (due_.capacity() < peers_.size()) due_.reserve(peers_.size() * 2);
   }
   return found->second;
+}
+
+PeerId Core::find(PeerName name) const {
+  const auto found = by_name_.find(key_of(name));
+  return found == by_name_.end() ? PeerId::none : found->second;
 }
 
 void Core::expect_peers(std::uint32_t count) {

@@ -8,10 +8,11 @@
 // Thread rule: the caller serialises all calls.
 //
 // Where to read on: send.cc (eager send), receive.cc (arrival, credits, the receive window),
-// rdma.cc (gets, puts, atomics), node.cc (what the node's processes share), bulk.cc (a second lane
-// for chains of reads), connect.cc (connections, close, failure).
+// rdma.cc (gets, puts, atomics), node.cc (what the node's processes share), relay.cc (the node's
+// proxy), bulk.cc (a second lane for chains of reads), connect.cc (connections, close, failure).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -19,6 +20,7 @@
 
 #include "flowctl/admission.h"
 #include "flowctl/eager_window.h"
+#include "flowctl/proxy.h"
 #include "rendezvous/scheduler.h"
 #include "srq/receive_pool.h"
 #include "srq/rnr_timer.h"
@@ -62,6 +64,8 @@ class Core {
     Duration attempt_timeout = seconds(2);   // then a connection is asked for again
     Duration connect_timeout = seconds(30);  // then the peer is given up
     Duration peer_timeout = seconds(30);     // without a sign of life, asked for: the same
+    bool proxy = false;                      // leave room for what a relay adds to a frame
+    Duration proxy_patience = milliseconds(50);  // with a server that does not move
   };
 
   explicit Core(const Config& config);
@@ -77,6 +81,14 @@ class Core {
     admission_.join(requests);
     scheduler_.join_node(reads);
   }
+
+  // From here on frames may go through a server of the node, or this process may be one. The
+  // ground outlives this; `config.proxy` must be set.
+  void join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self);
+  // A slot with room for a full frame, to relay with. The core keeps it for good.
+  void lend_relay_slot(SendSlot* slot);
+  static constexpr std::size_t most_relay_slots = 16;
+  std::size_t idle_relay_slots() const { return relay_slots_.size(); }
 
   // Finds or makes the record of a process; `key` is what its card says. Allocates when it is new.
   PeerId add_peer(PeerName name, const wire::Key& key = {});
@@ -132,12 +144,13 @@ class Core {
 
   // Frames that wait: to be bundled, for credits, for a connection. While there are any, the event
   // thread looks after them, should the application not come back.
-  std::uint64_t pending_frames() const { return pending_frames_; }
+  std::uint64_t pending_frames() const { return pending_frames_ + relayed_; }
 
   // Frames wait, or transfers whose next chunks need the completions of earlier ones, or other
   // processes of the node may wait for what this one has in the adapter.
   bool needs_attendance() const {
-    return pending_frames_ > 0 || has_transfers() || holds_tokens() || waits_for_node();
+    return pending_frames() > 0 || has_transfers() || holds_tokens() || waits_for_node() ||
+           proxy_.serving();
   }
 
   // ---- the node ----
@@ -149,7 +162,30 @@ class Core {
   // Requests are in the adapter whose tokens others may wait for.
   bool holds_tokens() const { return admission_.member().out() > 0; }
   // `send`, `pump` and completions need the time.
-  bool needs_time() const { return admission_.needs_time(); }
+  bool needs_time() const { return admission_.needs_time() || proxy_.joined(); }
+
+  // ---- the node's proxy ----
+
+  bool has_proxy() const { return proxy_.joined(); }
+  // Sees to frames that servers had, and serves. To be called in every progress call (`present`),
+  // and when the application does not come while there is attendance needed.
+  void look_at_proxy(Time now, bool present, Outbox& out);
+  // With frames at a server for long: finds out whether it is dead. `alive(ProcessId)` may cost
+  // system calls.
+  bool waits_for_server() const { return relayed_ > 0 || jammed_; }
+  template <typename Alive>
+  void look_for_dead_servers(Time now, Alive&& alive, Outbox& out) {
+    proxy_.reap(alive);
+    std::uint64_t outcome = 0;
+    proxy_.oldest(outcome, [&](ProcessId id) {
+      const bool lives = alive(id);
+      if (!lives) dead_server_ = id;
+      return lives;
+    });
+    look_at_proxy(now, false, out);
+  }
+  // This process serves no more, and gives no frames to others.
+  void leave_proxy();
 
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return held_head_ != nullptr; }
@@ -243,7 +279,7 @@ class Core {
     return std::min(std::max(4 * config_.queue.signal_interval, 2u), config_.queue.depth);
   }
   std::uint32_t max_payload_bytes() const {
-    return config_.buffer_bytes - static_cast<std::uint32_t>(wire::first_payload_offset);
+    return frame_bytes_max() - static_cast<std::uint32_t>(wire::first_payload_offset);
   }
 
   // Where a peer stands, for reports, tests and the simulator.
@@ -257,6 +293,17 @@ class Core {
   Standing standing(PeerId peer) const {
     const Peer& p = at(peer);
     return {p.pending.size(), p.credits, p.share.out, p.control_credits, p.left};
+  }
+
+  // The same of the proxy.
+  struct ProxyStanding {
+    std::uint32_t given;    // frames at servers, as far as this process knows
+    std::uint32_t in_hand;  // frames of others
+    bool jammed;
+    bool serves;
+  };
+  ProxyStanding proxy_standing() const {
+    return {relayed_, proxy_.in_hand(), jammed_, proxy_.serving()};
   }
 
   // Whether buffers, credits and queues add up, and transfers go on; for tests and the simulator.
@@ -321,6 +368,15 @@ class Core {
 
     EagerWindow::Share share;  // what the peer may send to us
 
+    // Frames that servers of the node have, or may have, for this peer.
+    std::uint32_t relayed = 0;
+    std::uint32_t relay_sequence = 0;  // of the next one
+    std::uint32_t relay_expected = 0;  // of the peer's next one to us
+    bool taken_back = false;           // they are repeated; no more, until all of them are over
+    bool relay_never = false;          // some of them were given up
+    Time relay_from{};                 // not before; a server sent one back
+    Duration relay_pause{};            // and so long after the next one
+
     std::uint64_t attempt = 0;       // of our last request
     std::uint64_t attempt_seen = 0;  // of the last request of the peer that we accepted
     Time connect_since{};
@@ -345,7 +401,7 @@ class Core {
   void move_to(Peer& peer, PeerState state);
   // Frames that wait, or transfers that are not over.
   bool has_work(const Peer& peer) const {
-    return !peer.pending.empty() || scheduler_.has_transfers(id_of(peer));
+    return !peer.pending.empty() || peer.relayed > 0 || scheduler_.has_transfers(id_of(peer));
   }
 
   // send.cc
@@ -362,6 +418,24 @@ class Core {
   void hold(Peer& peer);
   void retire(SendSlot* slot, bool delivered, Outbox& out);
   void drop_pending(Peer& peer, Outbox& out);
+  std::uint32_t frame_bytes_max() const {
+    const auto added = static_cast<std::uint32_t>(config_.proxy ? wire::section_header_bytes : 0);
+    return config_.buffer_bytes - added;
+  }
+
+  // relay.cc
+  enum class Route : std::uint8_t { own, given, full };
+  [[gnu::noinline]] Route route(Time now, Peer& peer, SendSlot* slot);
+  bool may_relay(Time now, const Peer& peer) const;
+  void look_at_outcomes(Time now, Outbox& out);
+  void go_on_without_server(Time now, Outbox& out);
+  void take_back(Time now, PeerId only, Outbox& out);
+  void serve(Time now, bool present, Outbox& out);
+  void relay(Time now, const Proxy::Work& work, Outbox& out);
+  bool refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out);
+  void add_section(SendSlot& slot, const Proxy::Work& work);
+  [[gnu::noinline]] void relay_over(SendSlot* slot, bool delivered, Outbox& out);
+  void drop_relayed(Peer& peer, Outbox& out);
 
   // node.cc
   class Gate;
@@ -413,6 +487,11 @@ class Core {
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
   void on_receive_completion(Time now, const Completion& completion, Outbox& out);
   bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
+  void deliver(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+               Outbox& out);
+  [[gnu::noinline]] bool take_numbered(PeerId by, BufferId buffer, std::size_t size, Outbox& out);
+  bool take_section(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+                    Outbox& out);
   [[gnu::noinline]] void window_changed(Outbox& out);
   void post_receives(Outbox& out);
   bool below_limit() const;
@@ -436,6 +515,7 @@ class Core {
   void drop_lane(Peer& peer, Outbox& out);
   void release_lane(LaneId id, Outbox& out);
   PeerId find_or_make(PeerName name);
+  PeerId find(PeerName name) const;
   wire::Hello hello_to(Peer& peer, Outbox& out);
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
@@ -482,6 +562,30 @@ class Core {
   std::uint64_t in_adapter_ = 0;      // frames and chunks; counted only with admission
   std::uint64_t epoch_ = 0;           // the round
   std::uint64_t pending_frames_ = 0;  // of all peers
+  // A frame that this process gave to a server, by its number there.
+  struct Relayed {
+    SendSlot* slot = nullptr;  // to be repeated from; nullptr: it is repeated, or given up
+    PeerId peer = PeerId::none;
+  };
+  // A frame with those of others, by SendSlot::relay.
+  struct Carried {
+    static constexpr std::uint32_t most = 32;
+    std::uint32_t count = 0;
+    std::array<std::uint32_t, most> task;
+    std::array<std::uint64_t, most> at;
+  };
+  Proxy proxy_;
+  bool straight_ = true;  // frames need neither tokens nor a server
+  std::array<Relayed, proxy_depth> given_;
+  std::uint32_t relayed_ = 0;  // frames given and not over
+  bool jammed_ = false;        // no frames are given, until those that were are over
+  ProcessId dead_server_;      // that had some of them
+  Time moved_{};               // when one was over last, or the first was given
+  std::uint32_t idle_looks_ = 0;
+  Fifo<SendSlot> relay_slots_;
+  std::vector<Carried> carried_;
+  std::vector<PeerId> carried_to_;  // in this round
+
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

@@ -85,6 +85,7 @@ struct Outbox {
   std::vector<Retired> retired;
   std::vector<Failure> failures;
   std::vector<TransferEnd> transfers;  // told only after `connects` were carried out
+  std::vector<PeerName> wanted;        // processes to relay to that `add_peer` has not named yet
   std::vector<Delivery> deliveries;    // to be handed up, in order
 
   Outbox() {
@@ -95,6 +96,7 @@ struct Outbox {
     retired.reserve(256);
     failures.reserve(16);
     transfers.reserve(256);
+    wanted.reserve(16);
   }
 
   void drop_slab() {
@@ -122,6 +124,10 @@ struct Outbox {
   void report(const TransferEnd& end) {
     rare = true;
     transfers.push_back(end);
+  }
+  void want(PeerName name) {
+    rare = true;
+    wanted.push_back(name);
   }
   void report(const Failure& failure) {
     rare = true;

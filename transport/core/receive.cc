@@ -68,16 +68,16 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   // The first frame can overtake the confirmation of the connection.
   if (peer.state == PeerState::accepting) become_ready(now, peer, out);
 
-  if (wire::get_frame_header(frame).kind == wire::FrameKind::messages) {
+  const wire::FrameKind kind = wire::get_frame_header(frame).kind;
+  if (kind == wire::FrameKind::messages) {
     ++counters_.frames_received;
-    const PeerId from = lane->peer;
-    wire::for_each_message(
-        frame, size,
-        [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
-          out.deliveries.push_back({from, buffer, payload, length_bytes, tag, last});
-          ++counters_.messages_received;
-          counters_.bytes_received += length_bytes;
-        });
+    deliver(lane->peer, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
+            out);
+  } else if (kind == wire::FrameKind::relayed || kind == wire::FrameKind::repeated) {
+    if (!take_numbered(lane->peer, buffer, size, out)) {
+      fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
+      return;
+    }
   } else {
     ++counters_.control_received;
     const wire::FrameHeader header = wire::get_frame_header(frame);
@@ -100,12 +100,74 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   }
 }
 
+inline void Core::deliver(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+                          Outbox& out) {
+  wire::walk_messages(
+      messages, size,
+      [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
+        out.deliveries.push_back({from, buffer, payload, length_bytes, tag, last});
+        ++counters_.messages_received;
+        counters_.bytes_received += length_bytes;
+      });
+}
+
+// Messages that a relay sends, or that their origin had given to one before. False if no correct
+// peer sends that.
+bool Core::take_numbered(PeerId by, BufferId buffer, std::size_t size, Outbox& out) {
+  const std::byte* const frame = pool_.data(buffer);
+  const std::size_t before = out.deliveries.size();
+  bool good = true;
+  ++counters_.frames_received;
+  if (wire::get_frame_header(frame).kind == wire::FrameKind::repeated) {
+    good = take_section(by, buffer, frame + wire::frame_header_bytes,
+                        size - wire::frame_header_bytes, out);
+  } else {
+    const std::uint32_t job = at(by).name.job;
+    wire::for_each_section(
+        frame, size, [&](std::uint32_t rank, const std::byte* messages, std::size_t bytes) {
+          if (!good) return;
+          // A relay is for those of its job, and for who is connected to us or was.
+          const PeerId from = find({job, rank});
+          good = job == config_.self.job && from != PeerId::none && rank != config_.self.rank &&
+                 take_section(from, buffer, messages, bytes, out);
+        });
+  }
+  // The buffer is released with the last of its messages.
+  for (std::size_t i = before; i < out.deliveries.size(); ++i) {
+    out.deliveries[i].last = i + 1 == out.deliveries.size();
+  }
+  if (out.deliveries.size() == before) put_back(buffer);
+  return good;
+}
+
+// By its number each frame arrives once: a relay that stood still may send what its origin has sent
+// meanwhile. None can be missing, for its origin gives or sends the next only when this one
+// arrived.
+bool Core::take_section(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+                        Outbox& out) {
+  Peer& origin = at(from);
+  const std::uint32_t ahead =
+      (wire::get_relay_sequence(messages) - origin.relay_expected) & wire::relay_sequence_mask;
+  if (origin.state == PeerState::failed) return true;  // nothing comes from it any more
+  if (ahead > wire::relay_sequence_mask / 2) {
+    ++counters_.proxy_duplicates;
+    return true;
+  }
+  if (ahead != 0) return false;
+  origin.relay_expected = (origin.relay_expected + 1) & wire::relay_sequence_mask;
+  const bool connected = origin.state == PeerState::ready || is_waiting(origin.state) ||
+                         origin.state == PeerState::closing;
+  if (connected && !origin.left) deliver(from, buffer, messages, size, out);
+  return true;
+}
+
 // Books what a frame's header says. False if no correct peer says so.
 bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
   if (header.sequence != lane.rx_sequence || peer.left) return false;
   ++lane.rx_sequence;
   using Kind = wire::FrameKind;
-  if (header.kind == Kind::messages || header.kind == Kind::lane_end) {
+  if (header.kind == Kind::messages || header.kind == Kind::lane_end ||
+      header.kind == Kind::relayed || header.kind == Kind::repeated) {
     if (!eager_.spend(peer.share)) return false;
     note_due(peer);
   } else if (header.kind == Kind::goodbye) {

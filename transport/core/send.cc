@@ -59,8 +59,7 @@ bool Core::may_go_at_once(Peer& peer) {
     peer.burst = 0;
   }
   return peer.state == PeerState::ready && peer.pending.empty() && peer.credits > 0 &&
-         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) &&
-         !admission_.on();
+         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) && straight_;
 }
 
 bool Core::would_hold(PeerId id) const {
@@ -84,9 +83,10 @@ std::byte* Core::append(PeerId id, std::uint32_t length_bytes, std::uint8_t tag)
 
 bool Core::open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const {
   if (length_bytes > config_.bundle_message_bytes || slot.notify) return false;
+  if (slot.role != SlotRole::plain) return false;
   const std::size_t end =
       wire::next_message_offset(slot.frame_bytes) + wire::message_header_bytes + length_bytes;
-  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, config_.buffer_bytes});
+  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max()});
 }
 
 // Writes the header of one more message and returns where its payload belongs. The message before
@@ -111,6 +111,11 @@ void Core::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out
       hold(peer);
       break;
     }
+    if (proxy_.joined()) [[unlikely]] {
+      const Route way = route(now, peer, slot);
+      if (way == Route::full) break;
+      if (way == Route::given) continue;
+    }
     if (!lane.queue.has_room(false)) {
       ++counters_.queue_stalls;
       break;
@@ -131,7 +136,13 @@ void Core::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out
 void Core::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
   --peer.credits;
   post_receives(out);
-  post_frame(peer, lane, slot, wire::FrameKind::messages, top_up(peer, UINT16_MAX), out);
+  auto kind = wire::FrameKind::messages;
+  if (slot->role != SlotRole::plain) [[unlikely]] {
+    const bool relayed = slot->role == SlotRole::relayed;
+    kind = relayed ? wire::FrameKind::relayed : wire::FrameKind::repeated;
+    counters_.proxy_sends += relayed ? 1 : 0;
+  }
+  post_frame(peer, lane, slot, kind, top_up(peer, UINT16_MAX), out);
   ++counters_.frames_sent;
 }
 
@@ -224,6 +235,8 @@ void Core::hold(Peer& peer) {
 void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
   if (slot->messages == 0) {
     control_slots_.push(slot);
+  } else if (slot->role != SlotRole::plain) [[unlikely]] {
+    relay_over(slot, delivered, out);
   } else {
     out.retired.push_back({slot, delivered});
   }

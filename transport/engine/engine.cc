@@ -60,6 +60,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   }
   std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
   engine->join_node();
+  engine->open_proxy();
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
 
@@ -82,6 +83,7 @@ Engine::Engine(const Options& options, verbs::Device device)
 
 Engine::~Engine() {
   stop();
+  proxy_.reset();
   connections_.reset();  // ids first, then the pairs and queues they belong to
   queues_.reset();
   if (wake_fd_ >= 0) ::close(wake_fd_);
@@ -121,6 +123,7 @@ bool Engine::start(std::string& why) {
   }
   slots_->put(small);
   slots_->put(full);
+  join_proxy();
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   // Signals are the application's: the thread is born with all of them blocked.
   sigset_t all, before;
@@ -188,6 +191,8 @@ void Engine::flush() {
     out_.failures.clear();
     for (const TransferEnd& end : out_.transfers) arrived_notices_.emplace_back(end);
     out_.transfers.clear();
+    for (const PeerName name : out_.wanted) arrived_notices_.emplace_back(name);
+    out_.wanted.clear();
   }
 }
 
@@ -359,6 +364,8 @@ void Engine::release_handled() {
     }
     if (core_.waits_for_node()) [[unlikely]]
       core_.look_at_node(clock(), out_);
+    if (core_.has_proxy()) [[unlikely]]
+      core_.look_at_proxy(clock(), true, out_);
     if (!out_.empty()) flush();
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     house_due_ = true;  // what is handed up now will be released
@@ -441,7 +448,7 @@ Engine::Remains Engine::remains() {
   return {.transfers = core_.transfers_under_way(),
           .chunks = core_.chunks_under_way(),
           .pending_frames = core_.pending_frames(),
-          .send_slots = slots_->out() - core_.idle_control_slots(),
+          .send_slots = slots_->out() - core_.idle_control_slots() - core_.idle_relay_slots(),
           .receive_buffers = core_.counters().receives_held,
           .credits = core_.counters().credits_out};
 }
@@ -450,6 +457,7 @@ void Engine::stop() {
   {
     std::lock_guard guard(lock_);
     stopping_ = true;
+    core_.leave_proxy();
   }
   if (thread_.joinable()) {
     wake_thread();

@@ -46,6 +46,12 @@ struct NodeOptions {
   std::string directory = "/dev/shm";  // where the memory is
 };
 
+// The proxy of the node, for the processes of one job; with `core.proxy`.
+struct ProxyOptions {
+  std::uint32_t servers = 0;  // at a time; 0: there is none
+  std::uint32_t tasks = 0;    // processes of the job on this node
+};
+
 class Engine {
  public:
   struct Options {
@@ -55,6 +61,7 @@ class Engine {
     Duration close_timeout = seconds(10);
     Duration test_pace{};  // the least time between two looks at completions; 0: none
     NodeOptions node;
+    ProxyOptions proxy;
   };
 
   // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
@@ -147,6 +154,8 @@ class Engine {
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_warning(const std::string& what)       something the job goes on without
+  //   void on_wanted(PeerName)                       may be absent; frames of others are for this
+  //                                                  process, which `add_peer` has not named yet
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -167,6 +176,10 @@ class Engine {
         case Notice::Kind::failure: handler.on_failure(notice.failure); break;
         case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
         case Notice::Kind::warning: handler.on_warning(*notice.warning); break;
+        case Notice::Kind::wanted:
+          if constexpr (requires { handler.on_wanted(notice.wanted); })
+            handler.on_wanted(notice.wanted);
+          break;
       }
     }
     leave_progress();
@@ -244,16 +257,18 @@ class Engine {
  private:
   // What is handed up besides messages.
   struct Notice {
-    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, warning } kind;
+    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, warning, wanted } kind;
     Retired retired{};
     TransferEnd transfer{};
     Failure failure{};
+    PeerName wanted{};
     std::unique_ptr<Refusal> refusal;
     std::unique_ptr<std::string> warning;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
     explicit Notice(const Failure& peer) : kind(Kind::failure), failure(peer) {}
+    explicit Notice(PeerName name) : kind(Kind::wanted), wanted(name) {}
     explicit Notice(Refusal&& request)
         : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
     explicit Notice(std::string&& what)
@@ -311,6 +326,9 @@ class Engine {
   void join_node();
   void look_after_node(Time now);
   void show_board(Time now);
+  void open_proxy();
+  void join_proxy();
+  void look_after_proxy(Time now);
 
   // The event thread.
   void run_thread();
@@ -324,6 +342,8 @@ class Engine {
   verbs::Device device_;
   std::unique_ptr<Segment> node_;
   std::string why_no_node_;
+  std::unique_ptr<Segment> proxy_;
+  std::string why_no_proxy_;
   Core core_;
   Outbox out_;
 
@@ -355,6 +375,7 @@ class Engine {
   Time next_look_{};                  // of a process that is paced
   Time waits_since_ = Time::never();  // for the node
   Time next_reap_{};
+  Time next_look_for_servers_{};
   Time next_show_{};
   Time tidy_at_ = Time::never();
   bool house_due_ = false;  // something happened since the last housekeeping

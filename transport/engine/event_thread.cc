@@ -92,6 +92,7 @@ void Engine::run_thread() {
       core_.on_timer(now, out_);
     }
     if (node_ != nullptr) look_after_node(now);
+    if (core_.waits_for_server()) look_after_proxy(now);
     if (!out_.empty()) flush();
   }
 }
@@ -104,6 +105,7 @@ void Engine::stand_in() {
   drain_completions();
   core_.pump(time_if_needed(), out_);
   if (core_.waits_for_node()) core_.look_at_node(clock(), out_);
+  if (core_.has_proxy()) core_.look_at_proxy(clock(), false, out_);
   if (core_.pending_frames() < before) ++core_.counters().late_flushes;
 }
 

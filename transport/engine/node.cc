@@ -1,6 +1,7 @@
 // What the event thread does with the memory that the node's processes share: it takes back what
-// dead ones held, shows this one, and notices when some are not there.
+// dead ones held, shows this one, and notices when some are not there, or a server is dead.
 
+#include "flowctl/shm/process.h"
 #include "flowctl/shm/view.h"
 #include "transport/engine/engine.h"
 
@@ -55,6 +56,47 @@ void Engine::look_after_node(Time now) {
           "process ids of their own? Together they may put more into the adapter than is set.");
     }
   }
+}
+
+// The job's own segment, with cells. Without it this process sends by itself.
+void Engine::open_proxy() {
+  const ProxyOptions& proxy = options_.proxy;
+  if (proxy.servers == 0 || proxy.tasks < 2) return;
+  remove_stale_segments();  // nobody asks again for those of jobs that were killed
+  const std::uint32_t cell_bytes = (options_.core.buffer_bytes + 7) / 8 * 8;
+  proxy_ = Segment::open({.device = device_.port().device,
+                          .port = device_.port().port,
+                          .sharers = "proxy of job " + std::to_string(options_.core.self.job),
+                          .servers = proxy.servers,
+                          .cell_bytes = cell_bytes,
+                          .tasks = proxy.tasks},
+                         why_no_proxy_);
+}
+
+// Once there are slots to relay with.
+void Engine::join_proxy() {
+  const auto without = [&](const std::string& why) {
+    arrived_notices_.emplace_back("takes no part in the proxy of " + device_.port().name() + ": " +
+                                  why + ". It sends by itself, and the job goes on.");
+    proxy_.reset();
+  };
+  if (proxy_ == nullptr) {
+    if (!why_no_proxy_.empty()) without(why_no_proxy_);
+    return;
+  }
+  if (!proxy_->has_cells()) return without("more processes than the job has here use it");
+  while (core_.idle_relay_slots() < Core::most_relay_slots) {
+    SendSlot* const slot = slots_->get_full();
+    if (slot == nullptr) break;
+    core_.lend_relay_slot(slot);
+  }
+  core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self());
+}
+
+void Engine::look_after_proxy(Time now) {
+  if (now < next_look_for_servers_) return;
+  next_look_for_servers_ = now + patience;
+  core_.look_for_dead_servers(now, process_alive, out_);
 }
 
 void Engine::show_board(Time now) {

@@ -12,31 +12,36 @@ bool check_lane_end(const std::byte* frame) {
   return end.qp_number == 0 ? word == 0 : end.reads > 0 && word >> 56 <= 1;
 }
 
+// One or more sections that fill the frame exactly; the last one need not be padded.
+bool check_sections(const std::byte* frame, std::size_t size) {
+  std::size_t at = frame_header_bytes;
+  if (at == size) return false;
+  while (at < size) {
+    if (size - at < section_header_bytes) return false;
+    const SectionHeader section = get_section_header(frame + at);
+    at += section_header_bytes;
+    if (section.bytes > size - at || !check_messages(frame + at, section.bytes, true)) return false;
+    if (section.bytes == size - at) return true;
+    const std::size_t padded = (std::size_t{section.bytes} + 7) & ~std::size_t{7};
+    if (padded >= size - at) return false;  // padding, and no section after it
+    at += padded;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool check_frame(const std::byte* frame, std::size_t size) {
-  if (size < frame_header_bytes) return false;
-  const FrameHeader header = get_frame_header(frame);
-  switch (header.kind) {
-    case FrameKind::messages: break;
-    case FrameKind::credits:
-    case FrameKind::goodbye:
-    case FrameKind::recall:
-    case FrameKind::returned: return size == frame_header_bytes;
-    case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);
-    default: return false;
-  }
-
-  std::size_t at = frame_header_bytes;
-  if (at == size) return false;  // a frame of messages has at least one
+bool check_messages(const std::byte* messages, std::size_t size, bool numbered) {
+  std::size_t at = 0;
+  if (at == size) return false;  // at least one
   while (at < size) {
     if (size - at < message_header_bytes) return false;
-    const MessageHeader message = get_message_header(frame + at);
+    const MessageHeader message = get_message_header(messages + at);
     std::uint64_t word;
-    std::memcpy(&word, frame + at, sizeof word);
-    if (word >> 40 != 0) return false;
+    std::memcpy(&word, messages + at, sizeof word);
+    if (word >> 40 != 0 && !(numbered && at == 0)) return false;
     if (message.length_bytes > size - at - message_header_bytes) return false;
-    // The last message of a frame need not be padded.
+    // The last message need not be padded.
     const std::size_t padded = message_bytes(message.length_bytes);
     const std::size_t exact = message_header_bytes + message.length_bytes;
     if (size - at == exact) return true;
@@ -44,6 +49,23 @@ bool check_frame(const std::byte* frame, std::size_t size) {
     at += padded;
   }
   return true;
+}
+
+bool check_frame(const std::byte* frame, std::size_t size) {
+  if (size < frame_header_bytes) return false;
+  const FrameHeader header = get_frame_header(frame);
+  const std::byte* const rest = frame + frame_header_bytes;
+  switch (header.kind) {
+    case FrameKind::messages: return check_messages(rest, size - frame_header_bytes, false);
+    case FrameKind::repeated: return check_messages(rest, size - frame_header_bytes, true);
+    case FrameKind::relayed: return check_sections(frame, size);
+    case FrameKind::credits:
+    case FrameKind::goodbye:
+    case FrameKind::recall:
+    case FrameKind::returned: return size == frame_header_bytes;
+    case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);
+  }
+  return false;
 }
 
 }  // namespace weir::wire

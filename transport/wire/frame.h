@@ -18,6 +18,8 @@ enum class FrameKind : std::uint8_t {
   recall = 4,    // asks for eager credits back, all but `credits`; costs one control credit
   returned = 5,  // gives `credits` eager credits back unused; costs one control credit
   lane_end = 6,  // the sender's end of a second lane, a LaneEnd; costs one control credit
+  relayed = 7,   // messages of processes of the sender's node, in sections; costs an eager credit
+  repeated = 8,  // messages that a relay was asked to send, and may have; costs an eager credit
 };
 
 struct FrameHeader {
@@ -41,7 +43,14 @@ struct MessageHeader {
   std::uint8_t tag = 0;
 };
 
+// Before the messages of one process in a relayed frame. PROTOCOL.md §6.
+struct SectionHeader {
+  std::uint32_t rank = 0;   // whose they are; its job is the sender's
+  std::uint32_t bytes = 0;  // of the messages, the padding before the next section not counted
+};
+
 inline constexpr std::size_t frame_header_bytes = 8;
+inline constexpr std::size_t section_header_bytes = 8;
 inline constexpr std::size_t message_header_bytes = 8;
 inline constexpr std::size_t lane_frame_bytes = frame_header_bytes + 8;
 
@@ -82,6 +91,34 @@ inline void put(std::byte* at, const LaneEnd& end) {
   std::memcpy(at, &word, sizeof word);
 }
 
+inline void put(std::byte* at, const SectionHeader& header) {
+  const std::uint64_t word = header.rank | std::uint64_t{header.bytes} << 32;
+  std::memcpy(at, &word, sizeof word);
+}
+
+inline SectionHeader get_section_header(const std::byte* at) {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
+}
+
+// The number of what a relay sends, or was asked to, among all that its origin ever gave relays for
+// the receiver, modulo 2^24. It is in the first message header.
+inline constexpr std::uint32_t relay_sequence_mask = 0xffffff;
+
+inline void put_relay_sequence(std::byte* first_message, std::uint32_t sequence) {
+  std::uint64_t word;
+  std::memcpy(&word, first_message, sizeof word);
+  word = (word & 0xff'ffff'ffffull) | std::uint64_t{sequence & relay_sequence_mask} << 40;
+  std::memcpy(first_message, &word, sizeof word);
+}
+
+inline std::uint32_t get_relay_sequence(const std::byte* first_message) {
+  std::uint64_t word;
+  std::memcpy(&word, first_message, sizeof word);
+  return static_cast<std::uint32_t>(word >> 40);
+}
+
 inline LaneEnd get_lane_end(const std::byte* at) {
   std::uint64_t word;
   std::memcpy(&word, at, sizeof word);
@@ -109,15 +146,37 @@ inline MessageHeader get_message_header(const std::byte* at) {
 // exactly, zero in every unused byte of the headers. Reads nothing outside them.
 bool check_frame(const std::byte* frame, std::size_t size);
 
-// Calls `on_message(payload, length_bytes, tag, last)` for each message of a checked frame.
+// Whether the `size` bytes at `messages` are one or more messages that fill them exactly. The first
+// one has a number, if it is `numbered`.
+bool check_messages(const std::byte* messages, std::size_t size, bool numbered);
+
+// Calls `on_message(payload, length_bytes, tag, last)` for each of the messages in checked bytes.
 template <typename F>
-void for_each_message(const std::byte* frame, std::size_t size, F&& on_message) {
-  std::size_t at = frame_header_bytes;
+void walk_messages(const std::byte* messages, std::size_t size, F&& on_message) {
+  std::size_t at = 0;
   while (at < size) {
-    const MessageHeader header = get_message_header(frame + at);
-    const std::byte* payload = frame + at + message_header_bytes;
+    const MessageHeader header = get_message_header(messages + at);
+    const std::byte* payload = messages + at + message_header_bytes;
     at += message_bytes(header.length_bytes);
     on_message(payload, header.length_bytes, header.tag, at >= size);
+  }
+}
+
+// The same for each message of a checked frame of kind `messages` or `repeated`.
+template <typename F>
+void for_each_message(const std::byte* frame, std::size_t size, F&& on_message) {
+  walk_messages(frame + frame_header_bytes, size - frame_header_bytes, on_message);
+}
+
+// Calls `on_section(rank, messages, bytes)` for each section of a checked frame of kind `relayed`.
+template <typename F>
+void for_each_section(const std::byte* frame, std::size_t size, F&& on_section) {
+  std::size_t at = frame_header_bytes;
+  while (at < size) {
+    const SectionHeader header = get_section_header(frame + at);
+    const std::byte* messages = frame + at + section_header_bytes;
+    at += section_header_bytes + ((std::size_t{header.bytes} + 7) & ~std::size_t{7});
+    on_section(header.rank, messages, header.bytes);
   }
 }
 

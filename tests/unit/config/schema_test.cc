@@ -115,6 +115,12 @@ TEST(Schema, ContradictionsAreNamed) {
             "window_initial (512) must fit, times buffer_size, into receive_memory_max (64MiB)");
   settings.mtu_bytes = 1000;
   EXPECT_EQ(check(settings).size(), 2u) << "all of them, not only the first";
+  settings = defaults();
+  settings.proxy_servers = 1;
+  EXPECT_TRUE(check(settings).empty());
+  settings.node_sharing = "off";
+  ASSERT_EQ(check(settings).size(), 1u);
+  EXPECT_EQ(check(settings)[0].reason, "proxy_servers (1) must be 0 with node_sharing (off)");
 }
 
 TEST(Schema, LoweringOneKeyAsksForNoOther) {

@@ -227,5 +227,42 @@ TEST(TaskQueue, ServerDies) {
   EXPECT_EQ(queue.retire(outcome, dead), Retirement::empty);
 }
 
+TEST(TaskQueue, NothingGoesBeforeWhatIsNotSettled) {
+  QueueHead<ExploredWord> head;
+  std::array<Descriptor<ExploredWord>, 4> ring;
+  ExploredWord slot_lease;
+  std::memset(static_cast<void*>(&head), 0, sizeof head);
+  std::memset(static_cast<void*>(&ring), 0, sizeof ring);
+  slot_lease.store(lease::taken(0, {1, 7}));
+  TaskQueue<ExploredWord> queue(head, ring, slot_lease);
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_TRUE(queue.submit({i}));
+  const std::uint64_t first = lease::taken(0, {2, 7});
+  const std::uint64_t second = lease::taken(0, {3, 7});
+  const auto alive = [](ProcessId) { return true; };
+  std::uint64_t at = 0, outcome = 0;
+  Request request;
+  EXPECT_TRUE(queue.settled(second));
+  EXPECT_TRUE(queue.take(first, request, at));
+  EXPECT_TRUE(queue.settled(first));  // it keeps its own order
+  EXPECT_FALSE(queue.settled(second));
+  queue.complete(at, 1);
+  EXPECT_TRUE(queue.settled(second));
+  // What could not be done holds up everybody until the task has seen to it.
+  EXPECT_TRUE(queue.take(second, request, at));
+  queue.raise_doubt();
+  queue.complete(at, 2);
+  EXPECT_FALSE(queue.settled(first));
+  EXPECT_FALSE(queue.settled(second));
+  EXPECT_EQ(queue.oldest(outcome, alive), Retirement::done);
+  queue.drop_oldest();
+  queue.clear_doubt();
+  EXPECT_FALSE(queue.settled(second));  // the one in doubt is still there
+  EXPECT_EQ(queue.retire(outcome, alive), Retirement::done);
+  EXPECT_EQ(outcome, 2u);
+  queue.clear_doubt();
+  EXPECT_TRUE(queue.settled(first));
+  EXPECT_TRUE(queue.waits());
+}
+
 }  // namespace
 }  // namespace weir

@@ -251,6 +251,32 @@ TEST_F(SegmentTest, ImpossibleOptionsAreRefused) {
   expect_refused("too long");
 }
 
+TEST_F(SegmentTest, CellsAreBehindTheRestAndOfThoseWhoAskForThem) {
+  const auto plain = open();
+  ASSERT_NE(plain, nullptr) << reason_;
+  EXPECT_FALSE(plain->has_cells());
+  options_.sharers = "proxy of job 7";
+  options_.servers = 2;
+  options_.cell_bytes = 1024;
+  options_.tasks = 1;
+  const auto first = open();
+  ASSERT_NE(first, nullptr) << reason_;
+  EXPECT_EQ(files(), 2u);
+  EXPECT_EQ(fs::file_size(first->path()), sizeof(NodeState) + 1024 * proxy_depth);
+  EXPECT_TRUE(first->has_cells());
+  const ProxyGround ground = first->proxy();
+  EXPECT_EQ(ground.tokens.size(), 2u);
+  std::memset(ground.cells, 0x5a, 1024 * proxy_depth);
+  const auto second = open();
+  ASSERT_NE(second, nullptr) << reason_;
+  EXPECT_FALSE(second->has_cells());  // there is room for one task
+  EXPECT_EQ(second->proxy().cells[1024 * proxy_depth - 1], std::byte{0x5a});
+  options_.cell_bytes = 2048;
+  expect_refused("other cells");
+  options_.cell_bytes = 2049;
+  expect_refused("not possible");
+}
+
 TEST_F(SegmentTest, AForkedChildTakesNothingAway) {
   auto segment = open();
   ASSERT_NE(segment, nullptr) << reason_;

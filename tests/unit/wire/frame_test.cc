@@ -57,7 +57,7 @@ Message message(std::size_t size, std::uint8_t tag = 1) {
 TEST(FrameHeader, SurvivesTheRoundTrip) {
   sim::Random random(3);
   for (int i = 0; i < 10000; ++i) {
-    const FrameHeader out{.kind = static_cast<FrameKind>(random.between(1, 6)),
+    const FrameHeader out{.kind = static_cast<FrameKind>(random.between(1, 8)),
                           .starved = random.chance(500),
                           .control_credits = static_cast<std::uint8_t>(random.next()),
                           .credits = static_cast<std::uint16_t>(random.next()),
@@ -169,7 +169,9 @@ TEST(Frame, RefusesUnknownKinds) {
   for (int kind = 0; kind < 128; ++kind) {
     const std::vector<std::byte> frame =
         frame_of({message(8)}, false, static_cast<FrameKind>(kind));
-    EXPECT_EQ(check(frame), kind == static_cast<int>(FrameKind::messages)) << kind;
+    const bool messages = kind == static_cast<int>(FrameKind::messages) ||
+                          kind == static_cast<int>(FrameKind::repeated);
+    EXPECT_EQ(check(frame), messages) << kind;
   }
 }
 
@@ -215,6 +217,83 @@ TEST(Frame, RefusesBitsThatNobodySets) {
 }
 
 TEST(Frame, RefusesAFrameOfNoMessages) { EXPECT_FALSE(check(frame_of({}, false))); }
+
+// A relayed frame: the messages of each process in a section, numbered.
+std::vector<std::byte> relayed(const std::vector<std::vector<Message>>& sections) {
+  std::vector<std::byte> frame = frame_of({}, false, FrameKind::relayed);
+  std::uint32_t rank = 40;
+  for (const std::vector<Message>& messages : sections) {
+    frame.resize((frame.size() + 7) / 8 * 8);
+    std::vector<std::byte> part = frame_of(messages, false);
+    if (!messages.empty()) put_relay_sequence(&part[frame_header_bytes], 0xabcde0 + rank);
+    put(part.data(), SectionHeader{rank++, static_cast<std::uint32_t>(part.size() - 8)});
+    frame.insert(frame.end(), part.begin(), part.end());
+  }
+  return frame;
+}
+
+TEST(RelayedFrame, EverySectionIsFoundOnceAndInOrder) {
+  const std::vector<std::byte> frame =
+      relayed({{message(5)}, {message(16), message(3)}, {message(0)}});
+  ASSERT_TRUE(check(frame));
+  const Bytes exact(frame);
+  std::vector<std::size_t> lengths;
+  std::uint32_t sections = 0;
+  for_each_section(exact.data.get(), exact.size,
+                   [&](std::uint32_t rank, const std::byte* messages, std::size_t bytes) {
+                     EXPECT_EQ(rank, 40 + sections++);
+                     EXPECT_EQ(get_relay_sequence(messages), 0xabcde0 + rank);
+                     walk_messages(
+                         messages, bytes,
+                         [&](const std::byte* payload, std::uint32_t length, std::uint8_t, bool) {
+                           EXPECT_LE(payload + length, exact.data.get() + exact.size);
+                           lengths.push_back(length);
+                         });
+                   });
+  EXPECT_EQ(sections, 3u);
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{5, 16, 3, 0}));
+}
+
+TEST(RelayedFrame, LooksOnTheWireAsProtocolMdSays) {
+  std::byte bytes[16] = {};
+  put(bytes, SectionHeader{0x11223344, 0x55667788});
+  put(bytes + 8, MessageHeader{0x01020304, 0x05});
+  put_relay_sequence(bytes + 8, 0xff0a0b0c);
+  const std::uint8_t expected[] = {0x44, 0x33, 0x22, 0x11, 0x88, 0x77, 0x66, 0x55,
+                                   0x04, 0x03, 0x02, 0x01, 0x05, 0x0c, 0x0b, 0x0a};
+  EXPECT_EQ(std::memcmp(bytes, expected, sizeof expected), 0);
+}
+
+TEST(RelayedFrame, RefusesSectionsThatLie) {
+  const std::vector<std::byte> good = relayed({{message(16)}, {message(8)}});
+  ASSERT_TRUE(check(good));
+  for (const std::uint32_t bytes : {0u, 7u, 23u, 25u, 1000u, 0xffffffffu, 0xfffffff8u}) {
+    std::vector<std::byte> frame = good;
+    put(&frame[8], SectionHeader{1, bytes});
+    EXPECT_FALSE(check(frame)) << bytes;
+  }
+  EXPECT_FALSE(check(relayed({})));
+  EXPECT_FALSE(check(relayed({{}})));
+  std::vector<std::byte> frame = good;
+  frame.resize(frame.size() + 8);
+  EXPECT_FALSE(check(frame));
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    const std::vector<std::byte> cut(good.begin(),
+                                     good.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_EQ(check(cut), size == 8 + 8 + 24) << size;  // after the first section
+  }
+}
+
+TEST(RelayedFrame, OnlyTheFirstMessageIsNumbered) {
+  std::vector<std::byte> frame = frame_of({message(8), message(8)}, false, FrameKind::repeated);
+  put_relay_sequence(&frame[8], 7);
+  EXPECT_TRUE(check(frame));
+  put_relay_sequence(&frame[8 + 16], 7);
+  EXPECT_FALSE(check(frame));
+  std::vector<std::byte> plain = frame_of({message(8)}, false);
+  put_relay_sequence(&plain[8], 7);
+  EXPECT_FALSE(check(plain));
+}
 
 TEST(Frame, JunkIsReadWithinItsBounds) {
   sim::Random random(5);

@@ -1,0 +1,170 @@
+// One process's dealings with the proxy of its node [TOK §5.2], as a task and as a server.
+//
+// As a task it copies a frame for another process into a cell of memory that the node's processes
+// of the job share, and puts a descriptor of it into its queue (task_queue.h). As a server, while
+// it has the token of its group (server_token.h), it takes what is in the queues of the group, its
+// own first, and later says what became of each request.
+//
+// A server gives the token up only when nothing that it took is under way any more. So at any time
+// at most one process that lives has frames of a task in hand, and what comes later cannot overtake
+// them.
+//
+// Pure; the caller serialises. Bytes in the shared memory are checked where they lead somewhere:
+// they are this user's, but a process that went wrong may have written them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "flowctl/server_token.h"
+#include "flowctl/shared_word.h"
+#include "flowctl/task_queue.h"
+#include "flowctl/token_pool.h"
+#include "transport/base/ids.h"
+
+namespace weir {
+
+inline constexpr std::uint32_t proxy_depth = 32;  // requests of a task
+
+struct ProxyQueue {
+  QueueHead<SharedWord> head;
+  Descriptor<SharedWord> ring[proxy_depth];
+};
+
+// The memory of a proxy, as one process sees it.
+struct ProxyGround {
+  std::span<SharedWord> tokens;           // one for each server
+  std::span<PoolSlot<SharedWord>> slots;  // whose leases say who is which task
+  std::span<ProxyQueue> queues;           // by slot
+  std::byte* cells = nullptr;             // proxy_depth for each task, in order
+  std::uint32_t cell_bytes = 0;           // a multiple of 8
+  std::uint32_t tasks = 0;                // slots with cells
+};
+
+class Proxy {
+ public:
+  // Outcomes.
+  static constexpr std::uint64_t sent = 1;     // it arrived
+  static constexpr std::uint64_t refused = 2;  // its task has to send it, for it may not have
+
+  // What a task wants to be sent, as a server sees it.
+  struct Work {
+    std::uint32_t task = 0;  // these two name it
+    std::uint64_t at = 0;
+    PeerName to;
+    std::uint64_t key = 0;             // of the receiver, as the task knows it
+    std::uint32_t rank = 0;            // of the task
+    bool is_void = false;              // the task has seen to it itself
+    const std::byte* bytes = nullptr;  // in the task's cell; stays until the outcome is there
+    std::uint32_t length_bytes = 0;    // as the task says: to be checked
+  };
+
+  // This process is task `slot` of the ground, which outlives this.
+  void join(const ProxyGround& ground, std::uint32_t slot, ProcessId self) {
+    ground_ = ground;
+    slot_ = slot;
+    const auto servers = static_cast<std::uint32_t>(ground.tokens.size());
+    order_ = ServiceOrder(slot, ground.tasks, servers);
+    token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
+    joined_ = true;
+  }
+  bool joined() const { return joined_; }
+
+  // ---- the task ----
+
+  // Number of the next request; false if there is no room for one. `bytes` are copied.
+  bool submit(PeerName to, std::uint64_t key, std::uint32_t rank, const std::byte* bytes,
+              std::uint32_t length_bytes) {
+    auto own = queue(slot_);
+    const std::uint64_t at = own.submitted();
+    if (at - own.retired() == proxy_depth || length_bytes > ground_.cell_bytes) return false;
+    std::memcpy(cell(slot_, at), bytes, length_bytes);
+    return own.submit({std::uint64_t{to.job} << 32 | to.rank, key,
+                       std::uint64_t{rank} << 32 | length_bytes, 0, 0});
+  }
+
+  std::uint64_t oldest_number() const { return queue(slot_).retired(); }
+  std::uint64_t next_number() const { return queue(slot_).submitted(); }
+  bool outstanding() const { return oldest_number() != next_number(); }
+  template <typename Alive>
+  Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
+    return queue(slot_).oldest(outcome, alive);
+  }
+  void drop_oldest() { queue(slot_).drop_oldest(); }
+  bool arrived(std::uint64_t at) const { return queue(slot_).outcome(at) == sent; }
+
+  // The task sees to a request itself: whoever takes it now has nothing to do.
+  void make_void(std::uint64_t at) { queue(slot_).amend(at, void_word, 1); }
+  // All that was retired is seen to.
+  void clear_doubt() { queue(slot_).clear_doubt(); }
+
+  // Requests of this task wait for a server.
+  bool waits() const { return queue(slot_).waits(); }
+
+  // ---- the server ----
+
+  bool serving() const { return token_.held(); }
+  bool try_serve() { return token_.try_take(); }
+  std::uint32_t in_hand() const { return in_hand_; }
+  void begin_round() { order_.begin(); }
+
+  // The next queue of the round; false at its end.
+  bool next_queue(std::uint32_t& task) { return order_.next(task); }
+
+  // Takes the next request of that queue, if there is one that may go.
+  bool take(std::uint32_t task, Work& work) {
+    auto from = queue(task);
+    if (!from.waits() || !from.settled(token_.lease())) return false;
+    Request request;
+    if (!from.take(token_.lease(), request, work.at)) return false;
+    ++in_hand_;
+    work.task = task;
+    work.to = {static_cast<std::uint32_t>(request[0] >> 32),
+               static_cast<std::uint32_t>(request[0])};
+    work.key = request[1];
+    work.rank = static_cast<std::uint32_t>(request[2] >> 32);
+    work.length_bytes = static_cast<std::uint32_t>(request[2]);
+    work.is_void = request[void_word] != 0;
+    work.bytes = cell(task, work.at);
+    return true;
+  }
+
+  void complete(std::uint32_t task, std::uint64_t at, std::uint64_t outcome) {
+    --in_hand_;
+    if (outcome != sent) queue(task).raise_doubt();  // before the outcome: nothing comes after it
+    queue(task).complete(at, outcome);
+  }
+
+  // Nothing may be in hand.
+  void give() { token_.give(); }
+
+  // Frees the token of a server that is dead.
+  template <typename Alive>
+  bool reap(Alive&& alive) {
+    return token_.reap(alive);
+  }
+
+ private:
+  static constexpr std::uint32_t void_word = 3;
+
+  TaskQueue<SharedWord> queue(std::uint32_t task) const {
+    return {ground_.queues[task].head, ground_.queues[task].ring, ground_.slots[task].lease};
+  }
+  std::byte* cell(std::uint32_t task, std::uint64_t at) const {
+    return ground_.cells +
+           std::size_t{ground_.cell_bytes} * (std::size_t{task} * proxy_depth + at % proxy_depth);
+  }
+
+  static inline SharedWord nowhere{};
+
+  bool joined_ = false;
+  ProxyGround ground_;
+  std::uint32_t slot_ = 0;
+  std::uint32_t in_hand_ = 0;
+  ServiceOrder order_{0, 1, 1};
+  ServerToken<SharedWord> token_{nowhere, {}};
+};
+
+}  // namespace weir
