@@ -20,7 +20,7 @@ Scheduler::Config Reading::scheduler_config(const Scenario& scenario) {
   config.reads.most_reads = scenario.most_reads;
   config.reads.queue_bytes = std::max(scenario.queue_bytes, scenario.chunk_bytes);
   config.reads.step_bytes = scenario.chunk_bytes;
-  config.reads.least_bytes = scenario.chunk_bytes;
+  config.reads.least_bytes = std::max(scenario.least_bytes, scenario.chunk_bytes);
   config.reads.initial_bytes = 4 * scenario.chunk_bytes;
   return config;
 }

@@ -65,6 +65,7 @@ struct Scenario {
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
   std::uint64_t queue_bytes = 64 << 10;  // q, if adaptive: about one virtual channel
+  std::uint64_t least_bytes = 0;         // of the window, if adaptive; at least a chunk
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
 
