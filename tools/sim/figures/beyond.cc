@@ -200,8 +200,9 @@ Figure adaptive_budget(Size size) {
   figure.differs =
       "1,056 nodes. c = 0 on the axis is the shipped controller (rendezvous/budget_controller.h), "
       "q "
-      "16 packets everywhere. A constant is judged by what it has of the best constant of each "
-      "fabric.";
+      "16 packets everywhere. A setting is judged by what it has of the best constant of each "
+      "fabric. The controller never goes below 2q, so where a channel holds only a quarter of q it "
+      "is as bad as c = 30; it is the better one where latencies are long.";
   figure.x_label = "c (0: adaptive)";
   const std::vector<std::uint32_t> reads =
       full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};

@@ -172,7 +172,8 @@ Figure ord_fig11(Size) {
   figure.differs =
       "What routing takes for congestion decides: with the output's own backlog it stays below 50; "
       "counted with credits, packets on a 500 cycle link look like congestion, too, and much more "
-      "is reordered in bursts. Fig. 12 (few connections) needs lanes with slow and fast mode and "
+      "is reordered in bursts. Twice as many packets as in the paper come early. Fig. 12 (few "
+      "connections) needs lanes with slow and fast mode and "
       "is "
       "not here.";
   figure.x_label = "packets a stream";
@@ -214,9 +215,9 @@ Figure ord_fig11(Size) {
          of("uniform, backlog, 16 sources", "reorder_peak")},
         {"bursts-4", "bursts, 4 sources: packets held, at most", "half of 50",
          of("bursts, backlog, 4 sources", "reorder_peak")},
-        {"early-4", "uniform, 4 sources: part out of order", "about 1/3",
+        {"early-4", "uniform, 4 sources: part out of order", "about 1/3: NOT reproduced",
          of("uniform, backlog, 4 sources", "out_of_order")},
-        {"early-16", "uniform, 16 sources: part out of order", "about 1/4",
+        {"early-16", "uniform, 16 sources: part out of order", "about 1/4: NOT reproduced",
          of("uniform, backlog, 16 sources", "out_of_order")},
         {"connections-4", "uniform, 4 sources: streams open at a target, at most",
          "2 or a few more", of("uniform, backlog, 4 sources", "connections")}};
