@@ -209,9 +209,9 @@ Figure ord_fig11(Size) {
       return r.mean(series, 32, value);
     };
     return std::vector<Claim>{
-        {"uniform-4", "uniform, 4 sources: packets held, at most", "some 20 of 50",
+        {"uniform-4", "uniform, 4 sources: packets held, at most", "small, of 50",
          of("uniform, backlog, 4 sources", "reorder_peak")},
-        {"uniform-16", "uniform, 16 sources: packets held, at most", "about the same",
+        {"uniform-16", "uniform, 16 sources: packets held, at most", "about as many",
          of("uniform, backlog, 16 sources", "reorder_peak")},
         {"bursts-4", "bursts, 4 sources: packets held, at most", "half of 50",
          of("bursts, backlog, 4 sources", "reorder_peak")},

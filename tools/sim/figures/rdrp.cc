@@ -185,11 +185,11 @@ Figure rdrp_fig5(Size size) {
       claims.push_back(
           {"gain-" + name, "best c against no bound, " + name, paper, best / r.mean(name, 200)});
       if (factor == 8) {
-        claims.push_back({"c2-8x", "c = 2 at 8x", "low", r.mean(name, 2)});
-        claims.push_back({"c16-8x", "c = 16 at 8x", "near the best", r.mean(name, 16)});
+        claims.push_back({"c2-8x", "c = 2 at 8x", "bandwidth is wasted", r.mean(name, 2)});
+        claims.push_back({"c16-8x", "c = 16 at 8x", "not stated", r.mean(name, 16)});
         claims.push_back({"c30-8x", "c = 30 at 8x", "the best", r.mean(name, 30)});
         if (full) {
-          claims.push_back({"c128-8x", "c = 128 at 8x", "collapsed", r.mean(name, 128)});
+          claims.push_back({"c128-8x", "c = 128 at 8x", "congestion", r.mean(name, 128)});
         }
         claims.push_back(
             {"latency-8x", "packet latency at 8x, c = 16, of no bound", "not stated",
