@@ -19,4 +19,7 @@ void add_tune(CLI::App& app);
 // `weir config`: what is set, from where, whether it is right, and what it means.
 void add_config(CLI::App& app);
 
+// `weir sim`: the receivers on simulated fabrics of thousands of nodes.
+void add_sim(CLI::App& app);
+
 }  // namespace weir::tools

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   weir::tools::add_top(app);
   weir::tools::add_tune(app);
   weir::tools::add_config(app);
+  weir::tools::add_sim(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& error) {

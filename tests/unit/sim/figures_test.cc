@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tools/sim/figures/bands.h"
+#include "tools/sim/figures/report.h"
+#include "tools/sim/figures/runner.h"
+
+namespace weir::sim::figures {
+namespace {
+
+// Every claim is held to a band, and every band is some claim's.
+void expect_bands(Size size) {
+  const Bands bands = Bands::read(WEIR_SIM_BANDS, size);
+  std::set<std::pair<std::string, std::string>> claims;
+  for (const Entry& entry : all()) {
+    for (const Claim& claim : entry.make(size).claims(Results{})) {
+      EXPECT_TRUE(bands.of(entry.name, claim.name)) << entry.name << ": " << claim.name;
+      claims.insert({entry.name, claim.name});
+    }
+  }
+  for (const auto& [figure, of] : bands.entries()) {
+    for (const auto& [claim, band] : of) {
+      EXPECT_TRUE(claims.contains({figure, claim})) << figure << ": " << claim << " is no claim";
+    }
+  }
+}
+
+TEST(Figures, EveryClaimHasABandInFull) { expect_bands(Size::full); }
+TEST(Figures, EveryClaimHasABandInSmoke) { expect_bands(Size::smoke); }
+
+TEST(Figures, EveryOneSaysWhatItShowsAndWhatDiffers) {
+  for (const Entry& entry : all()) {
+    for (const Size size : {Size::full, Size::smoke}) {
+      const Figure figure = entry.make(size);
+      EXPECT_FALSE(figure.points.empty()) << entry.name;
+      EXPECT_FALSE(figure.source.empty() || figure.shows.empty() || figure.differs.empty())
+          << entry.name;
+    }
+    EXPECT_EQ(find(entry.name), &entry);
+  }
+  EXPECT_EQ(find("no-such"), nullptr);
+}
+
+Playing tiny() {
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
+  scenario.from_cycles = 500;
+  scenario.to_cycles = 1'500;
+  Playing playing{.name = "tiny", .figure = {}};
+  playing.figure.title = "a < b";
+  for (const std::uint32_t slow : {0u, 4u, 8u}) {
+    scenario.slow = {{slow, 8}};
+    playing.figure.points.push_back(point("8x", slow, scenario, 2));
+  }
+  playing.figure.claims = [](const Results& r) {
+    return std::vector<Claim>{
+        {"drop", "what is left", "little", r.mean("8x", 8) / r.mean("8x", 0)}};
+  };
+  return playing;
+}
+
+TEST(Figures, ResultsDoNotDependOnHowManyPlay) {
+  const auto one = play({tiny()}, 1, 1, nullptr);
+  const auto four = play({tiny()}, 4, 1, nullptr);
+  ASSERT_EQ(one[0].rows.size(), 6u);
+  ASSERT_EQ(four[0].rows.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(one[0].rows[i].sample.violation, "");
+    EXPECT_EQ(one[0].rows[i].x, four[0].rows[i].x);
+    EXPECT_EQ(one[0].rows[i].seed, four[0].rows[i].seed);
+    EXPECT_EQ(one[0].rows[i].sample.trace_hash, four[0].rows[i].sample.trace_hash);
+  }
+}
+
+TEST(Figures, APointThatBreaksIsShown) {
+  Playing playing = tiny();
+  playing.figure.points[1].play = [](std::uint64_t) -> Sample {
+    throw std::runtime_error("it broke");
+  };
+  const auto results = play({playing}, 2, 1, nullptr);
+  const Shown shown = judge(playing, results[0], Bands{});
+  ASSERT_EQ(shown.violations.size(), 2u);
+  EXPECT_NE(shown.violations[0].find("it broke"), std::string::npos);
+  EXPECT_NE(to_text(shown).find("BROKEN"), std::string::npos);
+  const std::string html = to_html({shown}, {""}, "how");
+  EXPECT_NE(html.find("a &lt; b"), std::string::npos);
+  EXPECT_NE(html.find("it broke"), std::string::npos);
+  EXPECT_NE(to_csv(results[0]).find("series,x,seed,throughput"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::sim::figures

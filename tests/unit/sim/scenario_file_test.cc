@@ -1,0 +1,96 @@
+#include "tools/sim/command/scenario_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace weir::sim {
+namespace {
+
+// The one mistake of `text`.
+std::string only(const std::string& text) {
+  const ScenarioFile file = parse_scenario(text, "s.yaml");
+  EXPECT_EQ(file.problems.size(), 1u) << text;
+  return file.problems.empty() ? "" : config::to_text(file.problems.front());
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(ScenarioFile, TheShippedOnesAreGood) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(WEIR_CONF "/sim")) {
+    const ScenarioFile file = read_scenario(entry.path());
+    for (const config::Problem& problem : file.problems) ADD_FAILURE() << config::to_text(problem);
+    ++count;
+  }
+  EXPECT_GE(count, 4);
+}
+
+TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
+  std::string text;
+  for (const ScenarioKey& key : scenario_keys()) {
+    text += std::string(key.name) + ": " + key.fallback + "\n";
+  }
+  const ScenarioFile written = parse_scenario(text, "s.yaml");
+  for (const config::Problem& problem : written.problems) {
+    ADD_FAILURE() << config::to_text(problem);
+  }
+  const network::Scenario& a = written.scenario;
+  const network::Scenario b = parse_scenario("", "s.yaml").scenario;
+  const network::Scenario c;  // what the figures begin with
+  EXPECT_EQ(a.fabric.topology.nodes(), 5'256u);
+  EXPECT_EQ(b.fabric.topology.nodes(), c.fabric.topology.nodes());
+  for (const network::Scenario* s : {&a, &b}) {
+    EXPECT_EQ(s->fabric.switching.vc_flits, c.fabric.switching.vc_flits);
+    EXPECT_EQ(s->fabric.switching.threshold, c.fabric.switching.threshold);
+    EXPECT_EQ(s->fabric.switching.local_cycles, c.fabric.switching.local_cycles);
+    EXPECT_EQ(s->fabric.switching.global_cycles, c.fabric.switching.global_cycles);
+    EXPECT_EQ(s->fabric.switching.node_cycles, c.fabric.switching.node_cycles);
+    EXPECT_EQ(s->from_cycles, c.from_cycles);
+    EXPECT_EQ(s->to_cycles, c.to_cycles);
+    EXPECT_EQ(s->queue_bytes, c.queue_bytes);
+    EXPECT_DOUBLE_EQ(s->cycle_ns, c.cycle_ns);
+  }
+}
+
+TEST(ScenarioFile, UnitsAreTurnedIntoFlitsAndCycles) {
+  const ScenarioFile file = parse_scenario(
+      "link_rate: 204.8Gbit/s\nlocal_latency: 100ns\nbuffers: 32KiB\nslow: 1%@8x, 5@2x\n"
+      "threshold: 2560B\nfrom: 1us\nto: 2us\n",
+      "s.yaml");
+  ASSERT_TRUE(file.problems.empty()) << config::to_text(file.problems.front());
+  const network::Scenario& s = file.scenario;
+  EXPECT_DOUBLE_EQ(s.cycle_ns, 10);
+  EXPECT_EQ(s.fabric.switching.local_cycles, 10u);
+  EXPECT_EQ(s.fabric.switching.vc_flits, 128u);
+  EXPECT_EQ(s.fabric.switching.threshold, 10);
+  EXPECT_EQ(s.from_cycles, 100u);
+  ASSERT_EQ(s.slow.size(), 2u);
+  EXPECT_EQ(s.slow[0].nodes, 53u);
+  EXPECT_EQ(s.slow[0].factor, 8u);
+  EXPECT_EQ(s.slow[1].nodes, 5u);
+}
+
+TEST(ScenarioFile, MistakesAreNamedWithTheirLine) {
+  EXPECT_TRUE(says(only("p: 2\nbufers: 64KiB\n"), "s.yaml:2: bufers: "));
+  EXPECT_TRUE(says(only("p: 2\nbufers: 64KiB\n"), "did you mean buffers?"));
+  EXPECT_TRUE(says(only("xyzzy_plugh: 1"), "there is no such key; 'weir sim run --help'"));
+  EXPECT_TRUE(says(only("routing: shortest"), "minimal, valiant, ugal, progressive"));
+  EXPECT_TRUE(says(only("buffers: 64"), "4KiB to 16MiB"));
+  EXPECT_TRUE(says(only("buffers: 64KB"), "s.yaml:1: buffers: "));
+  EXPECT_TRUE(says(only("link_rate: 100"), "100Gbit/s"));
+  EXPECT_TRUE(says(only("slow: 1% at 8x"), "1%@8x"));
+  EXPECT_TRUE(says(only("slow: 200%@8x"), "1%@8x"));
+  EXPECT_TRUE(says(only("reads_max: many"), "s.yaml:1: reads_max: "));
+  EXPECT_TRUE(says(only("from: 2us\nto: 1us"), "later than"));
+  EXPECT_TRUE(says(only("p: 64\na: 64\nh: 32"), "at most 100000"));
+  EXPECT_TRUE(says(only("p: [1, 2]"), "s.yaml:1: p: is a list"));
+  EXPECT_TRUE(
+      says(config::to_text(read_scenario("/nowhere.yaml").problems.at(0)), "cannot be read"));
+}
+
+}  // namespace
+}  // namespace weir::sim

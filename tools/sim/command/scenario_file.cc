@@ -1,0 +1,350 @@
+#include "tools/sim/command/scenario_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "transport/config/nearest.h"
+#include "transport/config/units.h"
+#include "transport/config/yaml_file.h"
+
+namespace weir::sim {
+namespace {
+
+using network::Scenario;
+using Error = std::string;
+using Text = std::string_view;
+
+// Durations depend on the cycle, which a later line may set: so they are kept until the end.
+struct Draft {
+  Scenario scenario;
+  double link_gbit_s = 102.4;
+  double local_ns = 40;
+  double global_ns = 200;
+  double node_ns = 20;
+  double from_ns = 120'000;
+  double to_ns = 240'000;
+  std::string slow;
+};
+
+Error quoted(Text text, const std::string& what) {
+  return "'" + std::string(text) + "' is not " + what;
+}
+
+Error number(Text text, double low, double high, double& value) {
+  double read = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  if (error != std::errc{} || end != text.data() + text.size() || !(read >= low && read <= high)) {
+    std::string range = std::to_string(low);
+    return quoted(text, "a number from " + range.substr(0, range.find('.') + 2) + " to " +
+                            std::to_string(static_cast<std::int64_t>(high)));
+  }
+  value = read;
+  return {};
+}
+
+template <typename T>
+Error count(Text text, std::int64_t low, std::int64_t high, T& value) {
+  std::int64_t read = 0;
+  Error error;
+  if (!config::parse_count(text, read, error)) return error;
+  if (read < low || read > high) {
+    return quoted(text, "a count from " + std::to_string(low) + " to " + std::to_string(high));
+  }
+  value = static_cast<T>(read);
+  return {};
+}
+
+template <typename T>
+Error size(Text text, std::int64_t low, std::int64_t high, T& value) {
+  std::int64_t read = 0;
+  Error error;
+  if (!config::parse_size(text, read, error)) return error;
+  if (read < low || read > high) {
+    return quoted(text,
+                  "a size from " + config::format_size(low) + " to " + config::format_size(high));
+  }
+  value = static_cast<T>(read);
+  return {};
+}
+
+Error duration(Text text, double& ns) {
+  std::int64_t read = 0;
+  Error error;
+  if (!config::parse_duration(text, read, error)) return error;
+  if (read > 10'000'000'000) return quoted(text, "a duration up to 10s");
+  ns = static_cast<double>(read);
+  return {};
+}
+
+template <typename T, std::size_t n>
+Error choice(Text text, const std::array<std::pair<const char*, T>, n>& choices, T& value) {
+  std::string names;
+  for (const auto& [name, means] : choices) {
+    if (text == name) {
+      value = means;
+      return {};
+    }
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return quoted(text, "one of " + names);
+}
+
+Error rate(Text text, double& gbit_s) {
+  constexpr Text unit = "Gbit/s";
+  if (!text.ends_with(unit)) return quoted(text, "a rate as 100Gbit/s");
+  text.remove_suffix(unit.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return number(text, 0.1, 10'000, gbit_s);
+}
+
+// "1%@8x, 5@2x", "none"
+Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& slow) {
+  slow.clear();
+  if (text == "none" || text.empty()) return {};
+  const Error wrong = quoted(text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    Text part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    const std::size_t at = part.find('@');
+    if (at == Text::npos || !part.ends_with('x')) return wrong;
+    Text how_many = part.substr(0, at);
+    const Text how_slow = part.substr(at + 1, part.size() - at - 2);
+    Scenario::Slow group;
+    if (!count(how_slow, 1, 1'000, group.factor).empty()) return wrong;
+    if (how_many.ends_with('%')) {
+      how_many.remove_suffix(1);
+      double percent = 0;
+      if (!number(how_many, 0, 100, percent).empty()) return wrong;
+      group.nodes = static_cast<std::uint32_t>(std::lround(percent / 100 * nodes));
+    } else if (!count(how_many, 0, nodes, group.nodes).empty()) {
+      return wrong;
+    }
+    slow.push_back(group);
+  }
+  return {};
+}
+
+Error yes_or_no(Text text, bool& value) {
+  constexpr std::array<std::pair<const char*, bool>, 4> choices{
+      {{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
+  return choice(text, choices, value);
+}
+
+Error ecn(Text text, Scenario& scenario) {
+  constexpr std::array<std::pair<const char*, int>, 3> choices{
+      {{"off", 0}, {"default", 1}, {"aggressive", 2}}};
+  int chosen = 0;
+  const Error error = choice(text, choices, chosen);
+  if (!error.empty()) return error;
+  scenario.fabric.switching.marking = chosen;
+  scenario.becn.on = chosen > 0;
+  scenario.becn.decay_cycles = chosen == 2 ? 50 : 4;
+  return {};
+}
+
+struct Row {
+  ScenarioKey key;
+  Error (*set)(Draft& draft, Text text);
+};
+
+network::Topology& topology(Draft& d) { return d.scenario.fabric.topology; }
+network::Switching& switching(Draft& d) { return d.scenario.fabric.switching; }
+
+using network::BudgetOf;
+using network::Pattern;
+using network::Protocol;
+using network::Routing;
+using network::Shape;
+
+constexpr std::array<std::pair<const char*, Shape>, 3> shapes{
+    {{"dragonfly", Shape::dragonfly},
+     {"fat_tree", Shape::fat_tree},
+     {"single_switch", Shape::single_switch}}};
+constexpr std::array<std::pair<const char*, Routing>, 4> routings{
+    {{"minimal", Routing::minimal},
+     {"valiant", Routing::valiant},
+     {"ugal", Routing::ugal},
+     {"progressive", Routing::progressive}}};
+constexpr std::array<std::pair<const char*, Pattern>, 2> patterns{
+    {{"pairs", Pattern::pairs}, {"incast", Pattern::incast}}};
+constexpr std::array<std::pair<const char*, Protocol>, 2> protocols{
+    {{"push", Protocol::push}, {"reads", Protocol::reads}}};
+constexpr std::array<std::pair<const char*, BudgetOf>, 2> owners{
+    {{"node", BudgetOf::node}, {"transfer", BudgetOf::transfer}}};
+
+constexpr Row rows[] = {
+    {{"topology", "dragonfly, fat_tree, single_switch", "dragonfly", "The fabric's shape"},
+     [](Draft& d, Text t) { return choice(t, shapes, topology(d).shape); }},
+    {{"p", "count, 1 to 64", "6", "Nodes on a router (dragonfly) or leaf (fat tree)"},
+     [](Draft& d, Text t) { return count(t, 1, 64, topology(d).p); }},
+    {{"a", "count, 2 to 64", "12", "Dragonfly: routers of a group"},
+     [](Draft& d, Text t) { return count(t, 2, 64, topology(d).a); }},
+    {{"h", "count, 1 to 32", "6",
+      "Dragonfly: global links of a router; there are a * h + 1 groups"},
+     [](Draft& d, Text t) { return count(t, 1, 32, topology(d).h); }},
+    {{"leaves", "count, 2 to 512", "16", "Fat tree: switches with nodes"},
+     [](Draft& d, Text t) { return count(t, 2, 512, topology(d).leaves); }},
+    {{"spines", "count, 1 to 512", "16", "Fat tree: switches above them"},
+     [](Draft& d, Text t) { return count(t, 1, 512, topology(d).spines); }},
+    {{"ports", "count, 2 to 1024", "16", "Single switch: its nodes"},
+     [](Draft& d, Text t) { return count(t, 2, 1024, topology(d).ports); }},
+    {{"link_rate", "rate, as 100Gbit/s", "102.4Gbit/s", "What a link moves"},
+     [](Draft& d, Text t) { return rate(t, d.link_gbit_s); }},
+    {{"local_latency", "duration", "40ns", "Of links inside a group, or between leaf and spine"},
+     [](Draft& d, Text t) { return duration(t, d.local_ns); }},
+    {{"global_latency", "duration", "200ns", "Of links between groups"},
+     [](Draft& d, Text t) { return duration(t, d.global_ns); }},
+    {{"node_latency", "duration", "20ns", "Of the link between a node and its router"},
+     [](Draft& d, Text t) { return duration(t, d.node_ns); }},
+    {{"buffers", "size, 4KiB to 16MiB", "64KiB", "Of one virtual channel of an input"},
+     [](Draft& d, Text t) {
+       std::uint32_t bytes = 0;
+       Error error = size(t, 4096, 16 << 20, bytes);
+       if (error.empty()) switching(d).vc_flits = bytes / network::flit_bytes;
+       return error;
+     }},
+    {{"routing", "minimal, valiant, ugal, progressive", "progressive",
+      "Where a packet goes when there is a choice"},
+     [](Draft& d, Text t) { return choice(t, routings, switching(d).routing); }},
+    {{"bias", "number, 0 to 100", "1",
+      "The shortest path is left when its queue is more than bias times the other one, and "
+      "threshold"},
+     [](Draft& d, Text t) { return number(t, 0, 100, switching(d).bias); }},
+    {{"threshold", "size, 0 to 16MiB", "7680B", "See bias"},
+     [](Draft& d, Text t) {
+       std::int64_t bytes = 0;
+       Error error = size(t, 0, 16 << 20, bytes);
+       if (error.empty()) {
+         switching(d).threshold = static_cast<std::int32_t>(bytes / network::flit_bytes);
+       }
+       return error;
+     }},
+    {{"request_lane", "yes, no", "yes", "Read requests have virtual channels of their own"},
+     [](Draft& d, Text t) { return yes_or_no(t, switching(d).request_lanes); }},
+    {{"ecn", "off, default, aggressive", "off", "FECN/BECN with the constants of [RDRP]"},
+     [](Draft& d, Text t) { return ecn(t, d.scenario); }},
+    {{"pattern", "pairs, incast", "pairs",
+      "Random pairs that send to each other; with incast some receive from many, too"},
+     [](Draft& d, Text t) { return choice(t, patterns, d.scenario.pattern); }},
+    {{"receivers", "count, 0 to 100000", "0", "Incast: nodes that receive from many"},
+     [](Draft& d, Text t) { return count(t, 0, 100'000, d.scenario.receivers); }},
+    {{"senders", "count, 1 to 1024", "16", "Incast: from how many each"},
+     [](Draft& d, Text t) { return count(t, 1, 1024, d.scenario.senders); }},
+    {{"slow", "as 1%@8x or 5@2x, 1@8x; none", "none",
+      "Nodes whose memory takes so many times longer than the link"},
+     [](Draft& d, Text t) {
+       d.slow = t;
+       std::vector<Scenario::Slow> ignored;
+       return slow_nodes(t, UINT32_MAX, ignored);
+     }},
+    {{"protocol", "push, reads", "push",
+      "Who decides when data is sent: the sender or the receiver"},
+     [](Draft& d, Text t) { return choice(t, protocols, d.scenario.protocol); }},
+    {{"budget", "node, transfer", "node", "What the read budget belongs to"},
+     [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
+    {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
+     [](Draft& d, Text t) {
+       d.scenario.adaptive = t == "auto";
+       return d.scenario.adaptive ? Error{} : count(t, 1, 100'000, d.scenario.reads);
+     }},
+    {{"reads_queue", "size, 4KiB to 16MiB", "64KiB",
+      "With reads_max auto: what may queue in the fabric (q)"},
+     [](Draft& d, Text t) { return size(t, 4096, 16 << 20, d.scenario.queue_bytes); }},
+    {{"reads_window_min", "size, 4KiB to 1GiB", "4KiB", "With reads_max auto: the least window"},
+     [](Draft& d, Text t) { return size(t, 4096, 1 << 30, d.scenario.least_bytes); }},
+    {{"chunk_size", "size, 4KiB to 8MiB", "4KiB", "What one read fetches"},
+     [](Draft& d, Text t) { return size(t, 4096, 8 << 20, d.scenario.chunk_bytes); }},
+    {{"from", "duration", "120us", "When measuring begins"},
+     [](Draft& d, Text t) { return duration(t, d.from_ns); }},
+    {{"to", "duration", "240us", "When it ends"},
+     [](Draft& d, Text t) { return duration(t, d.to_ns); }},
+};
+
+const Row* find(Text name) {
+  const auto at = std::find_if(std::begin(rows), std::end(rows),
+                               [&](const Row& r) { return name == r.key.name; });
+  return at == std::end(rows) ? nullptr : at;
+}
+
+std::string no_such_key(Text name) {
+  const Row* best = nullptr;
+  std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const Row& row : rows) {
+    const std::size_t distance = config::edit_distance(name.substr(0, 64), row.key.name);
+    if (distance < least) {
+      least = distance;
+      best = &row;
+    }
+  }
+  if (best != nullptr) {
+    return std::string("there is no such key; did you mean ") + best->key.name + "?";
+  }
+  return "there is no such key; 'weir sim run --help' lists them all";
+}
+
+constexpr std::uint32_t most_nodes = 100'000;
+
+// What only the whole tells. An empty string, or what is wrong.
+Error finish(Draft& d) {
+  Scenario& scenario = d.scenario;
+  if (topology(d).nodes() > most_nodes) {
+    return "the fabric has " + std::to_string(topology(d).nodes()) + " nodes; at most " +
+           std::to_string(most_nodes) + " are simulated";
+  }
+  scenario.cycle_ns = network::flit_bytes * 8 / d.link_gbit_s;
+  const auto cycles = [&](double ns) {
+    return static_cast<std::uint32_t>(std::max(std::lround(ns / scenario.cycle_ns), 1l));
+  };
+  switching(d).local_cycles = cycles(d.local_ns);
+  switching(d).global_cycles = cycles(d.global_ns);
+  switching(d).node_cycles = cycles(d.node_ns);
+  scenario.from_cycles = cycles(d.from_ns);
+  scenario.to_cycles = cycles(d.to_ns);
+  if (scenario.to_cycles <= scenario.from_cycles) return "'to' has to be later than 'from'";
+  return slow_nodes(d.slow, topology(d).nodes(), scenario.slow);
+}
+
+ScenarioFile from_source(const config::Source& source) {
+  ScenarioFile file{.scenario = {}, .problems = source.problems};
+  Draft draft;
+  for (const config::Entry& entry : source.entries) {
+    const Row* row = find(entry.key);
+    const Error error = row == nullptr ? no_such_key(entry.key) : row->set(draft, entry.value);
+    if (!error.empty()) {
+      file.problems.push_back({source.layer, entry.where, entry.key, error, entry.line});
+    }
+  }
+  if (file.problems.empty()) {
+    const Error error = finish(draft);
+    if (!error.empty()) {
+      const std::string where = source.entries.empty() ? "" : source.entries.back().where;
+      file.problems.push_back({source.layer, where, "", error, 0});
+    }
+  }
+  file.scenario = draft.scenario;
+  return file;
+}
+
+}  // namespace
+
+std::vector<ScenarioKey> scenario_keys() {
+  std::vector<ScenarioKey> keys;
+  for (const Row& row : rows) keys.push_back(row.key);
+  return keys;
+}
+
+ScenarioFile parse_scenario(const std::string& text, const std::string& file) {
+  return from_source(config::parse_yaml(text, file, config::Layer::named_file));
+}
+
+ScenarioFile read_scenario(const std::string& path) {
+  return from_source(config::read_yaml_file(path, config::Layer::named_file));
+}
+
+}  // namespace weir::sim

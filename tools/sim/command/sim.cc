@@ -1,0 +1,355 @@
+// `weir sim`: the transport's receiver-driven core on fabrics of thousands of nodes.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tools/commands.h"
+#include "tools/sim/command/advise.h"
+#include "tools/sim/command/scenario_file.h"
+#include "tools/sim/figures/report.h"
+
+namespace weir::tools {
+namespace {
+
+using sim::figures::Bands;
+using sim::figures::Playing;
+using sim::figures::Progress;
+using sim::figures::Results;
+using sim::figures::Shown;
+using sim::figures::Size;
+using sim::figures::Verdict;
+
+// A line that is written over, for people; programs see none.
+class Bar {
+ public:
+  void show(std::size_t done, std::size_t all, double left_s, const std::string& what) {
+    if (!terminal_) return;
+    constexpr std::size_t width = 30;
+    const std::size_t full = all == 0 ? width : done * width / all;
+    fmt::print(stderr, "\r\x1b[K[{}{}] {}/{}  {}  {}", std::string(full, '#'),
+               std::string(width - full, '.'), done, all, what,
+               done == all ? "" : fmt::format("{:.0f} s left", left_s));
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  ~Bar() {
+    if (shown_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+};
+
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc | std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + path.string());
+}
+
+// ---- run
+
+struct RunOptions {
+  std::string file;
+  std::uint64_t seed = 1;
+  std::uint32_t seeds = 1;
+  unsigned jobs = 0;
+  bool json = false;
+};
+
+unsigned jobs_of(unsigned wish) { return wish == 0 ? sim::figures::cores() : wish; }
+
+void run(const RunOptions& options) {
+  const sim::ScenarioFile file = sim::read_scenario(options.file);
+  for (const config::Problem& problem : file.problems) {
+    fmt::print(stderr, "{}\n", config::to_text(problem));
+  }
+  if (!file.problems.empty()) throw CLI::RuntimeError(2);
+
+  Playing playing{.name = "run", .figure = {}};
+  playing.figure.points.push_back(sim::figures::point("", 0, file.scenario, options.seeds));
+  const Results results = [&] {
+    Bar bar;
+    return sim::figures::play({playing}, jobs_of(options.jobs), options.seed,
+                              [&](const Progress& p) { bar.show(p.done, p.points, p.left_s, ""); });
+  }()[0];
+
+  bool broken = false;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const Results::Row& row : results.rows) {
+    const sim::figures::Sample& sample = row.sample;
+    broken = broken || !sample.violation.empty();
+    nlohmann::ordered_json one = {{"seed", row.seed}};
+    for (const auto& [name, value] : sample.values) one[name] = value;
+    one["events"] = sample.events;
+    one["trace_hash"] = fmt::format("{:016x}", sample.trace_hash);
+    one["cpu_s"] = sample.cpu_s;
+    one["violation"] = sample.violation;
+    all.push_back(one);
+    if (options.json) continue;
+    fmt::print("seed {}\n", row.seed);
+    for (const auto& [name, value] : sample.values) fmt::print("  {:<18} {:.4g}\n", name, value);
+    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n", "events", sample.events,
+               "trace_hash", sample.trace_hash, "cpu_s", sample.cpu_s);
+    if (!sample.violation.empty()) fmt::print("  BROKEN: {}\n", sample.violation);
+  }
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"scenario", options.file},
+                                              {"nodes", file.scenario.fabric.topology.nodes()},
+                                              {"runs", all}}
+                           .dump(2));
+  }
+  if (broken) throw CLI::RuntimeError(1);
+}
+
+// ---- reproduce
+
+struct ReproduceOptions {
+  std::vector<std::string> figures;
+  bool smoke = false;
+  unsigned jobs = 0;
+  std::uint64_t seed = 1;
+  std::string output = "weir-sim";
+  std::string bands = WEIR_SIM_BANDS;
+};
+
+void reproduce(const ReproduceOptions& options) {
+  const Size size = options.smoke ? Size::smoke : Size::full;
+  std::vector<Playing> playing;
+  for (const sim::figures::Entry& entry : sim::figures::all()) {
+    const auto& wanted = options.figures;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
+      playing.push_back({entry.name, entry.make(size)});
+    }
+  }
+  for (const std::string& name : options.figures) {
+    if (sim::figures::find(name) == nullptr) {
+      fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
+      throw CLI::RuntimeError(2);
+    }
+  }
+  const Bands bands = Bands::read(options.bands, size);
+  const unsigned jobs = jobs_of(options.jobs);
+  Progress last;
+  const std::vector<Results> results = [&] {
+    Bar bar;
+    return sim::figures::play(playing, jobs, options.seed, [&](const Progress& p) {
+      last = p;
+      bar.show(p.done, p.points, p.left_s, p.figure);
+    });
+  }();
+
+  const std::filesystem::path directory = options.output;
+  std::filesystem::create_directories(directory);
+  std::vector<Shown> shown;
+  std::vector<std::string> pictures;
+  double cpu_s = 0;
+  std::uint64_t events = 0;
+  bool good = true;
+  for (std::size_t i = 0; i < playing.size(); ++i) {
+    shown.push_back(sim::figures::judge(playing[i], results[i], bands));
+    pictures.push_back(sim::figures::to_svg(playing[i].figure, results[i]));
+    const std::string& name = playing[i].name;
+    write_file(directory / (name + ".csv"), sim::figures::to_csv(results[i]));
+    write_file(directory / (name + ".json"), sim::figures::to_json(shown.back()));
+    if (!pictures.back().empty()) write_file(directory / (name + ".svg"), pictures.back());
+    for (const Results::Row& row : results[i].rows) {
+      cpu_s += row.sample.cpu_s;
+      events += row.sample.events;
+    }
+    good = good && shown.back().violations.empty();
+    for (const sim::figures::Judged& judged : shown.back().claims) {
+      good = good && judged.verdict != Verdict::outside;
+    }
+    fmt::print("{}", sim::figures::to_text(shown.back()));
+  }
+  const std::string how = fmt::format(
+      "{} points{} in {:.0f} s on {} core{}; {:.0f} CPU seconds, {:.1f} million events a CPU "
+      "second.",
+      last.points, options.smoke ? " of the smoke set" : "", last.elapsed_s, jobs,
+      jobs == 1 ? "" : "s", cpu_s, cpu_s > 0 ? static_cast<double>(events) / cpu_s / 1e6 : 0);
+  write_file(directory / "report.html", sim::figures::to_html(shown, pictures, how));
+  fmt::print("{}\n{}\n", how, (directory / "report.html").string());
+  if (!good) throw CLI::RuntimeError(1);
+}
+
+// ---- advise
+
+struct AdviseOptions {
+  std::string topology = "dragonfly";
+  std::string buffers = "64KiB";
+  std::string slow = "1%@8x";
+  std::string link_rate = "100Gbit/s";
+  std::string latency = "200ns";
+  std::string pattern = "pairs";
+  unsigned jobs = 0;
+  std::uint64_t seed = 1;
+  bool table = false;
+};
+
+void advise(const AdviseOptions& options) {
+  // As a file, so that the same rules and messages hold.
+  std::string text = "topology: " + options.topology + "\nbuffers: " + options.buffers +
+                     "\nslow: " + options.slow + "\nlink_rate: " + options.link_rate +
+                     "\nglobal_latency: " + options.latency + "\npattern: " + options.pattern +
+                     "\n";
+  if (options.topology == "dragonfly") text += "p: 3\na: 6\nh: 3\n";  // 342 nodes
+  if (options.topology == "fat_tree") text += "p: 16\nleaves: 16\nspines: 16\n";
+  if (options.topology == "single_switch") text += "ports: 36\n";
+  if (options.pattern == "incast") text += "receivers: 4\n";
+  sim::ScenarioFile file = sim::parse_scenario(text, "advise");
+  for (const config::Problem& problem : file.problems) {
+    fmt::print(stderr, "weir sim advise: {}: {}\n", problem.key, problem.reason);
+  }
+  if (!file.problems.empty()) throw CLI::RuntimeError(2);
+  file.scenario.from_cycles = 8'000;  // a window of 16 large chunks has come round some times
+  file.scenario.to_cycles = 20'000;
+  const sim::Advice advice = [&] {
+    Bar bar;
+    return sim::advise(file.scenario, jobs_of(options.jobs), options.seed,
+                       [&](std::size_t done, std::size_t all, double left_s) {
+                         bar.show(done, all, left_s, "advise");
+                       });
+  }();
+  if (options.table) {
+    fmt::print("#   chunk_size  reads_max  throughput  worst flow  packet latency us\n");
+    for (const sim::Candidate& c : advice.candidates) {
+      fmt::print("# {} {:>7} KiB {:>10} {:>11.3f} {:>11.3f} {:>18.1f} {}\n",
+                 &c == &advice.candidates[advice.best] ? '*' : ' ', c.chunk_bytes >> 10,
+                 c.reads == 0 ? "auto" : std::to_string(c.reads), c.throughput, c.first_percentile,
+                 c.latency_us, c.violation);
+    }
+  }
+  fmt::print("{}", advice.yaml);
+}
+
+void list() {
+  for (const sim::figures::Entry& entry : sim::figures::all()) {
+    fmt::print("{:<12} {}\n", entry.name, entry.about);
+  }
+}
+
+std::string keys_text() {
+  std::string text = "\nScenario keys, each on a line 'key: value':\n";
+  for (const sim::ScenarioKey& key : sim::scenario_keys()) {
+    text += fmt::format("  {:<17} {:<36} {}\n", key.name, key.takes, key.fallback);
+    text += fmt::format("  {:<17}   {}.\n", "", key.help);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_sim(CLI::App& app) {
+  CLI::App* group =
+      app.add_subcommand("sim", "Simulate weir's receivers on fabrics of thousands of nodes");
+  group->require_subcommand(1);
+  group->footer(
+      "\nThe fabric is a model: packets, virtual channels with credits, adaptive routing, slow\n"
+      "nodes. What the receivers read, and how much at a time, is decided by the objects that the\n"
+      "transport uses (rendezvous/). A run is a function of scenario and seed.\n"
+      "\nExamples:\n"
+      "  weir sim list\n"
+      "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
+      "  weir sim run conf/sim/rdrp-1pct-8x.yaml --seed 2\n"
+      "  weir sim advise --topology fat_tree --buffers 128KiB --slow '5%@4x'\n"
+      "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage.");
+
+  auto run_options = std::make_shared<RunOptions>();
+  CLI::App* run_app = group->add_subcommand("run", "Play one scenario and show what came of it");
+  run_app->add_option("SCENARIO", run_options->file, "A YAML file")->required();
+  run_app->add_option("--seed", run_options->seed, "The first seed")->capture_default_str();
+  run_app->add_option("--seeds", run_options->seeds, "How many")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  run_app->add_option("--jobs", run_options->jobs, "At a time; 0: as many as there are cores");
+  run_app->add_flag("--json", run_options->json, "For programs");
+  run_app->footer(keys_text() +
+                  "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
+                  "link); first_percentile, the same for the node that fares worst but for one in\n"
+                  "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
+                  "trace_hash, the same for the same run.\n"
+                  "\nExamples:\n"
+                  "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
+                  "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+                  "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
+                  "nothing moved; 2 on wrong usage or a mistake in the file (named with its "
+                  "line).");
+  run_app->callback([run_options] { run(*run_options); });
+
+  auto reproduce_options = std::make_shared<ReproduceOptions>();
+  CLI::App* reproduce_app = group->add_subcommand(
+      "reproduce", "Play the papers' figures; write CSV, JSON, SVG and one HTML report");
+  reproduce_app->add_option("--figure", reproduce_options->figures,
+                            "Only this one (repeatable; weir sim list)");
+  reproduce_app->add_flag("--smoke", reproduce_options->smoke,
+                          "A few points of each on a small fabric");
+  reproduce_app->add_option("--jobs", reproduce_options->jobs,
+                            "Points at a time; 0: as many as there are cores");
+  reproduce_app->add_option("--seed", reproduce_options->seed, "The first seed")
+      ->capture_default_str();
+  reproduce_app->add_option("--output", reproduce_options->output, "The directory to write to")
+      ->capture_default_str();
+  reproduce_app
+      ->add_option("--bands", reproduce_options->bands, "What the numbers are held to, a JSON file")
+      ->type_name("FILE");
+  reproduce_app->footer(
+      "\nEach number is shown with what the paper says and the band that our own model is held\n"
+      "to; the report says what differs and what is not reproduced. Pictures need gnuplot.\n"
+      "\nExamples:\n"
+      "  weir sim reproduce                         all of it: some minutes on two cores\n"
+      "  weir sim reproduce --figure rdrp-fig5 --output /tmp/fig5\n"
+      "\nExit status: 0; 1 when a number left its band or a check did not hold; 2 on wrong "
+      "usage.");
+  reproduce_app->callback([reproduce_options] { reproduce(*reproduce_options); });
+
+  auto advise_options = std::make_shared<AdviseOptions>();
+  CLI::App* advise_app = group->add_subcommand(
+      "advise", "Find the chunk size and read budget for a cluster: lines for weir.yaml");
+  advise_app
+      ->add_option("--topology", advise_options->topology,
+                   "dragonfly (342 nodes), fat_tree (256) or single_switch (36)")
+      ->capture_default_str();
+  advise_app
+      ->add_option("--buffers", advise_options->buffers, "Of a virtual lane at a switch's port")
+      ->capture_default_str();
+  advise_app
+      ->add_option("--slow", advise_options->slow,
+                   "Slow nodes: how many, and how many times slower than the link")
+      ->capture_default_str();
+  advise_app->add_option("--link-rate", advise_options->link_rate, "Of a link")
+      ->capture_default_str();
+  advise_app->add_option("--latency", advise_options->latency, "Of the longest links")
+      ->capture_default_str();
+  advise_app
+      ->add_option("--pattern", advise_options->pattern,
+                   "pairs; incast: some nodes receive from 16 others")
+      ->capture_default_str();
+  advise_app->add_option("--jobs", advise_options->jobs,
+                         "Candidates at a time; 0: as many as there are cores");
+  advise_app->add_option("--seed", advise_options->seed, "The seed")->capture_default_str();
+  advise_app->add_flag("--table", advise_options->table, "Show every candidate, as comments");
+  advise_app->footer(
+      "\nPlays chunk sizes and bounds on a small model of the cluster and prints the best as YAML\n"
+      "('weir config explain reads_max'). Where several are as good, the one that adapts, for no\n"
+      "cluster is quite its model; then the larger chunk.\n"
+      "\nExamples:\n"
+      "  weir sim advise --slow '1%@8x' > my.yaml; weir config check my.yaml\n"
+      "  weir sim advise --topology single_switch --buffers 256KiB --slow 2@4x --table\n"
+      "\nExit status: 0; 2 on wrong usage.");
+  advise_app->callback([advise_options] { advise(*advise_options); });
+
+  group->add_subcommand("list", "Name the figures that can be reproduced")->callback(list);
+}
+
+}  // namespace weir::tools

@@ -1,0 +1,242 @@
+// What [RDRP] leaves open: which routing collapses, whose budget it is, what c a user shall take.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/sim/figures/figure.h"
+
+namespace weir::sim::figures {
+namespace {
+
+using network::BudgetOf;
+using network::Pattern;
+using network::Protocol;
+using network::Routing;
+using network::Scenario;
+
+constexpr std::uint32_t one_percent = 11;  // of 1,056 nodes
+
+Scenario base(Size size) {
+  Scenario scenario = small_dragonfly();
+  if (size == Size::smoke) {
+    scenario.from_cycles = 3'000;
+    scenario.to_cycles = 5'000;
+  }
+  return scenario;
+}
+
+}  // namespace
+
+Figure routing_variants(Size size) {
+  Figure figure;
+  figure.title = "Which routing collapses beside slow nodes";
+  figure.source = "[RDRP §4.1]'s explanation of Fig. 1";
+  figure.shows =
+      "The paper explains the drop by adaptive routing that spreads the congestion tree in its "
+      "attempt to route around it, and shows one routing only.";
+  figure.differs =
+      "1,056 nodes. How readily a blocked flow leaves its shortest path decides: with shortest "
+      "paths only there is hardly a drop, with Valiant's it is total. Compared with the paper is "
+      "progressive with bias 1.";
+  figure.x_label = "slow nodes (8x)";
+  struct Variant {
+    const char* name;
+    Routing routing;
+    double bias;
+  };
+  constexpr std::array variants = {Variant{"minimal", Routing::minimal, 1},
+                                   Variant{"valiant", Routing::valiant, 1},
+                                   Variant{"ugal", Routing::ugal, 1},
+                                   Variant{"ugal, bias 2", Routing::ugal, 2},
+                                   Variant{"progressive", Routing::progressive, 1},
+                                   Variant{"progressive, bias 2", Routing::progressive, 2}};
+  for (const Variant& variant : variants) {
+    if (size == Size::smoke && variant.routing == Routing::ugal) continue;
+    for (const std::uint32_t slow : {0u, one_percent}) {
+      Scenario scenario = base(size);
+      scenario.slow = {{slow, 8}};
+      scenario.fabric.switching.routing = variant.routing;
+      scenario.fabric.switching.bias = variant.bias;
+      figure.points.push_back(point(variant.name, slow, scenario));
+    }
+  }
+  figure.claims = [](const Results& r) {
+    const auto left = [&](const char* name) { return r.mean(name, one_percent) / r.mean(name, 0); };
+    return std::vector<Claim>{
+        {"minimal", "minimal: of what it had without slow nodes", "not stated", left("minimal")},
+        {"valiant", "valiant: of what it had", "not stated", left("valiant")},
+        {"progressive", "progressive: of what it had", "collapse", left("progressive")},
+        {"progressive-bias2", "progressive, bias 2: of what it had", "collapse (its wording)",
+         left("progressive, bias 2")}};
+  };
+  return figure;
+}
+
+Figure budget_per_node(Size size) {
+  Figure figure;
+  figure.title = "A read budget belongs to the node, not to the transfer";
+  figure.source = "beyond [RDRP §3.3]";
+  figure.shows =
+      "The paper's implementation bounds the gets of a transfer, its simulation those of a node. "
+      "With one transfer a node that is the same; with many it is not.";
+  figure.differs =
+      "1,056 nodes in pairs; 11 of them pull from 16 others each instead, and are 4x slower or "
+      "not.";
+  figure.x_label = "c";
+  const auto add = [&](const char* series, std::uint32_t c, std::uint32_t factor, BudgetOf of,
+                       bool own_lane = true) {
+    Scenario scenario = base(size);
+    scenario.pattern = Pattern::incast;
+    scenario.receivers = one_percent;
+    scenario.senders = 16;
+    scenario.slow = {{one_percent, factor}};
+    scenario.protocol = Protocol::reads;
+    scenario.reads = c;
+    scenario.budget_of = of;
+    scenario.fabric.switching.request_lanes = own_lane;
+    figure.points.push_back(point(series, c, scenario, size == Size::full ? 2 : 1));
+  };
+  for (const std::uint32_t c : {4u, 16u, 30u}) {
+    if (size == Size::smoke && c == 16) continue;
+    add("of a transfer, 4x", c, 4, BudgetOf::transfer);
+    add("of the node, 4x", c, 4, BudgetOf::node);
+  }
+  add("of a transfer, 4x, one lane", 30, 4, BudgetOf::transfer, false);
+  add("of the node, 4x, one lane", 30, 4, BudgetOf::node, false);
+  add("of a transfer, fast", 30, 1, BudgetOf::transfer);
+  add("of the node, fast", 30, 1, BudgetOf::node);
+  figure.claims = [](const Results& r) {
+    return std::vector<Claim>{
+        {"transfer-30", "4x slower receivers, c = 30 a transfer", "not stated",
+         r.mean("of a transfer, 4x", 30)},
+        {"node-30", "c = 30 a node", "not stated", r.mean("of the node, 4x", 30)},
+        {"gain-slow", "gain of the node's budget", "not stated",
+         r.mean("of the node, 4x", 30) / r.mean("of a transfer, 4x", 30)},
+        {"gain-one-lane", "its gain where requests share the lane of data", "not stated",
+         r.mean("of the node, 4x, one lane", 30) / r.mean("of a transfer, 4x, one lane", 30)},
+        {"gain-fast", "its gain with receivers at full speed", "not stated",
+         r.mean("of the node, fast", 30) / r.mean("of a transfer, fast", 30)}};
+  };
+  return figure;
+}
+
+Figure request_lane(Size size) {
+  Figure figure;
+  figure.title = "Read requests on a virtual lane of their own";
+  figure.source = "beyond [RDRP]";
+  figure.shows =
+      "Not in the paper. A request that waits behind data makes its reader slow; the flow that "
+      "fares worst shows it.";
+  figure.differs = "1,056 nodes, 1 % of them 8x slower; the first percentile of the other nodes.";
+  figure.x_label = "c";
+  figure.y_label = "throughput of the first percentile";
+  figure.y = "first_percentile";
+  for (const bool own : {true, false}) {
+    for (const std::uint32_t c : {8u, 16u, 30u, 60u}) {
+      if (size == Size::smoke && c != 30) continue;
+      Scenario scenario = base(size);
+      scenario.slow = {{one_percent, 8}};
+      scenario.protocol = Protocol::reads;
+      scenario.reads = c;
+      scenario.fabric.switching.request_lanes = own;
+      figure.points.push_back(point(own ? "own lane" : "with data", c, scenario));
+    }
+  }
+  figure.claims = [](const Results& r) {
+    return std::vector<Claim>{{"own", "own lane, c = 30: first percentile", "not stated",
+                               r.mean("own lane", 30, "first_percentile")},
+                              {"shared", "with data, c = 30: first percentile", "not stated",
+                               r.mean("with data", 30, "first_percentile")}};
+  };
+  return figure;
+}
+
+namespace {
+
+struct Fabric {
+  const char* name;
+  std::uint32_t vc_flits;
+  std::uint32_t local_cycles;
+  std::uint32_t global_cycles;
+};
+
+constexpr std::array fabrics = {
+    Fabric{"256 flits, 2/10", 256, 2, 10}, Fabric{"64 flits, 2/10", 64, 2, 10},
+    Fabric{"1024 flits, 2/10", 1024, 2, 10}, Fabric{"256 flits, 10/100", 256, 10, 100},
+    Fabric{"256 flits, 40/400", 256, 40, 400}};
+
+// What a setting has of the best constant of each fabric: the worst and the mean.
+struct Regret {
+  double worst = 1;
+  double mean = 0;
+};
+
+Regret regret(const Results& r, double x) {
+  Regret regret;
+  for (const Fabric& fabric : fabrics) {
+    double best = 0;
+    for (const Results::Row& row : r.rows) {
+      if (row.series == fabric.name && row.x > 0) {
+        best = std::fmax(best, r.mean(fabric.name, row.x));
+      }
+    }
+    const double part = r.mean(fabric.name, x) / best;
+    regret.worst = std::min(regret.worst, part);
+    regret.mean += part / fabrics.size();
+  }
+  return regret;
+}
+
+}  // namespace
+
+Figure adaptive_budget(Size size) {
+  const bool full = size == Size::full;
+  Figure figure;
+  figure.title = "A c that adapts against every constant c";
+  figure.source = "beyond [RDRP §3.2] (c chosen by the buffers of the switches)";
+  figure.shows =
+      "The paper chooses c for one fabric. Here one in ten nodes is slow (2x, 4x, 8x), on five "
+      "fabrics with other buffers and latencies.";
+  figure.differs =
+      "1,056 nodes. c = 0 on the axis is the shipped controller (rendezvous/budget_controller.h), "
+      "q "
+      "16 packets everywhere. A setting is judged by what it has of the best constant of each "
+      "fabric. The controller never goes below 2q, so where a channel holds only a quarter of q it "
+      "is as bad as c = 30; it is the better one where latencies are long.";
+  figure.x_label = "c (0: adaptive)";
+  const std::vector<std::uint32_t> reads =
+      full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};
+  for (const Fabric& fabric : fabrics) {
+    if (!full && &fabric != &fabrics[0]) break;
+    for (const std::uint32_t c : reads) {
+      Scenario scenario = base(size);
+      scenario.slow = {{35, 2}, {35, 4}, {35, 8}};
+      scenario.fabric.switching.vc_flits = fabric.vc_flits;
+      scenario.fabric.switching.local_cycles = fabric.local_cycles;
+      scenario.fabric.switching.global_cycles = fabric.global_cycles;
+      scenario.protocol = Protocol::reads;
+      scenario.adaptive = c == 0;
+      scenario.reads = c;
+      figure.points.push_back(point(fabric.name, c, scenario));
+    }
+  }
+  figure.claims = [full, reads](const Results& r) {
+    if (!full) {
+      return std::vector<Claim>{{"adaptive", "adaptive, of c = 16, on the first fabric",
+                                 "not stated",
+                                 r.mean(fabrics[0].name, 0) / r.mean(fabrics[0].name, 16)}};
+    }
+    std::vector<Claim> claims;
+    for (const std::uint32_t c : reads) {
+      const Regret of = regret(r, c);
+      const std::string name = c == 0 ? "adaptive" : "c" + std::to_string(c);
+      claims.push_back(
+          {name + "-worst", name + ": worst fabric, of its best constant", "not stated", of.worst});
+      claims.push_back({name + "-mean", name + ": mean over the fabrics", "not stated", of.mean});
+    }
+    return claims;
+  };
+  return figure;
+}
+
+}  // namespace weir::sim::figures

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tools/sim/figures/figure.h"
+
+namespace weir::sim::figures {
+namespace {
+
+constexpr std::array entries = {
+    Entry{"rdrp-fig1", "throughput against the number of slow nodes, 2x and 8x slower", rdrp_fig1},
+    Entry{"rdrp-fig4", "FECN/BECN, two settings, against nothing", rdrp_fig4},
+    Entry{"rdrp-fig5", "throughput against c with 1 % slow nodes", rdrp_fig5},
+    Entry{"routing", "which routing collapses beside slow nodes and which does not",
+          routing_variants},
+    Entry{"budget", "the read budget of a node against that of a transfer, under incast",
+          budget_per_node},
+    Entry{"adaptive", "the adaptive c against every constant c, over five fabrics",
+          adaptive_budget},
+    Entry{"lane", "read requests on a virtual lane of their own", request_lane},
+    Entry{"ord-fig8a", "throughput of ordered streams, ordered by source or target", ord_fig8a},
+    Entry{"ord-fig8b", "latency of one ordered stream", ord_fig8b},
+    Entry{"ord-fig10", "latency until the synchronization behind a stream", ord_fig10},
+    Entry{"ord-fig11", "reorder buffer and connections of a target", ord_fig11},
+};
+
+}  // namespace
+
+std::span<const Entry> all() { return entries; }
+
+const Entry* find(const std::string& name) {
+  const auto at = std::find_if(entries.begin(), entries.end(),
+                               [&](const Entry& entry) { return name == entry.name; });
+  return at == entries.end() ? nullptr : &*at;
+}
+
+double Results::mean(const std::string& series, double x, const std::string& value) const {
+  double sum = 0;
+  int count = 0;
+  for (const Row& row : rows) {
+    if (row.series != series || row.x != x) continue;
+    for (const auto& [name, number] : row.sample.values) {
+      if (name != value) continue;
+      sum += number;
+      ++count;
+    }
+  }
+  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / count;
+}
+
+Sample sample(const network::Measured& measured) {
+  return {.values = {{"throughput", measured.throughput},
+                     {"best_window", measured.best_window},
+                     {"first_percentile", measured.first_percentile},
+                     {"latency_cycles", measured.latency_cycles},
+                     {"reads", measured.mean_reads},
+                     {"detours", measured.detours}},
+          .events = measured.events,
+          .trace_hash = measured.trace_hash,
+          .cpu_s = measured.cpu_s,
+          .violation = measured.violation};
+}
+
+Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {
+  const double reads = scenario.protocol == network::Protocol::reads ? 2 : 1;
+  return {.series = std::move(series),
+          .x = x,
+          .seeds = seeds,
+          .cost = reads * 7e-8 * scenario.fabric.topology.nodes() *
+                  static_cast<double>(scenario.to_cycles),
+          .play = [scenario](std::uint64_t seed) { return sample(run(scenario, seed)); }};
+}
+
+network::Scenario small_dragonfly() {
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 4, .a = 8, .h = 4};
+  return scenario;
+}
+
+network::Scenario rdrp(Size size) {
+  if (size == Size::full) return {};
+  network::Scenario scenario = small_dragonfly();
+  scenario.from_cycles = 3'000;
+  scenario.to_cycles = 6'000;
+  return scenario;
+}
+
+}  // namespace weir::sim::figures

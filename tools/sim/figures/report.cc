@@ -1,0 +1,229 @@
+#include "tools/sim/figures/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace weir::sim::figures {
+namespace {
+
+std::string number(double value) {
+  if (std::isnan(value)) return "-";
+  if (std::fabs(value) >= 100) return fmt::format("{:.0f}", value);
+  if (value != 0 && std::fabs(value) < 0.1) return fmt::format("{:.4f}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+std::string band_text(const Judged& judged) {
+  if (!judged.band) return "-";
+  return number(judged.band->low) + " .. " + number(judged.band->high);
+}
+
+const char* verdict_text(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::holds: return "ok";
+    case Verdict::outside: return "OUTSIDE";
+    case Verdict::no_band: return "no band";
+  }
+  return "";
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '&': out += "&amp;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> series_of(const Results& results) {
+  std::vector<std::string> series;
+  for (const Results::Row& row : results.rows) {
+    if (std::find(series.begin(), series.end(), row.series) == series.end()) {
+      series.push_back(row.series);
+    }
+  }
+  return series;
+}
+
+constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
+                                   "#c79a2a", "#3f9aa8", "#804020", "#6f7f8f"};
+
+std::string gnuplot_script(const Figure& figure, const Results& results) {
+  std::string script =
+      "set terminal svg size 560,360 font 'sans,11' background 'white'\n"
+      "set key outside right\nset grid ytics lc rgb '#e0e0e0'\nset border 3\nset tics nomirror\n";
+  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", figure.x_label, figure.y_label);
+  script += figure.log_x ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
+  script += figure.log_y ? "set logscale y\n" : "set yrange [0:*]\n";
+  const std::vector<std::string> series = series_of(results);
+  std::string plots;
+  std::string data;
+  for (std::size_t i = 0; i < series.size(); ++i) {
+    std::map<double, double> points;
+    for (const Results::Row& row : results.rows) {
+      if (row.series == series[i]) points[row.x] = results.mean(row.series, row.x, figure.y);
+    }
+    plots += fmt::format(
+        "{}'-' using 1:2 with linespoints lc rgb '{}' dt {} pt 7 ps 0.5 title '{}'",
+        i == 0 ? "" : ", ", colours[i % std::size(colours)], 1 + i / std::size(colours), series[i]);
+    for (const auto& [x, y] : points) data += fmt::format("{} {}\n", x, y);
+    data += "e\n";
+  }
+  return script + "plot " + plots + "\n" + data;
+}
+
+}  // namespace
+
+Shown judge(const Playing& playing, const Results& results, const Bands& bands) {
+  Shown shown{.playing = &playing, .results = &results, .claims = {}, .violations = {}};
+  for (const Claim& claim : playing.figure.claims(results)) {
+    Judged judged{claim, bands.of(playing.name, claim.name), Verdict::no_band};
+    if (judged.band) {
+      judged.verdict = judged.band->holds(claim.ours) ? Verdict::holds : Verdict::outside;
+    }
+    shown.claims.push_back(judged);
+  }
+  for (const Results::Row& row : results.rows) {
+    if (!row.sample.violation.empty()) {
+      shown.violations.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series,
+                                             playing.figure.x_label, row.x, row.seed,
+                                             row.sample.violation));
+    }
+  }
+  return shown;
+}
+
+std::string to_csv(const Results& results) {
+  std::string csv = "series,x,seed";
+  if (!results.rows.empty()) {
+    for (const auto& [name, value] : results.rows.front().sample.values) csv += "," + name;
+  }
+  csv += ",events,trace_hash,cpu_s,violation\n";
+  for (const Results::Row& row : results.rows) {
+    csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
+    for (const auto& [name, value] : row.sample.values) csv += fmt::format(",{:.6g}", value);
+    csv += fmt::format(",{},{:016x},{:.3f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
+                       row.sample.cpu_s, row.sample.violation);
+  }
+  return csv;
+}
+
+std::string to_json(const Shown& shown) {
+  nlohmann::ordered_json json;
+  const Figure& figure = shown.playing->figure;
+  json["figure"] = shown.playing->name;
+  json["title"] = figure.title;
+  json["source"] = figure.source;
+  json["shows"] = figure.shows;
+  json["differs"] = figure.differs;
+  json["claims"] = nlohmann::ordered_json::array();
+  for (const Judged& judged : shown.claims) {
+    nlohmann::ordered_json claim = {{"name", judged.claim.name},
+                                    {"text", judged.claim.text},
+                                    {"paper", judged.claim.paper},
+                                    {"ours", judged.claim.ours},
+                                    {"verdict", verdict_text(judged.verdict)}};
+    if (judged.band) claim["band"] = {judged.band->low, judged.band->high};
+    json["claims"].push_back(claim);
+  }
+  json["points"] = nlohmann::ordered_json::array();
+  for (const Results::Row& row : shown.results->rows) {
+    nlohmann::ordered_json point = {{"series", row.series}, {"x", row.x}, {"seed", row.seed}};
+    for (const auto& [name, value] : row.sample.values) point[name] = value;
+    point["events"] = row.sample.events;
+    point["trace_hash"] = fmt::format("{:016x}", row.sample.trace_hash);
+    point["cpu_s"] = row.sample.cpu_s;
+    if (!row.sample.violation.empty()) point["violation"] = row.sample.violation;
+    json["points"].push_back(point);
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string to_svg(const Figure& figure, const Results& results) {
+  // A file for each way: a pipe both ways to one process would need a second thread.
+  char name[] = "/tmp/weir-sim-XXXXXX";
+  const int file = ::mkstemp(name);
+  if (file < 0) return "";
+  ::close(file);
+  const std::string path = name;
+  std::ofstream(path) << "set output '" << path << ".svg'\n" << gnuplot_script(figure, results);
+  const std::string command = "gnuplot " + path + " >/dev/null 2>&1";
+  const int status = std::system(command.c_str());
+  std::ostringstream svg;
+  if (status == 0) svg << std::ifstream(path + ".svg").rdbuf();
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  std::filesystem::remove(path + ".svg", ignored);
+  return svg.str();
+}
+
+std::string to_text(const Shown& shown) {
+  std::string text = fmt::format("{}: {} ({})\n", shown.playing->name, shown.playing->figure.title,
+                                 shown.playing->figure.source);
+  for (const Judged& judged : shown.claims) {
+    text += fmt::format("  {:<7}  {:>9}  {:<17}  {}; paper: {}\n", verdict_text(judged.verdict),
+                        number(judged.claim.ours), band_text(judged), judged.claim.text,
+                        judged.claim.paper);
+  }
+  for (const std::string& violation : shown.violations) {
+    text += "  BROKEN   " + violation + "\n";
+  }
+  return text;
+}
+
+std::string to_html(const std::vector<Shown>& figures, const std::vector<std::string>& pictures,
+                    const std::string& how) {
+  std::string html =
+      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>weir sim</title><style>"
+      "body{font:15px/1.5 sans-serif;max-width:76em;margin:2em auto;padding:0 1em;color:#203040}"
+      "table{border-collapse:collapse;margin:1em 0}td,th{padding:.2em .8em;border-bottom:1px solid "
+      "#ddd;text-align:left}td.n{text-align:right;font-variant-numeric:tabular-nums}"
+      ".row{display:flex;gap:2em;align-items:flex-start;flex-wrap:wrap}.row>div{flex:1;min-width:"
+      "24em}.outside{color:#c04020;font-weight:bold}.ok{color:#3a8a4d}</style>"
+      "<h1>weir sim: the papers' figures from the transport's own code</h1><p>" +
+      escaped(how) +
+      "</p><p>A band is what our own model is held to from one change to the next; that a number "
+      "is within its band does not mean that it is the paper's.</p>";
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    const Shown& shown = figures[i];
+    const Figure& figure = shown.playing->figure;
+    html += fmt::format(
+        "<h2 id=\"{0}\">{1}</h2><p><b>{2}</b> &middot; {0}</p><div class=\"row\">"
+        "<div><p><b>What the paper shows.</b> {3}</p><p><b>What differs "
+        "here.</b> {4}</p></div><div>{5}</div></div>",
+        shown.playing->name, escaped(figure.title), escaped(figure.source), escaped(figure.shows),
+        escaped(figure.differs),
+        pictures[i].empty() ? "<i>no picture: gnuplot is not installed</i>"
+                            : pictures[i].substr(pictures[i].find("<svg")));
+    html += "<table><tr><th></th><th>paper</th><th>ours</th><th>band</th><th></th></tr>";
+    for (const Judged& judged : shown.claims) {
+      html += fmt::format(
+          "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td>"
+          "<td class=\"{}\">{}</td></tr>",
+          escaped(judged.claim.text), escaped(judged.claim.paper), number(judged.claim.ours),
+          band_text(judged), judged.verdict == Verdict::outside ? "outside" : "ok",
+          verdict_text(judged.verdict));
+    }
+    html += "</table>";
+    for (const std::string& violation : shown.violations) {
+      html += "<p class=\"outside\">" + escaped(violation) + "</p>";
+    }
+  }
+  return html + "</html>\n";
+}
+
+}  // namespace weir::sim::figures

@@ -1,0 +1,39 @@
+// What is left of a run: a CSV and a JSON file and a picture for each figure, and one HTML page
+// with all of it next to what the papers show.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/sim/figures/bands.h"
+#include "tools/sim/figures/runner.h"
+
+namespace weir::sim::figures {
+
+enum class Verdict : std::uint8_t { holds, outside, no_band };
+
+struct Judged {
+  Claim claim;
+  std::optional<Band> band;
+  Verdict verdict = Verdict::no_band;
+};
+
+struct Shown {
+  const Playing* playing = nullptr;
+  const Results* results = nullptr;
+  std::vector<Judged> claims;
+  std::vector<std::string> violations;
+};
+
+Shown judge(const Playing& playing, const Results& results, const Bands& bands);
+
+std::string to_csv(const Results& results);
+std::string to_json(const Shown& shown);
+// Empty where there is no gnuplot.
+std::string to_svg(const Figure& figure, const Results& results);
+std::string to_html(const std::vector<Shown>& figures, const std::vector<std::string>& pictures,
+                    const std::string& how);
+// A table for the terminal.
+std::string to_text(const Shown& shown);
+
+}  // namespace weir::sim::figures

@@ -1,0 +1,36 @@
+// Plays the points of figures, several at a time. What comes out does not depend on how many: each
+// point is a world of its own, and results are kept in the order of the points.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/sim/figures/figure.h"
+
+namespace weir::sim::figures {
+
+struct Progress {
+  std::size_t done = 0;
+  std::size_t points = 0;
+  double elapsed_s = 0;
+  double left_s = 0;  // by the cost of the points; 0 while there is nothing to judge by
+  std::string figure;
+};
+
+struct Playing {
+  std::string name;
+  Figure figure;
+};
+
+// Seeds are first_seed, first_seed + 1, …. `tell` is called after each point, by one thread at a
+// time.
+std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
+                          std::uint64_t first_seed,
+                          const std::function<void(const Progress&)>& tell);
+
+// As many as this process has cores.
+unsigned cores();
+
+}  // namespace weir::sim::figures

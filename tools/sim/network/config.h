@@ -1,0 +1,71 @@
+// What a fabric is made of. Times are cycles: a link moves one flit a cycle. The defaults are those
+// of [RDRP §4.1]; where the paper is silent, what reproduces its shapes (see README.md).
+//
+// Plain values.
+#pragma once
+
+#include <cstdint>
+
+namespace weir::sim::network {
+
+enum class Shape : std::uint8_t { dragonfly, fat_tree, single_switch };
+
+// Where a packet goes when there is a choice.
+//   minimal      the shortest path, always
+//   valiant      by way of a random group (fat tree: over a random spine), always
+//   ugal         one of the two, chosen at the first router
+//   progressive  the same, but a packet on its shortest path may still leave it at any router of
+//                its first group (PAR) [RDRP §4.1]
+enum class Routing : std::uint8_t { minimal, valiant, ugal, progressive };
+
+struct Topology {
+  Shape shape = Shape::dragonfly;
+  // Dragonfly: p nodes and h global links a router, a routers a group, a * h + 1 groups.
+  std::uint32_t p = 6;
+  std::uint32_t a = 12;
+  std::uint32_t h = 6;
+  // Fat tree: `leaves` switches with `p` nodes each, all connected to each of `spines`.
+  std::uint32_t leaves = 16;
+  std::uint32_t spines = 16;
+  // Single switch.
+  std::uint32_t ports = 16;
+
+  std::uint32_t groups() const { return a * h + 1; }
+  std::uint32_t nodes() const {
+    switch (shape) {
+      case Shape::dragonfly: return p * a * groups();
+      case Shape::fat_tree: return p * leaves;
+      case Shape::single_switch: return ports;
+    }
+    return 0;
+  }
+};
+
+// Which congestion routing looks at.
+enum class QueueMetric : std::uint8_t {
+  credits,  // flits sent to the next buffer and not yet returned as credits
+  backlog,  // flits granted to the output that have not left it yet
+};
+
+struct Switching {
+  Routing routing = Routing::progressive;
+  QueueMetric metric = QueueMetric::credits;
+  double bias = 1;               // leave the shortest path when q_min > bias * q_other + threshold
+  std::int32_t threshold = 30;   // flits
+  std::uint32_t vc_flits = 256;  // a virtual channel's buffer
+  bool request_lanes = true;     // requests have virtual channels of their own
+  double crossbar = 2.4;         // its speed-up over a link
+  std::uint32_t local_cycles = 2;
+  std::uint32_t global_cycles = 10;
+  std::uint32_t node_cycles = 1;  // between a node and its router
+  // FECN: packets that enter a queue fuller than half are marked, with a probability that grows
+  // from 0 to `marking` when it is full. [RDRP §4.1] 0: never.
+  double marking = 0;
+};
+
+struct FabricConfig {
+  Topology topology;
+  Switching switching;
+};
+
+}  // namespace weir::sim::network

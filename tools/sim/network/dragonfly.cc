@@ -1,0 +1,93 @@
+#include "tools/sim/network/dragonfly.h"
+
+namespace weir::sim::network {
+namespace {
+
+// Of the links of a group, the one to another: group numbers with a gap at its own.
+constexpr std::uint32_t link_to(std::uint32_t group, std::uint32_t other) {
+  return other < group ? other : other - 1;
+}
+
+}  // namespace
+
+Dragonfly::Dragonfly(const FabricConfig& config)
+    : Wiring(config.topology.nodes(),
+             config.topology.groups() * config.topology.a *
+                 (config.topology.p + config.topology.a - 1 + config.topology.h)),
+      p_(config.topology.p),
+      a_(config.topology.a),
+      h_(config.topology.h),
+      groups_(config.topology.groups()),
+      routing_(config.switching.routing),
+      bias_(config.switching.bias),
+      threshold_(config.switching.threshold) {
+  for (std::uint32_t group = 0; group < groups_; ++group) {
+    for (std::uint32_t r = 0; r < a_; ++r) {
+      const std::uint32_t router = group * a_ + r;
+      for (std::uint32_t i = 0; i < p_; ++i) {
+        connect(router * radix() + i, port_of(router * p_ + i), config.switching.node_cycles);
+      }
+      for (std::uint32_t s = r + 1; s < a_; ++s) {
+        connect(local(group, r, s), local(group, s, r), config.switching.local_cycles);
+      }
+    }
+    for (std::uint32_t other = group + 1; other < groups_; ++other) {
+      const std::uint32_t there = link_to(group, other) / h_;
+      const std::uint32_t back = link_to(other, group) / h_;
+      connect(towards(group, there, other), towards(other, back, group),
+              config.switching.global_cycles);
+    }
+  }
+}
+
+Port Dragonfly::local(std::uint32_t group, std::uint32_t from, std::uint32_t to) const {
+  return (group * a_ + from) * radix() + p_ + (to < from ? to : to - 1);
+}
+
+Port Dragonfly::towards(std::uint32_t group, std::uint32_t from, std::uint32_t to) const {
+  const std::uint32_t link = link_to(group, to);
+  const std::uint32_t owner = link / h_;
+  if (owner != from) return local(group, from, owner);
+  return (group * a_ + from) * radix() + p_ + a_ - 1 + link % h_;
+}
+
+// Whether it leaves the shortest path, and by way of which group. Before it has made a decision
+// that cannot be taken back: at its first router, or, progressively, in its first group.
+void Dragonfly::choose(std::uint32_t group, std::uint32_t router, std::uint32_t last,
+                       Packet& packet, const Congestion& congestion, Random& random) const {
+  if (routing_ == Routing::minimal || packet.via != none || groups_ < 3) return;
+  if (packet.hops > 0 && routing_ != Routing::progressive) return;
+  // One of the groups that is neither this one nor the last.
+  auto via = static_cast<std::uint32_t>(random.below(groups_ - 2));
+  const std::uint32_t low = group < last ? group : last;
+  const std::uint32_t high = group < last ? last : group;
+  if (via >= low) ++via;
+  if (via >= high) ++via;
+  if (routing_ != Routing::valiant) {
+    const std::int32_t shortest = congestion.queued_flits(towards(group, router, last));
+    const std::int32_t other = congestion.queued_flits(towards(group, router, via));
+    if (shortest <= bias_ * other + threshold_) return;
+  }
+  packet.via = via;
+}
+
+Hop Dragonfly::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
+  const std::uint32_t router = in / radix();
+  const std::uint32_t group = router / a_;
+  const std::uint32_t r = router % a_;
+  const std::uint32_t last_router = packet.target / p_;
+  const std::uint32_t last = last_router / a_;
+  const std::uint32_t first = packet.source / p_ / a_;
+  const bool begins = group == first && !packet.passed_via;
+  if (begins && group != last) choose(group, r, last, packet, congestion, random);
+  if (group == packet.via) packet.passed_via = true;
+  const bool detour = packet.via != none && !packet.passed_via;
+  if (!detour && router == last_router) return {router * radix() + packet.target % p_, 3};
+  if (!detour && group == last) return {local(group, r, last_router % a_), 3};
+  const Port port = towards(group, r, detour ? packet.via : last);
+  if (group != first) return {port, 2};
+  ++packet.hops;
+  return {port, detour ? 1u : 0u};
+}
+
+}  // namespace weir::sim::network

@@ -1,0 +1,22 @@
+// What hangs on a fabric: the nodes. They are asked for packets when there is room for them, and
+// told of what arrives.
+#pragma once
+
+#include "tools/sim/network/packet.h"
+
+namespace weir::sim::network {
+
+class Endpoints {
+ public:
+  virtual ~Endpoints() = default;
+
+  // The next packet of that kind that `node` has to send now, of at most `room` flits: fill in the
+  // sender's part. False: none; Network::kick asks again.
+  virtual bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) = 0;
+  // All of it is in the node's memory.
+  virtual void arrived(NodeId node, const Packet& packet) = 0;
+  // The time that Network::wake was asked for has come.
+  virtual void woken(NodeId) {}
+};
+
+}  // namespace weir::sim::network

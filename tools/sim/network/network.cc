@@ -1,0 +1,356 @@
+#include "tools/sim/network/network.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace weir::sim::network {
+
+Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
+    : config_(config),
+      endpoints_(endpoints),
+      wiring_(Wiring::make(config.fabric)),
+      random_(Random(seed).fork(1)),
+      request_lanes_(config.fabric.switching.request_lanes),
+      inputs_(wiring_->links().size() * channels),
+      outputs_(wiring_->links().size() * channels),
+      ports_(wiring_->links().size()),
+      sink_free_(wiring_->nodes()) {
+  config_.slowness.resize(wiring_->nodes(), 1);
+  for (Output& output : outputs_) {
+    output.credits = static_cast<std::int32_t>(config_.fabric.switching.vc_flits);
+  }
+  for (NodeId node = 0; node < nodes(); ++node) {
+    ports_[wiring_->port_of(node)].inject_due = true;
+    // Not all in step: each node's first packet begins somewhere in a packet's time.
+    events_.at(static_cast<Tick>(random_.below(48)), {Event::Kind::inject, node, 0});
+  }
+  next_check_ = config_.check_interval;
+}
+
+void Network::run_until(Tick until) {
+  while (violation_.empty() && now() < until) {
+    events_.run_until(
+        std::min(until, next_check_), [this](const Event& event) { handle(event); },
+        [this](const Event& event, bool near) { fetch(event, near); });
+    if (now() < next_check_) continue;
+    next_check_ += config_.check_interval;
+    check();
+  }
+}
+
+void Network::check() {
+  if (!conserved()) {
+    violation_ =
+        "flits or credits are lost or made by cycle " + std::to_string(now() / ticks_a_cycle);
+  } else if (under_way_ > 0 && now() - moved_ > config_.patience) {
+    violation_ = "no progress since cycle " + std::to_string(moved_ / ticks_a_cycle) + ", with " +
+                 std::to_string(under_way_) + " packets under way";
+  }
+  if (under_way_ == 0) moved_ = now();
+}
+
+std::int32_t Network::queued_flits(Port port) const {
+  const PortState& state = ports_[port];
+  if (config_.fabric.switching.metric == QueueMetric::credits) return state.used;
+  return static_cast<std::int32_t>(std::max<Tick>(state.link_free - now(), 0) / ticks_a_cycle);
+}
+
+void Network::note(const Event& event) {
+  trace_ = (trace_ ^ static_cast<std::uint64_t>(now()) ^
+            (std::uint64_t{event.subject} << 32u | event.detail << 3u |
+             static_cast<unsigned>(event.kind))) *
+           0x9e3779b97f4a7c15ull;
+  trace_ ^= trace_ >> 29u;
+}
+
+// What `handle` will touch, into the cache; `near`: what the first look found is there now.
+void Network::fetch(const Event& event, bool near) const {
+  switch (event.kind) {
+    case Event::Kind::arrive:
+      if (near) {
+        __builtin_prefetch(&inputs_[packets_[event.subject].input], 1);
+      } else {
+        __builtin_prefetch(&packets_[event.subject], 1);
+      }
+      break;
+    case Event::Kind::crossbar:
+      if (near) {
+        const PacketId head = inputs_[event.detail].head;
+        if (head != none) __builtin_prefetch(&packets_[head], 1);
+        for (unsigned left = ports_[event.subject].waiting; left != 0; left &= left - 1) {
+          const auto channel = static_cast<std::uint32_t>(std::countr_zero(left));
+          __builtin_prefetch(&inputs_[outputs_[event.subject * channels + channel].first], 1);
+        }
+      } else {
+        __builtin_prefetch(&inputs_[event.detail], 1);
+        __builtin_prefetch(&ports_[event.subject], 1);
+        __builtin_prefetch(&outputs_[event.subject * channels], 1);
+        __builtin_prefetch(&outputs_[event.subject * channels + channels - 1], 1);
+      }
+      break;
+    case Event::Kind::credit:
+      if (near) {
+        const std::uint32_t first = outputs_[event.subject].first;
+        if (first != none) __builtin_prefetch(&inputs_[first], 1);
+      } else {
+        __builtin_prefetch(&outputs_[event.subject], 1);
+        __builtin_prefetch(&ports_[event.subject / channels], 1);
+      }
+      break;
+    case Event::Kind::deliver: __builtin_prefetch(&packets_[event.subject], 1); break;
+    case Event::Kind::inject:
+    case Event::Kind::wake: break;
+  }
+}
+
+void Network::handle(const Event& event) {
+  note(event);
+  switch (event.kind) {
+    case Event::Kind::arrive: arrive(event.subject); break;
+    case Event::Kind::crossbar: crossed(event.subject, event.detail); break;
+    case Event::Kind::credit: {
+      outputs_[event.subject].credits += static_cast<std::int32_t>(event.detail);
+      const Port port = event.subject / channels;
+      ports_[port].used -= static_cast<std::int32_t>(event.detail);
+      if (port >= wiring_->router_ports()) {
+        inject(port - wiring_->router_ports());
+      } else if (!ports_[port].crossing) {
+        arbitrate(port);
+      }
+      break;
+    }
+    case Event::Kind::deliver: deliver(event.subject); break;
+    case Event::Kind::inject:
+      ports_[wiring_->port_of(event.subject)].inject_due = false;
+      inject(event.subject);
+      break;
+    case Event::Kind::wake: endpoints_.woken(event.subject); break;
+  }
+}
+
+PacketId Network::make_packet() {
+  if (free_.empty()) {
+    packets_.emplace_back();
+    return static_cast<PacketId>(packets_.size() - 1);
+  }
+  const PacketId id = free_.back();
+  free_.pop_back();
+  packets_[id] = {};
+  return id;
+}
+
+// Onto the link of `port`, whose next buffer has room.
+void Network::send(Port port, std::uint32_t channel, PacketId id) {
+  Packet& packet = packets_[id];
+  PortState& state = ports_[port];
+  const Link& link = wiring_->links()[port];
+  const auto flits = static_cast<std::int32_t>(packet.flits);
+  outputs_[port * channels + channel].credits -= flits;
+  state.used += flits;
+  const Tick begin = std::max(now(), state.link_free);
+  const Tick length = packet.flits * ticks_a_cycle;
+  state.link_free = begin + length;
+  const Tick head = begin + link.cycles * ticks_a_cycle;
+  packet.complete = head + length;
+  packet.input = link.peer * channels + channel;
+  events_.at(head, {Event::Kind::arrive, id, 0});
+}
+
+void Network::inject(NodeId node) {
+  const Port port = wiring_->port_of(node);
+  PortState& state = ports_[port];
+  if (state.inject_due) return;
+  for (PacketKind kind : {PacketKind::request, PacketKind::data}) {
+    const std::uint32_t channel = channel_of(kind, 0);
+    const std::int32_t room = outputs_[port * channels + channel].credits;
+    Packet packet;
+    if (room <= 0 || !endpoints_.next(node, kind, static_cast<std::uint32_t>(room), packet)) {
+      continue;
+    }
+    const PacketId id = make_packet();
+    packet.kind = kind;
+    packet.source = node;
+    packet.born = now();
+    packets_[id] = packet;
+    ++under_way_;
+    injected_flits_ += packet.flits;
+    send(port, channel, id);
+    state.inject_due = true;
+    events_.at(state.link_free, {Event::Kind::inject, node, 0});
+    return;
+  }
+}
+
+void Network::arrive(PacketId id) {
+  Packet& packet = packets_[id];
+  const std::uint32_t at = packet.input;
+  const Port port = at / channels;
+  ++hops_;
+  if (port >= wiring_->router_ports()) {
+    sink(port - wiring_->router_ports(), id);
+    return;
+  }
+  Input& input = inputs_[at];
+  packet.next = none;
+  if (input.head == none) {
+    input.head = input.tail = id;
+    if (input.moving == 0) offer(at);
+  } else {
+    packets_[input.tail].next = id;
+    input.tail = id;
+  }
+}
+
+// Routes the head of an input channel and puts it in line.
+void Network::offer(std::uint32_t at) {
+  Input& input = inputs_[at];
+  Packet& packet = packets_[input.head];
+  const std::uint32_t via = packet.via;
+  const Hop hop = wiring_->route(at / channels, packet, *this, random_);
+  if (packet.via != via) ++detours_;
+  const std::uint32_t channel = channel_of(packet.kind, hop.channel);
+  input.next = none;
+  input.flits = packet.flits;
+  input.since = ++line_;
+  Output& output = outputs_[hop.port * channels + channel];
+  if (output.first == none) {
+    output.first = output.last = at;
+    output.need = packet.flits;
+    output.since = input.since;
+    ports_[hop.port].waiting |= static_cast<std::uint8_t>(1u << channel);
+  } else {
+    inputs_[output.last].next = at;
+    output.last = at;
+  }
+  if (!ports_[hop.port].crossing) arbitrate(hop.port);
+}
+
+// Serves whoever waits longest among those whose next buffer has room.
+void Network::arbitrate(Port port) {
+  std::uint32_t best = none;
+  std::uint64_t longest = UINT64_MAX;
+  for (unsigned left = ports_[port].waiting; left != 0; left &= left - 1) {
+    const std::uint32_t at = port * channels + static_cast<std::uint32_t>(std::countr_zero(left));
+    const Output& output = outputs_[at];
+    if (output.since < longest && output.credits >= output.need) {
+      longest = output.since;
+      best = at;
+    }
+  }
+  if (best != none) cross(port, best);
+}
+
+void Network::cross(Port port, std::uint32_t at) {
+  Output& output = outputs_[at];
+  const std::uint32_t from = output.first;
+  Input& input = inputs_[from];
+  const PacketId id = input.head;
+  Packet& packet = packets_[id];
+  output.first = input.next;
+  if (output.first == none) {
+    output.last = none;
+    ports_[port].waiting &= static_cast<std::uint8_t>(~(1u << at % channels));
+  } else {
+    const Input& next = inputs_[output.first];
+    output.need = static_cast<std::int32_t>(next.flits);
+    output.since = next.since;
+  }
+  input.head = packet.next;
+  if (input.head == none) input.tail = none;
+  input.moving = packet.flits;
+  ports_[port].crossing = true;
+  if (config_.fabric.switching.marking > 0 && packet.kind == PacketKind::data) {
+    const double capacity = config_.fabric.switching.vc_flits;
+    const double full = (capacity - output.credits) / capacity;
+    const double chance = config_.fabric.switching.marking * (2 * full - 1);
+    if (chance > 0 && static_cast<double>(random_.below(1 << 20)) < chance * (1 << 20)) {
+      packet.marked = true;
+    }
+  }
+  const auto length = static_cast<Tick>(
+      std::ceil(packet.flits * ticks_a_cycle / config_.fabric.switching.crossbar - 1e-9));
+  // Cut-through: what is not there yet cannot leave.
+  const Tick done = std::max(now() + length, packet.complete);
+  send(port, at % channels, id);
+  events_.at(done, {Event::Kind::crossbar, port, from});
+}
+
+void Network::crossed(Port port, std::uint32_t from) {
+  Input& input = inputs_[from];
+  const std::uint32_t flits = input.moving;
+  input.moving = 0;
+  ports_[port].crossing = false;
+  return_credit(from, flits);
+  if (input.head != none) offer(from);
+  if (!ports_[port].crossing) arbitrate(port);
+}
+
+// `flits` of an input channel are free; whoever feeds it hears a link later.
+void Network::return_credit(std::uint32_t at, std::uint32_t flits) {
+  const Link& link = wiring_->links()[at / channels];
+  events_.at(now() + link.cycles * ticks_a_cycle,
+             {Event::Kind::credit, link.peer * channels + at % channels, flits});
+}
+
+void Network::sink(NodeId node, PacketId id) {
+  const Packet& packet = packets_[id];
+  Tick done = packet.complete;
+  if (packet.kind == PacketKind::data) {
+    const Tick begin = std::max(now(), sink_free_[node]);
+    done = begin + packet.flits * ticks_a_cycle * config_.slowness[node];
+    sink_free_[node] = done;
+  }
+  events_.at(done, {Event::Kind::deliver, id, 0});
+}
+
+void Network::deliver(PacketId id) {
+  const Packet packet = packets_[id];
+  return_credit(packet.input, packet.flits);
+  delivered_flits_ += packet.flits;
+  --under_way_;
+  moved_ = now();
+  free_.push_back(id);
+  endpoints_.arrived(packet.target, packet);
+}
+
+bool Network::conserved() const {
+  // For each link and channel: free, on the way, buffered, or on the way back.
+  std::vector<std::int64_t> flits(inputs_.size());  // by the input at the link's far end
+  std::vector<std::uint32_t> seen;
+  std::uint64_t packets = 0;
+  std::uint64_t under_way_flits = 0;
+  const auto count = [&](PacketId id) {
+    flits[packets_[id].input] += packets_[id].flits;
+    under_way_flits += packets_[id].flits;
+    ++packets;
+  };
+  events_.for_each([&](const Event& event) {
+    if (event.kind == Event::Kind::arrive || event.kind == Event::Kind::deliver) {
+      count(event.subject);
+    } else if (event.kind == Event::Kind::credit) {
+      const Link& link = wiring_->links()[event.subject / channels];
+      flits[link.peer * channels + event.subject % channels] += event.detail;
+    }
+  });
+  for (std::uint32_t at = 0; at < inputs_.size(); ++at) {
+    for (PacketId id = inputs_[at].head; id != none; id = packets_[id].next) count(id);
+    flits[at] += inputs_[at].moving;
+  }
+  if (packets != under_way_ || injected_flits_ - delivered_flits_ != under_way_flits) return false;
+  for (Port port = 0; port < ports_.size(); ++port) {
+    std::int64_t used = 0;
+    for (std::uint32_t channel = 0; channel < channels; ++channel) {
+      const std::int64_t credits = outputs_[port * channels + channel].credits;
+      const Port peer = wiring_->links()[port].peer;
+      const std::int64_t there = peer == none ? 0 : flits[peer * channels + channel];
+      const std::int64_t capacity = config_.fabric.switching.vc_flits;
+      if (credits < 0 || credits + there != capacity) return false;
+      used += capacity - credits;
+    }
+    if (used != ports_[port].used) return false;
+  }
+  return true;
+}
+
+}  // namespace weir::sim::network

@@ -1,0 +1,148 @@
+// The fabric: routers with input buffers, virtual cut-through, credits for each virtual channel.
+//
+//   node ─▶ input channel ─▶ route ─▶ wait for the output ─▶ crossbar ─▶ link ─▶ next input … ─▶
+//   sink
+//              ▲                                                │
+//              └──────────────── credits ◀──────────────────────┘ when the last flit has left
+//
+// The head of each input channel is routed and stands in line at its output; an output serves
+// whoever waits longest among those whose next buffer has room for the whole packet. The crossbar
+// is faster than a link, so an output takes packets ahead; what it has taken is bounded by the
+// credits of the next buffer. A node takes one flit a cycle into its memory, a slow one less;
+// requests are no load for memory.
+//
+// Checked while it runs (check_interval): flits and credits are neither lost nor made, and somebody
+// moves. A tick is a third of a cycle, so the 2.4x crossbar moves 16 flits in 20 ticks exactly.
+//
+// Single-threaded; nothing outside of it is touched, so many run side by side.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/sim/network/endpoints.h"
+#include "tools/sim/network/wheel.h"
+#include "tools/sim/network/wiring.h"
+
+namespace weir::sim::network {
+
+inline constexpr Tick ticks_a_cycle = 3;
+
+class Network final : private Congestion {
+ public:
+  struct Config {
+    FabricConfig fabric;
+    std::vector<std::uint32_t> slowness;  // by node: cycles a flit takes into memory; empty: 1
+    Tick check_interval = 3000;
+    Tick patience = 150'000;  // without any delivery while packets are under way: stuck
+  };
+
+  Network(const Config& config, Endpoints& endpoints, std::uint64_t seed);
+
+  // Plays on to that tick. A violation ends it early.
+  void run_until(Tick until);
+
+  // The node may have something to send.
+  void kick(NodeId node) { inject(node); }
+  // Endpoints::woken(node) at that time.
+  void wake(NodeId node, Tick when) { events_.at(when, {Event::Kind::wake, node, 0}); }
+
+  Tick now() const { return events_.now(); }
+  std::uint32_t nodes() const { return wiring_->nodes(); }
+  std::uint64_t events() const { return events_.handled(); }
+  std::uint64_t hops() const { return hops_; }
+  std::uint64_t delivered_flits() const { return delivered_flits_; }
+  std::uint64_t detours() const { return detours_; }
+  // Of everything that happened, in its order.
+  std::uint64_t trace_hash() const { return trace_; }
+  bool idle() const { return under_way_ == 0; }
+
+  // Recounts every flit and every credit.
+  bool conserved() const;
+  const std::string& violation() const { return violation_; }
+
+ private:
+  struct Event {
+    enum class Kind : std::uint8_t { arrive, crossbar, credit, deliver, inject, wake };
+    Kind kind;
+    std::uint32_t subject;
+    std::uint32_t detail;
+  };
+
+  // An input's virtual channel: a queue of packets, its head perhaps in line at an output.
+  struct Input {
+    PacketId head = none;
+    PacketId tail = none;
+    std::uint32_t next = none;  // in line behind it, at the same output channel
+    std::uint32_t flits = 0;    // of the packet in line
+    std::uint32_t moving = 0;   // flits of the packet that crosses the crossbar
+    std::uint64_t since = 0;    // its place in line
+  };
+
+  // An output's virtual channel. What decides who is served stands here, not with the input or the
+  // packet: at thousands of nodes every look elsewhere waits for memory.
+  struct Output {
+    std::int32_t credits = 0;
+    std::int32_t need = 0;  // flits of the first in line
+    std::uint32_t first = none;
+    std::uint32_t last = none;
+    std::uint64_t since = 0;  // the first one's place
+  };
+
+  struct PortState {
+    Tick link_free = 0;
+    std::int32_t used = 0;     // credits, of all channels
+    std::uint8_t waiting = 0;  // channels with somebody in line
+    bool crossing = false;
+    bool inject_due = false;  // of a node
+  };
+
+  std::int32_t queued_flits(Port port) const override;
+  std::uint32_t channel_of(PacketKind kind, std::uint32_t channel) const {
+    return channel + (kind == PacketKind::request && request_lanes_ ? data_channels : 0);
+  }
+
+  void handle(const Event& event);
+  void fetch(const Event& event, bool near) const;
+  void arrive(PacketId id);
+  void offer(std::uint32_t input);
+  void arbitrate(Port port);
+  void cross(Port port, std::uint32_t output);
+  void crossed(Port port, std::uint32_t input);
+  void return_credit(std::uint32_t output, std::uint32_t flits);
+  void sink(NodeId node, PacketId id);
+  void deliver(PacketId id);
+  void inject(NodeId node);
+  void send(Port port, std::uint32_t channel, PacketId id);
+  void check();
+  void note(const Event& event);
+  PacketId make_packet();
+
+  Config config_;
+  Endpoints& endpoints_;
+  std::unique_ptr<Wiring> wiring_;
+  Random random_;
+  bool request_lanes_;
+  Wheel<Event> events_;
+  std::vector<Packet> packets_;
+  std::vector<PacketId> free_;
+  std::vector<Input> inputs_;    // port * channels + channel
+  std::vector<Output> outputs_;  // the same
+  std::vector<PortState> ports_;
+  std::vector<Tick> sink_free_;  // by node
+  std::uint64_t line_ = 0;       // numbers in line
+  std::uint64_t under_way_ = 0;  // packets
+  std::uint64_t injected_flits_ = 0;
+  std::uint64_t delivered_flits_ = 0;
+  std::uint64_t hops_ = 0;
+  std::uint64_t detours_ = 0;
+  std::uint64_t trace_ = 0;
+  Tick next_check_ = 0;
+  Tick moved_ = 0;  // the last delivery
+  std::string violation_;
+};
+
+}  // namespace weir::sim::network

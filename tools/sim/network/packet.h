@@ -1,0 +1,42 @@
+// One packet on its way: what its sender wrote, and what the routers note in it.
+//
+// Plain values.
+#pragma once
+
+#include <cstdint>
+
+#include "tools/sim/network/wheel.h"
+
+namespace weir::sim::network {
+
+using PacketId = std::uint32_t;
+using NodeId = std::uint32_t;
+
+inline constexpr std::uint32_t none = UINT32_MAX;
+
+enum class PacketKind : std::uint8_t {
+  data,     // goes into the target's memory
+  request,  // for the target's adapter alone
+};
+
+struct Packet {
+  // The sender's.
+  NodeId source = 0;
+  NodeId target = 0;
+  std::uint16_t flits = 0;
+  PacketKind kind = PacketKind::data;
+  std::uint8_t flag = 0;     // the endpoints'
+  std::uint32_t number = 0;  // the endpoints'
+  std::uint64_t tag = 0;     // the endpoints'
+  // The routers'.
+  bool marked = false;    // FECN
+  std::uint8_t hops = 0;  // routers of its first group that sent it on
+  bool passed_via = false;
+  std::uint32_t via = none;  // the group it goes by
+  std::uint32_t input = 0;   // the virtual channel it is in, or on its way to
+  PacketId next = none;      // in its queue
+  Tick born = 0;             // entered the fabric
+  Tick complete = 0;         // its last flit is in the present buffer
+};
+
+}  // namespace weir::sim::network

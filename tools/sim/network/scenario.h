@@ -1,0 +1,100 @@
+// One point: a fabric, what its nodes do, and when is measured.
+//
+// A flit stands for 256 bytes and a packet of 16 for an MTU of 4 KiB. [RDRP §4.1] says of its own
+// numbers that only the ratios of buffers, latencies and packets are representative; so a real
+// fabric is described by bytes and nanoseconds, and these are turned into flits and cycles.
+//
+// Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/sim/network/config.h"
+
+namespace weir::sim::network {
+
+inline constexpr std::uint32_t flit_bytes = 256;
+inline constexpr std::uint32_t packet_flits = 16;
+inline constexpr std::uint32_t packet_bytes = packet_flits * flit_bytes;
+
+// Who wants what from whom. Always as much as the fabric carries.
+enum class Pattern : std::uint8_t {
+  pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
+  incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
+};
+
+// Who decides when data is sent.
+enum class Protocol : std::uint8_t {
+  push,   // the sender, at once: one RDMA operation for a large message
+  reads,  // the receiver, by rendezvous/scheduler.h: [RDRP §3.2]
+};
+
+// What the read budget belongs to.
+enum class BudgetOf : std::uint8_t { node, transfer };
+
+// Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
+struct Becn {
+  bool on = false;
+  std::uint32_t increment = 8;     // a packet with BECN
+  std::uint32_t decrement = 1;     // one without
+  std::uint32_t most = 20;         // then nothing is sent
+  std::uint32_t decay_cycles = 4;  // one less, in so many
+};
+
+struct Scenario {
+  std::string name;
+  FabricConfig fabric;
+  double cycle_ns = 20;  // 256 B at 102.4 Gbit/s
+
+  Pattern pattern = Pattern::pairs;
+  std::uint32_t receivers = 0;  // of incast
+  std::uint32_t senders = 16;
+
+  // How many nodes take a flit in only every so many cycles.
+  struct Slow {
+    std::uint32_t nodes = 0;
+    std::uint32_t factor = 8;
+  };
+  std::vector<Slow> slow;  // with incast, the receivers are the first of them
+
+  Protocol protocol = Protocol::push;
+  BudgetOf budget_of = BudgetOf::node;
+  bool adaptive = false;
+  std::uint32_t reads = 30;              // c, if not adaptive
+  std::uint32_t most_reads = 128;        // if adaptive
+  std::uint64_t queue_bytes = 64 << 10;  // q, if adaptive: about one virtual channel
+  std::uint64_t least_bytes = 0;         // of the window, if adaptive; at least a chunk
+  std::uint64_t chunk_bytes = packet_bytes;
+  Becn becn;
+
+  std::uint64_t from_cycles = 6'000;
+  std::uint64_t to_cycles = 12'000;
+};
+
+struct Measured {
+  double throughput = 0;        // flits into memory, a node and cycle; 1 is the link
+  double best_window = 0;       // of 1,000 cycles, from the start
+  double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
+  double latency_cycles = 0;    // mean of packets, from adapter to memory
+  double mean_reads = 0;        // of receivers, at the end: reads outstanding
+  std::uint64_t events = 0;
+  std::uint64_t hops = 0;
+  double detours = 0;  // a delivered packet
+  std::uint64_t trace_hash = 0;
+  double cpu_s = 0;
+  std::string violation;  // empty: every check held
+};
+
+// Plays it. The same scenario and seed give the same result, trace hash included.
+Measured run(const Scenario& scenario, std::uint64_t seed);
+
+// The nodes of a pattern, drawn from the seed.
+struct Roles {
+  std::vector<std::vector<std::uint32_t>> sources;  // by receiver
+  std::vector<std::uint32_t> slowness;              // by node
+};
+Roles draw_roles(const Scenario& scenario, std::uint64_t seed);
+
+}  // namespace weir::sim::network

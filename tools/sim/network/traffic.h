@@ -1,0 +1,36 @@
+// What the nodes do for a whole run: endpoints that keep count.
+#pragma once
+
+#include <memory>
+
+#include "tools/sim/network/endpoints.h"
+#include "tools/sim/network/meter.h"
+#include "tools/sim/network/network.h"
+#include "tools/sim/network/scenario.h"
+
+namespace weir::sim::network {
+
+class Traffic : public Endpoints {
+ public:
+  static std::unique_ptr<Traffic> make(const Scenario& scenario, const Roles& roles);
+
+  // Before the first event.
+  virtual void begin(Network& network) { network_ = &network; }
+  // Whether it has kept its own promises so far.
+  virtual bool conserved() const { return true; }
+  virtual double mean_reads() const { return 0; }
+
+  Meter& meter() { return meter_; }
+
+ protected:
+  explicit Traffic(std::uint32_t nodes) : meter_(nodes) {}
+  Network& network() { return *network_; }
+  Tick now() const { return network_->now(); }
+  void count(NodeId node, const Packet& packet) { meter_.count(node, packet, now()); }
+
+ private:
+  Network* network_ = nullptr;
+  Meter meter_;
+};
+
+}  // namespace weir::sim::network
