@@ -215,6 +215,7 @@ void Application::on_message(const Delivery& delivery) {
   if (peer.to_receive == 0) fabric_.violation("more messages arrived than were sent");
   peer.to_receive -= peer.to_receive > 0 ? 1 : 0;
   ++received_;
+  last_message_ = fabric_.events.now();
   if (!delivery.last) return;
   if (random_.chance(script_.keep_permille)) {
     const std::uint64_t until = turns_ + random_.between(1, script_.keep_turns);

@@ -55,6 +55,7 @@ class Application : public Upcalls {
 
   bool heard_failure(Node node) const { return peers_[node].failed; }
   std::uint64_t received() const { return received_; }
+  Time last_message() const { return last_message_; }
   // For the report of a run that got stuck.
   std::string describe() const;
 
@@ -114,6 +115,7 @@ class Application : public Upcalls {
   std::uint64_t turns_ = 0;
   std::uint32_t quiet_turns_ = 0;
   std::uint64_t received_ = 0;
+  Time last_message_{};
   Time closing_since_{};
   std::deque<Kept> kept_;
   OneSided one_sided_;

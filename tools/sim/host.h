@@ -17,7 +17,7 @@ namespace weir::sim {
 
 class Host {
  public:
-  static constexpr std::uint32_t most_processes = 16;
+  static constexpr std::uint32_t most_processes = 32;
   using Pool = PoolMember::Pool;
 
   // One process's way to the pools; false if all slots are taken.

@@ -132,8 +132,12 @@ void Nic::transmit(QpNumber number) {
       most_fetches_ = std::max(most_fetches_, ++qp.fetching);
     }
     const std::uint64_t sequence = qp.sent++;
-    qp.line_free = std::max(qp.line_free, fabric_.events.now()) +
-                   line_time(fetch ? 0 : next.request.length_bytes);
+    Time start = std::max(qp.line_free, fabric_.events.now());
+    if (config_.shared != nullptr) {
+      start = std::max(start,
+                       config_.shared->begin(fabric_.events.now(), shared_name(number, sequence)));
+    }
+    qp.line_free = start + line_time(fetch ? 0 : next.request.length_bytes);
     if (!next.left) next.first_left = qp.line_free;
     next.left = true;
     next.last_left = qp.line_free;
@@ -235,6 +239,16 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   });
 }
 
+std::uint64_t Nic::shared_name(QpNumber number, std::uint64_t sequence) const {
+  return std::uint64_t{node_} << 48 | std::uint64_t{raw(number)} << 32 | (sequence & UINT32_MAX);
+}
+
+void Nic::when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then) {
+  if (config_.shared == nullptr) return then();
+  fabric_.events.at(config_.shared->end(fabric_.events.now(), shared_name(number, sequence)),
+                    std::move(then));
+}
+
 // The other end executed everything before `sequence`. A fetch is done only when its data is here:
 // if that was lost, the fetch is repeated, or with the other end gone the retries run out.
 void Nic::acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence) {
@@ -320,7 +334,11 @@ void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
                     sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
         if (fabric.is_cut(here, to) || fabric.random.chance(fabric.hazards.lost_answer_permille))
           return;
-        if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
+        Nic* const nic = fabric.nics[to];
+        if (nic == nullptr) return;
+        nic->when_served(number, sequence, [&fabric, to, number, sequence, round, answer, wait] {
+          if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
+        });
       });
 }
 

@@ -40,6 +40,7 @@
 #include <vector>
 
 #include "tools/sim/fabric.h"
+#include "tools/sim/shared_adapter.h"
 #include "transport/base/access.h"
 #include "transport/base/work.h"
 
@@ -62,6 +63,7 @@ class Nic {
     SrqLimitStyle limit_style = SrqLimitStyle::hardware;
     std::uint32_t max_rd_atomic = 16;  // fetches of one queue pair under way, as negotiated
     bool loses_fetches = false;        // completes a fetch whose data was lost, as Soft-RoCE does
+    SharedAdapter* shared = nullptr;   // what the processes of its host share, if anything
   };
 
   Nic(Fabric& fabric, Node node, const Config& config);
@@ -189,6 +191,9 @@ class Nic {
   void acknowledge_again(Packet packet, QueuePair& qp);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
                  Duration wait);
+  // What to call when the shared adapter has dealt with an answer: at once, if there is none.
+  void when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then);
+  std::uint64_t shared_name(QpNumber number, std::uint64_t sequence) const;
   void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence);
   void finish_oldest(QpNumber number, QueuePair& qp);
   void refuse(const Packet& packet, QueuePair& qp, Answer reason);

@@ -137,7 +137,11 @@ void Nic::send_back(const Packet& packet, QueuePair& qp,
         arrival, [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
           if (fabric.is_cut(from, to) || fabric.random.chance(fabric.hazards.lost_answer_permille))
             return;
-          if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
+          Nic* const nic = fabric.nics[to];
+          if (nic == nullptr) return;
+          nic->when_served(number, sequence, [&fabric, to, number, sequence, bytes] {
+            if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
+          });
         });
   });
 }

@@ -19,6 +19,7 @@ class World {
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
       config.core.fetches_apart = config.nic.loses_fetches;
+      config.nic.shared = adapter_of(node);
       config.nic.srq_depth = config.core.window.max;
       config.nic.max_rd_atomic = config.core.max_rd_atomic;
       engines_.push_back(
@@ -57,6 +58,15 @@ class World {
     while (hosts_.size() <= node / plan_.processes_per_host)
       hosts_.push_back(std::make_unique<Host>());
     return hosts_[node / plan_.processes_per_host].get();
+  }
+
+  SharedAdapter* adapter_of(Node node) {
+    if (plan_.adapter.contexts == 0) return nullptr;
+    const std::size_t place = node / plan_.processes_per_adapter;
+    while (adapters_.size() <= place) {
+      adapters_.push_back(std::make_unique<SharedAdapter>(plan_.adapter, plan_.seed + place));
+    }
+    return adapters_[place].get();
   }
 
   // What the processes of a host that live have taken is what there is, at most.
@@ -222,6 +232,11 @@ class World {
       result.proxy_coalesced += counters.proxy_coalesced;
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;
+      result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
+      if (const Time served = applications_[node]->last_message(); served != Time{}) {
+        result.first_served = std::min(result.first_served, served);
+        result.last_served = std::max(result.last_served, served);
+      }
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     return result;
@@ -231,6 +246,7 @@ class World {
   Fabric fabric_;
   Connections connections_;
   std::vector<std::unique_ptr<Host>> hosts_;
+  std::vector<std::unique_ptr<SharedAdapter>> adapters_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
 };

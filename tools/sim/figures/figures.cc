@@ -23,6 +23,9 @@ constexpr std::array entries = {
     Entry{"ord-fig8b", "latency of one ordered stream", ord_fig8b},
     Entry{"ord-fig10", "latency until the synchronization behind a stream", ord_fig10},
     Entry{"ord-fig11", "reorder buffer and connections of a target", ord_fig11},
+    Entry{"arws-fig2", "receive memory and time against W_max", arws_fig2},
+    Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
+    Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
 };
 
 }  // namespace

@@ -1,0 +1,179 @@
+// [TOK]'s figures 1, 2 and 5 in shape: the token core that ships, driven by the protocol core of 16
+// processes, on one adapter that is a declared model (shared_adapter.h). What the curves say of an
+// adapter is what the model puts in; what they say of the tokens is not.
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+#include "tools/sim/figures/figure.h"
+#include "tools/sim/world.h"
+
+namespace weir::sim::figures {
+namespace {
+
+constexpr std::uint32_t contexts = 20;  // [TOK §4]: more than 20 active cores are too many
+
+enum class Limit : std::uint8_t { none, tokens, thresholds, rate };
+
+struct Load {
+  std::uint32_t cores = 16;
+  std::uint32_t outstanding = 1;  // messages of a core
+  std::uint32_t messages = 0;     // of a core, all in all
+};
+
+// `cores` processes of one node, each with one partner on another.
+Plan plan_of(const Load& load, Limit limit, std::uint64_t seed) {
+  Plan plan;
+  plan.seed = seed;
+  plan.adapter = {.contexts = contexts};
+  plan.processes_per_adapter = load.cores;
+  plan.hazards = {};
+  plan.timing.jitter = {0};
+  plan.timing.per_frame = {0};  // the adapter's time is the model's
+  Core::Config& core = plan.engine.core;
+  core.buffer_bytes = 512;
+  core.window = {.initial = 4096, .max = 4096};  // no limit of its own
+  core.credits.max_credits = 128;
+  core.queue.control_reserve = 4;
+  core.queue.depth = core.queue.control_reserve + load.outstanding;
+  core.queue.signal_interval = 1;
+  core.bundle_bytes = core.bundle_message_bytes = 0;  // a message is a request
+  core.burst_frames = core.pending_frames = load.messages;
+  core.shrink_after = {};
+  Admission::Config& admission = core.admission;
+  admission.tokens = contexts;
+  if (limit != Limit::none) admission.policy = Admission::Policy::always;
+  if (limit != Limit::rate) plan.processes_per_host = load.cores;
+  for (unsigned size = 0; size < size_classes; ++size) {
+    if (limit == Limit::thresholds) {
+      admission.policy = Admission::Policy::thresholds;
+      admission.thresholds.set_cct(size, contexts);
+      admission.thresholds.set_nrct(size, contexts);
+    }
+    // What the adapter bears, divided among all.
+    admission.rate.set_delay(size, {2 * plan.adapter.serve.ns * load.cores});
+  }
+  for (Node node = 0; node < 2 * load.cores; ++node) {
+    Script script;
+    script.messages.assign(2 * load.cores, 0);
+    if (node < load.cores) script.messages[node + load.cores] = load.messages;
+    script.burst = load.messages;
+    script.small_permille = 1000;
+    script.notify_permille = 0;
+    plan.scripts.push_back(script);
+    plan.limit_styles.push_back(SrqLimitStyle::hardware);
+  }
+  return plan;
+}
+
+Point tok_point(const char* series, double x, const Load& load, Limit limit) {
+  return {
+      .series = series, .x = x, .seeds = 1, .cost = 0.1, .play = [load, limit](std::uint64_t seed) {
+        const std::clock_t begin = std::clock();
+        const Outcome outcome = run(plan_of(load, limit, seed));
+        const auto us = [](Time t) { return static_cast<double>(t.ns) / 1000; };
+        Sample sample;
+        sample.values = {
+            {"throughput", static_cast<double>(outcome.messages) / us(outcome.last_served)},
+            {"first_done", us(outcome.first_served) / us(outcome.last_served)},
+            {"token_waits", static_cast<double>(outcome.token_waits)}};
+        sample.events = outcome.steps;
+        sample.trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps);
+        sample.cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+        if (!outcome.ok()) sample.violation = outcome.violations.front();
+        return sample;
+      }};
+}
+
+constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 100 : 400; }
+
+struct Series {
+  const char* name;
+  Limit limit;
+};
+constexpr std::array all_series = {Series{"none", Limit::none}, Series{"ITT", Limit::tokens},
+                                   Series{"Algorithm 1", Limit::thresholds},
+                                   Series{"IRT", Limit::rate}};
+
+const char* const model =
+    "A model: the adapter has a cache of 20 contexts and a miss costs six services, set by two of "
+    "the "
+    "paper's numbers (tools/sim/shared_adapter.h). Another adapter has other curves, or none. The "
+    "token pool, the thresholds and the rate limiter are those that ship, 20 tokens, in the "
+    "protocol "
+    "core of each process; tokens are conserved, or the point fails.";
+
+Figure tok_figure() {
+  Figure figure;
+  figure.differs = model;
+  figure.y_label = "messages a microsecond, all cores (a service takes 0.1 us)";
+  figure.log_x = true;
+  return figure;
+}
+
+}  // namespace
+
+Figure tok_rate(Size size) {
+  Figure figure = tok_figure();
+  figure.title = "Rate congestion: outstanding messages of each of 16 cores";
+  figure.source = "[TOK] Figs. 2 and 5";
+  figure.shows =
+      "Throughput falls with outstanding messages per core, to a quarter on InfiniBand; tokens "
+      "(ITT) are up to 3 times as fast, limiting the rate (IRT) helps a little less.";
+  figure.x_label = "outstanding messages a core";
+  for (const Series& series : all_series) {
+    for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
+      if (size == Size::smoke && outstanding != 1 && outstanding != 64) continue;
+      figure.points.push_back(tok_point(series.name, outstanding,
+                                        {.outstanding = outstanding, .messages = messages(size)},
+                                        series.limit));
+    }
+  }
+  figure.claims = [](const Results& results) {
+    const double none = results.mean("none", 64);
+    double best = 0;
+    for (const auto& row : results.rows) {
+      if (row.series == "none") best = std::max(best, results.mean("none", row.x));
+    }
+    return std::vector<Claim>{
+        {"drop", "no limit: 64 outstanding, of its best", "1/4", none / best},
+        {"itt-gain", "ITT at 64, of no limit", "up to 3", results.mean("ITT", 64) / none},
+        {"algorithm1-gain", "Algorithm 1 at 64, of no limit", "not stated",
+         results.mean("Algorithm 1", 64) / none},
+        {"irt-gain", "IRT at 64, of no limit", "not stated", results.mean("IRT", 64) / none},
+        {"itt-cost", "ITT at 1, of no limit", "at least 0.98 when tuned",
+         results.mean("ITT", 1) / results.mean("none", 1)},
+        {"algorithm1-cost", "Algorithm 1 at 1, of no limit", "at least 0.98 when tuned",
+         results.mean("Algorithm 1", 1) / results.mean("none", 1)},
+        {"itt-fair", "ITT at 64: the first core is done at this part of the time", "not stated",
+         results.mean("ITT", 64, "first_done")}};
+  };
+  return figure;
+}
+
+Figure tok_cores(Size size) {
+  Figure figure = tok_figure();
+  figure.title = "Concurrency congestion: active cores with one message each";
+  figure.source = "[TOK] Figs. 1 and 5";
+  figure.shows =
+      "On InfiniBand throughput falls when more than 20 cores are active; two stages of 16 cores "
+      "are "
+      "up to 37 % faster than 32 at once; ITT gains 50 % with blocking communication.";
+  figure.x_label = "active cores";
+  for (const Series& series : all_series) {
+    for (const std::uint32_t cores : {4u, 8u, 16u, 24u, 32u}) {
+      if (size == Size::smoke && cores != 4 && cores != 32) continue;
+      figure.points.push_back(tok_point(
+          series.name, cores, {.cores = cores, .messages = messages(size)}, series.limit));
+    }
+  }
+  figure.claims = [](const Results& results) {
+    return std::vector<Claim>{{"itt-32", "ITT with 32 cores, of no limit", "1.5",
+                               results.mean("ITT", 32) / results.mean("none", 32)},
+                              {"itt-4", "ITT with 4 cores, of no limit", "about 1",
+                               results.mean("ITT", 4) / results.mean("none", 4)}};
+  };
+  return figure;
+}
+
+}  // namespace weir::sim::figures
