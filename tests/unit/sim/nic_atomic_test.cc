@@ -16,6 +16,18 @@ class NicAtomicTest : public NicRdmaTest {
       : NicRdmaTest(max_rd_atomic, loses_fetches) {
     word(theirs, 0) = 100;
   }
+
+  // A write, and an addition behind it; both are executed, and both answers get lost once.
+  void add_with_both_answers_lost() {
+    fabric.hazards.lost_answer_permille = 1000;
+    write(64, 8, rkey);
+    add(0, 5, 0);
+    run(milliseconds(1));
+    fabric.hazards.lost_answer_permille = 0;
+    run_until_done(2);
+    EXPECT_EQ(statuses(left), (Statuses{success, success}));
+    EXPECT_EQ(word(theirs, 0), 105u);
+  }
 };
 
 using Statuses = std::vector<CompletionStatus>;
@@ -82,14 +94,7 @@ TEST_F(NicAtomicTest, OneWhoseAnswerWasLostIsNotExecutedAgain) {
 
 // The repeated write is acknowledged for both. [IBTA 9.7.5.1.2]
 TEST_F(NicAtomicTest, OneAcknowledgedWithoutItsResultIsWaitedFor) {
-  fabric.hazards.lost_answer_permille = 1000;
-  write(64, 8, rkey);
-  add(0, 5, 0);
-  run(milliseconds(1));
-  fabric.hazards.lost_answer_permille = 0;
-  run_until_done(2);
-  EXPECT_EQ(statuses(left), (Statuses{success, success}));
-  EXPECT_EQ(word(theirs, 0), 105u);
+  add_with_both_answers_lost();
   EXPECT_EQ(word(ours, 0), 100u);
 }
 
@@ -100,14 +105,7 @@ class LosingNicAtomicTest : public NicAtomicTest {
 
 // What Soft-RoCE does. [Linux 6.1, rxe_comp.c, check_ack]
 TEST_F(LosingNicAtomicTest, OneAcknowledgedWithoutItsResultCompletes) {
-  fabric.hazards.lost_answer_permille = 1000;
-  write(64, 8, rkey);
-  add(0, 5, 0);
-  run(milliseconds(1));
-  fabric.hazards.lost_answer_permille = 0;
-  run_until_done(2);
-  EXPECT_EQ(statuses(left), (Statuses{success, success}));
-  EXPECT_EQ(word(theirs, 0), 105u);
+  add_with_both_answers_lost();
   EXPECT_EQ(word(ours, 0), 0u);
 }
 

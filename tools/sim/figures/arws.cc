@@ -1,7 +1,6 @@
 // [ARWS]'s figure 2 in shape: what receive memory the shipped receive pool settles at, and what
 // that costs, against a window of 512 that is there from the start.
 #include <array>
-#include <ctime>
 
 #include "tools/sim/figures/figure.h"
 #include "tools/sim/world.h"
@@ -58,17 +57,11 @@ Plan plan_of(Load load, std::uint32_t initial, std::uint32_t most, std::uint64_t
 Point arws_point(const std::string& series, double x, Load load, std::uint32_t initial,
                  std::uint32_t most) {
   return {.series = series, .x = x, .seeds = 2, .cost = 0.3, .play = [=](std::uint64_t seed) {
-            const std::clock_t begin = std::clock();
-            const Outcome outcome = run(plan_of(load, initial, most, seed));
-            Sample sample;
-            sample.values = {{"memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1024},
-                             {"time_us", static_cast<double>(outcome.last_served.ns) / 1000},
-                             {"rnr_naks", static_cast<double>(outcome.rnr_naks)}};
-            sample.events = outcome.steps;
-            sample.trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps);
-            sample.cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-            if (!outcome.ok()) sample.violation = outcome.violations.front();
-            return sample;
+            return sample(plan_of(load, initial, most, seed), [](const Outcome& outcome) {
+              return Values{{"memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1024},
+                            {"time_us", static_cast<double>(outcome.last_served.ns) / 1000},
+                            {"rnr_naks", static_cast<double>(outcome.rnr_naks)}};
+            });
           }};
 }
 
@@ -80,8 +73,7 @@ Figure arws_fig2(Size size) {
   figure.source = "[ARWS] Fig. 2";
   figure.shows =
       "With W_max 256 and more, applications run as fast as with a fixed window of 512, with a "
-      "part of "
-      "its receive memory, for the window stays where the application's traffic needs it.";
+      "part of its receive memory, for the window stays where the traffic needs it.";
   figure.differs =
       "16 processes with invented traffic and the protocol core that ships: senders hold credits "
       "for "

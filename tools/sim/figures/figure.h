@@ -13,11 +13,20 @@
 
 #include "tools/sim/network/scenario.h"
 
+namespace weir::sim {
+
+struct Plan;
+struct Outcome;
+
+}  // namespace weir::sim
+
 namespace weir::sim::figures {
 
 // What one run of a point gave, by name: "throughput", "latency_cycles". The names are columns.
+using Values = std::vector<std::pair<std::string, double>>;
+
 struct Sample {
-  std::vector<std::pair<std::string, double>> values;
+  Values values;
   std::uint64_t events = 0;
   std::uint64_t trace_hash = 0;
   double cpu_s = 0;
@@ -88,6 +97,9 @@ const Entry* find(const std::string& name);
 Point point(std::string series, double x, const network::Scenario& scenario,
             std::uint32_t seeds = 1);
 Sample sample(const network::Measured& measured);
+
+// Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
+Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values);
 
 // Fabrics that figures share. [RDRP §4.1]: 5,256 nodes; the small one has 1,056.
 network::Scenario rdrp(Size size);

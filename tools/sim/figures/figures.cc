@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 #include <limits>
 
 #include "tools/sim/figures/figure.h"
+#include "tools/sim/world.h"
 
 namespace weir::sim::figures {
 namespace {
@@ -63,6 +65,16 @@ Sample sample(const network::Measured& measured) {
           .trace_hash = measured.trace_hash,
           .cpu_s = measured.cpu_s,
           .violation = measured.violation};
+}
+
+Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
+  const std::clock_t begin = std::clock();
+  const Outcome outcome = run(plan);
+  return {.values = values(outcome),
+          .events = outcome.steps,
+          .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
+          .cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC,
+          .violation = outcome.ok() ? "" : outcome.violations.front()};
 }
 
 Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {

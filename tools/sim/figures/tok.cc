@@ -3,7 +3,6 @@
 // adapter is what the model puts in; what they say of the tokens is not.
 #include <algorithm>
 #include <array>
-#include <ctime>
 
 #include "tools/sim/figures/figure.h"
 #include "tools/sim/world.h"
@@ -69,19 +68,13 @@ Plan plan_of(const Load& load, Limit limit, std::uint64_t seed) {
 Point tok_point(const char* series, double x, const Load& load, Limit limit) {
   return {
       .series = series, .x = x, .seeds = 1, .cost = 0.1, .play = [load, limit](std::uint64_t seed) {
-        const std::clock_t begin = std::clock();
-        const Outcome outcome = run(plan_of(load, limit, seed));
-        const auto us = [](Time t) { return static_cast<double>(t.ns) / 1000; };
-        Sample sample;
-        sample.values = {
-            {"throughput", static_cast<double>(outcome.messages) / us(outcome.last_served)},
-            {"first_done", us(outcome.first_served) / us(outcome.last_served)},
-            {"token_waits", static_cast<double>(outcome.token_waits)}};
-        sample.events = outcome.steps;
-        sample.trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps);
-        sample.cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-        if (!outcome.ok()) sample.violation = outcome.violations.front();
-        return sample;
+        return sample(plan_of(load, limit, seed), [](const Outcome& outcome) {
+          const auto us = [](Time t) { return static_cast<double>(t.ns) / 1000; };
+          return Values{
+              {"throughput", static_cast<double>(outcome.messages) / us(outcome.last_served)},
+              {"first_done", us(outcome.first_served) / us(outcome.last_served)},
+              {"token_waits", static_cast<double>(outcome.token_waits)}};
+        });
       }};
 }
 
