@@ -56,6 +56,8 @@ struct WorkRequest {
   // Of atomics.
   std::uint64_t operand = 0;
   std::uint64_t compare = 0;
+  // Its receiver's event thread is to look at once, whatever the application does.
+  bool solicited = false;
 };
 
 // One receive buffer to be posted to the shared receive queue.

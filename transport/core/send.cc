@@ -206,6 +206,8 @@ bool Core::send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits,
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
   post_frame(peer, lane, slot, kind, credits, out);
+  // Somebody may wait for the lane, and the peer compute.
+  out.work.back().solicited = kind == wire::FrameKind::lane_end;
   close_chain(lane, out);
   ++counters_.control_sent;
   return true;

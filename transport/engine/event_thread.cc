@@ -56,8 +56,10 @@ void Engine::run_thread() {
         timeout = to_poll_timeout(clock(), core_.next_deadline());
       }
     }
-    std::array<pollfd, 3> fds{
-        {{wake_fd_, POLLIN, 0}, {connections_->fd(), POLLIN, 0}, {device_fd, POLLIN, 0}}};
+    std::array<pollfd, 4> fds{{{wake_fd_, POLLIN, 0},
+                               {connections_->fd(), POLLIN, 0},
+                               {device_fd, POLLIN, 0},
+                               {queues_->event_fd(), POLLIN, 0}}};
     const bool silence = ::poll(fds.data(), fds.size(), timeout) == 0;
     thread_sleeps_.store(false, std::memory_order_relaxed);
     const Time woken = clock();
@@ -72,6 +74,10 @@ void Engine::run_thread() {
     }
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
+    if ((fds[3].revents & POLLIN) != 0) {
+      queues_->take_events();
+      drain_completions();
+    }
 
     const std::uint64_t waiting = core_.pending_frames();
     if (core_.needs_attendance() && core_.round() == round_seen_by_thread_) stand_in();

@@ -1,5 +1,7 @@
 #include "transport/verbs/queues.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -44,6 +46,8 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   request.send_flags = 0;
   if (work.signalled) request.send_flags |= IBV_SEND_SIGNALED;
   if (work.inlined) request.send_flags |= IBV_SEND_INLINE;
+  if (work.solicited) [[unlikely]]
+    request.send_flags |= IBV_SEND_SOLICITED;
   if (work.opcode == Opcode::send) [[likely]]
     return;
   request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
@@ -80,11 +84,19 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   queues->max_receives_ = max_receives;
   const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
   const std::uint32_t depth = std::min(limit, max_receives + pairs_planned * options.send_depth);
-  queues->cq_.reset(ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, nullptr, 0));
+  // Without a channel the event thread looks less often, that is all.
+  queues->channel_.reset(ibv_create_comp_channel(device.context()));
+  if (queues->channel_) {
+    const int fd = queues->channel_->fd;
+    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+  }
+  queues->cq_.reset(
+      ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, queues->channel_.get(), 0));
   if (!queues->cq_) {
     why = text_of("a completion queue", device);
     return nullptr;
   }
+  if (queues->channel_) ibv_req_notify_cq(queues->cq_.get(), 1);
   ibv_srq_init_attr attributes{};
   attributes.attr.max_wr = max_receives;
   attributes.attr.max_sge = 1;
@@ -94,6 +106,15 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
     return nullptr;
   }
   return queues;
+}
+
+void Queues::take_events() {
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  while (channel_ && ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
+    ibv_ack_cq_events(cq, 1);
+    ibv_req_notify_cq(cq, 1);
+  }
 }
 
 // Every work request of every pair may end in a completion of its own (when it is flushed), and

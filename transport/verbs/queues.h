@@ -72,6 +72,12 @@ class Queues {
   // Up to completions.size() finished work requests. Returns how many; -1 if the queue is broken.
   int poll(std::span<Completion> completions);
 
+  // Readable when a frame came whose sender asks the event thread to look (WorkRequest::solicited);
+  // -1 if there is no such thing. [IBTA 11.4.2.2]
+  int event_fd() const { return channel_ ? channel_->fd : -1; }
+  // To be called then, and before the poll that looks.
+  void take_events();
+
   // The lane of a queue pair number, or none.
   LaneId lane_of(std::uint32_t qp_number) const {
     for (std::uint32_t at = qp_number & by_number_mask_;; at = (at + 1) & by_number_mask_) {
@@ -82,6 +88,7 @@ class Queues {
   }
 
  private:
+  using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
   using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
   using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
   using Pair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
@@ -109,6 +116,7 @@ class Queues {
   std::uint32_t max_receives_ = 0;
   std::uint32_t pair_count_ = 0;
   std::uint32_t sends_ = 0;  // work requests of all pairs
+  CompletionChannel channel_;
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
