@@ -60,6 +60,13 @@ struct ProxyRig : Rig {
     while (server.take(0, work)) all.push_back(work);
     return all;
   }
+  // It serves, and has taken the first of two frames that it got.
+  void give_two(Proxy& server, Proxy::Work& first) {
+    ASSERT_TRUE(server.try_serve());
+    send(peer);
+    send(peer);
+    ASSERT_TRUE(server.take(0, first));
+  }
   // Another task wants this to be sent.
   void ask(std::uint32_t task, PeerName to, std::uint32_t sequence, std::uint64_t key = 0x090909) {
     std::array<std::byte, 16> message{};
@@ -171,11 +178,9 @@ TEST(CoreRelay, WhatIsSentBackIsRepeatedInOrder) {
 TEST(CoreRelay, AServerThatDoesNotMoveIsNotWaitedFor) {
   ProxyRig rig;
   Proxy& server = rig.node.process[1];
-  ASSERT_TRUE(server.try_serve());
-  rig.send(rig.peer);
-  rig.send(rig.peer);
   Proxy::Work work;
-  ASSERT_TRUE(server.take(0, work));
+  rig.give_two(server, work);
+  ASSERT_TRUE(server.serving());
   rig.look();
   EXPECT_TRUE(rig.take_work().empty());
   rig.now = rig.now + rig.core.config().proxy_patience;
@@ -195,11 +200,9 @@ TEST(CoreRelay, AServerThatDoesNotMoveIsNotWaitedFor) {
 TEST(CoreRelay, ADeadServersFramesAreRepeatedAndItsTokenIsFree) {
   ProxyRig rig;
   Proxy& server = rig.node.process[1];
-  ASSERT_TRUE(server.try_serve());
-  rig.send(rig.peer);
-  rig.send(rig.peer);
   Proxy::Work work;
-  ASSERT_TRUE(server.take(0, work));
+  rig.give_two(server, work);
+  ASSERT_TRUE(server.serving());
   rig.core.look_for_dead_servers(
       rig.now, [](ProcessId id) { return !(id == Node::id(1)); }, rig.out);
   const auto repeated = rig.take_work();
