@@ -28,7 +28,17 @@ constexpr std::size_t max_unreleased_bytes = std::size_t{16} << 20;
 std::atomic<void (*)(void*, std::size_t)> forward_to{nullptr};
 
 bool writes(Access access) { return (access & writing) != Access::local_read; }
-int protection(Access access) { return writes(access) ? PROT_READ | PROT_WRITE : PROT_READ; }
+
+// All that UCX keeps of rights when it merges regions. What only the adapter reads needs none.
+int protection(Access access) {
+  return (includes(access, Access::remote_read) ? PROT_READ : 0) |
+         (writes(access) ? PROT_WRITE : 0);
+}
+Access with_protection(Access access, int protection) {
+  if ((protection & PROT_READ) != 0) access = access | Access::remote_read;
+  if ((protection & PROT_WRITE) != 0 && !writes(access)) access = access | Access::local_write;
+  return access;
+}
 
 bool is_exhaustion(int error) { return error == ENOMEM || error == EAGAIN || error == ENOSPC; }
 
@@ -39,6 +49,20 @@ std::size_t page_bytes() {
 
 void add(std::uint64_t& counter, std::uint64_t by = 1) {
   std::atomic_ref(counter).fetch_add(by, std::memory_order_relaxed);
+}
+
+struct Range {
+  std::uintptr_t start;
+  std::size_t length_bytes;
+};
+
+// What is registered for a buffer. The page of a small one serves its neighbours, too. Of others
+// just their bytes: neighbours in the heap share a page, and UCX makes one region of what overlaps,
+// which would be registered anew for each of them, larger every time.
+Range range_for(std::uintptr_t start, std::size_t length_bytes) {
+  const std::size_t page = page_bytes(), in_page = start % page;
+  if (in_page + length_bytes <= page) return {start - in_page, page};
+  return {start, length_bytes};
 }
 
 // What UCX allocates for a region. Lives on UCX's terms: `super` first.
@@ -53,6 +77,10 @@ struct Entry {
   Entry* previous;          // of all entries with a handle
   Entry* next;
   alignas(std::max_align_t) std::byte completion[64];  // UCX's, in some versions
+
+  Range registered() const {
+    return {reinterpret_cast<std::uintptr_t>(registration.address), registration.length_bytes};
+  }
 };
 static_assert(std::is_standard_layout_v<Entry> && std::is_trivially_copyable_v<Entry>);
 
@@ -83,7 +111,7 @@ ucs_status_t call_get(Get* get, ucs_rcache_t* cache, void* address, std::size_t 
                                     ucs_rcache_region_t**>) {
     return get(cache, address, length_bytes, prot, request, region);
   } else {
-    return get(cache, address, length_bytes, page_bytes(), prot, request, region);
+    return get(cache, address, length_bytes, UCS_PGT_ADDR_ALIGN, prot, request, region);
   }
 }
 
@@ -107,7 +135,7 @@ void call_invalidate(void (*invalidate)(ucs_rcache_t*, ucs_rcache_region_t*, Com
 template <typename Parameters>
 void set_alignment(Parameters& parameters) {
   if constexpr (requires { parameters.max_alignment; }) {
-    parameters.alignment = parameters.max_alignment = page_bytes();
+    parameters.alignment = parameters.max_alignment = UCS_PGT_ADDR_ALIGN;
   }
 }
 
@@ -223,7 +251,7 @@ struct RegistrationCache::State {
            bytes <= options.max_bytes && length_bytes <= options.max_bytes - bytes;
   }
 
-  Entry* look_up(void* address, std::size_t length_bytes, Request& request) const;
+  Entry* look_up(Range range, Request& request) const;
   void drop(Entry& entry) const;
   bool make_room(std::size_t length_bytes);
   void release_all();
@@ -235,10 +263,8 @@ struct RegistrationCache::State {
 ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, bool merged) {
   auto* const address = reinterpret_cast<std::byte*>(entry.super.super.start);
   const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
-  Access access = request.access;
-  // UCX adds the right to write when it merges with a region that had it.
-  if ((entry.super.prot & PROT_WRITE) != 0 && !writes(access))
-    access = access | Access::local_write;
+  // UCX adds the rights of regions that it merges with.
+  const Access access = with_protection(request.access, entry.super.prot);
   if (request.look_only) {
     entry.error = ENOENT;
     return merged ? UCS_ERR_NO_ELEM : UCS_OK;
@@ -278,11 +304,11 @@ void RegistrationCache::State::remove(Entry& entry) {
   add(entry.evicted ? counters.evictions : counters.invalidations);
 }
 
-Entry* RegistrationCache::State::look_up(void* address, std::size_t length_bytes,
-                                         Request& request) const {
+Entry* RegistrationCache::State::look_up(Range range, Request& request) const {
   ucs_rcache_region_t* region = nullptr;
   const int prot = request.look_only ? 0 : protection(request.access);
-  if (call_get(ucx->rcache_get, cache, address, length_bytes, prot, &request, &region) != UCS_OK) {
+  if (call_get(ucx->rcache_get, cache, reinterpret_cast<void*>(range.start), range.length_bytes,
+               prot, &request, &region) != UCS_OK) {
     return nullptr;
   }
   return &entry_of(region);
@@ -301,8 +327,7 @@ void RegistrationCache::State::drop(Entry& entry) const {
 bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   struct Unused {
     std::uint64_t last_used;
-    std::byte* address;
-    std::size_t length_bytes;
+    Range range;
   };
   std::vector<Unused> unused;
   {
@@ -311,8 +336,7 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
       // Just the cache's own reference. It may change meanwhile: giving it up is safe all the same.
       if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
         continue;
-      unused.push_back(
-          {entry->last_used, entry->registration.address, entry->registration.length_bytes});
+      unused.push_back({entry->last_used, entry->registered()});
     }
   }
   std::sort(unused.begin(), unused.end(),
@@ -320,10 +344,10 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   std::size_t given_up = 0;
   for (const Unused& old : unused) {
     Request request{Access::local_read, true};
-    Entry* const entry = look_up(old.address, old.length_bytes, request);
+    Entry* const entry = look_up(old.range, request);
     if (entry == nullptr) continue;
     std::atomic_ref(entry->evicted).store(true, std::memory_order_relaxed);
-    given_up += old.length_bytes;
+    given_up += old.range.length_bytes;
     drop(*entry);
     if (given_up >= length_bytes) break;
   }
@@ -434,6 +458,8 @@ std::uint64_t RegistrationCache::in_use() const {
 Registration* RegistrationCache::get(const void* address, std::size_t length_bytes, Access access) {
   State& state = *state_;
   const auto start = reinterpret_cast<std::uintptr_t>(address);
+  const Range needed = range_for(start, length_bytes);
+  Range range = needed;
   int error = ENOMEM;
   if (length_bytes == 0 || length_bytes > UINTPTR_MAX - page_bytes() - start) {
     errno = EINVAL;
@@ -441,7 +467,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
   }
   Request request{access};
   while (length_bytes <= state.options.max_bytes) {
-    Entry* const entry = state.look_up(const_cast<void*>(address), length_bytes, request);
+    Entry* const entry = state.look_up(range, request);
     if (entry == nullptr) {
       error = ENOMEM;
       break;
@@ -451,8 +477,10 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
       return &entry->registration;
     }
     if (entry->handle != nullptr) {
-      // Fewer rights than asked for: again, with both, or the two uses would take turns.
+      // Fewer rights than asked for: again, with both and as long, or the two uses would take
+      // turns.
       request.access = access | entry->registration.access;
+      range = entry->registered();
       state.drop(*entry);
       continue;
     }
@@ -460,9 +488,14 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     state.drop(*entry);
     if (is_exhaustion(error)) {
       error = ENOMEM;
-      if (!state.make_room(length_bytes)) break;
+      if (range.length_bytes > needed.length_bytes) {
+        range = needed;
+      } else if (!state.make_room(needed.length_bytes)) {
+        break;
+      }
     } else if (request.access != access) {
-      request.access = access;  // the earlier rights are no longer to be had
+      request.access = access;  // the earlier rights are no longer to be had, or not as far
+      range = needed;
     } else {
       break;
     }

@@ -36,7 +36,7 @@ struct RegistrationCounters {
 #undef WEIR_X
 };
 
-// Memory registered as one piece: at least what was asked for, in whole pages.
+// Memory registered as one piece: at least what was asked for.
 struct Registration {
   std::byte* address;
   std::size_t length_bytes;
