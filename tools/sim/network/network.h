@@ -48,7 +48,7 @@ class Network final : private Congestion {
   // The node may have something to send.
   void kick(NodeId node) { inject(node); }
   // Endpoints::woken(node) at that time.
-  void wake(NodeId node, Tick when) { events_.at(when, {Event::Kind::wake, node, 0}); }
+  void wake(NodeId node, Tick when) { events_.at(when, waking, {node}); }
 
   Tick now() const { return events_.now(); }
   std::uint32_t nodes() const { return wiring_->nodes(); }
@@ -65,31 +65,35 @@ class Network final : private Congestion {
   const std::string& violation() const { return violation_; }
 
  private:
+  // In this order within a tick: what gives room comes before what wants it.
+  enum Kind : unsigned { credit, crossbar, arrival, delivery, injection, waking, kinds };
+
   struct Event {
-    enum class Kind : std::uint8_t { arrive, crossbar, credit, deliver, inject, wake };
-    Kind kind;
     std::uint32_t subject;
-    std::uint32_t detail;
+    std::uint32_t detail = 0;
   };
 
-  // An input's virtual channel: a queue of packets, its head perhaps in line at an output.
+  // An input's virtual channel: a queue of packets, its head perhaps in line at an output. What has
+  // to be known of its head when that is served stands here, too, not only in the packet: at
+  // thousands of nodes every look elsewhere waits for memory.
   struct Input {
     PacketId head = none;
+    PacketId second = none;  // behind the head
     PacketId tail = none;
-    std::uint32_t next = none;  // in line behind it, at the same output channel
-    std::uint32_t flits = 0;    // of the packet in line
-    std::uint32_t moving = 0;   // flits of the packet that crosses the crossbar
-    std::uint64_t since = 0;    // its place in line
+    std::uint32_t next = none;   // in line behind it, at the same output channel
+    std::uint32_t since = 0;     // its place in line, modulo 2^32
+    std::uint32_t complete = 0;  // Packet::complete of the head in line, modulo 2^32
+    std::uint16_t flits = 0;     // of the packet in line
+    std::uint16_t moving = 0;    // flits of the packet that crosses the crossbar
   };
 
-  // An output's virtual channel. What decides who is served stands here, not with the input or the
-  // packet: at thousands of nodes every look elsewhere waits for memory.
+  // An output's virtual channel.
   struct Output {
     std::int32_t credits = 0;
     std::int32_t need = 0;  // flits of the first in line
     std::uint32_t first = none;
     std::uint32_t last = none;
-    std::uint64_t since = 0;  // the first one's place
+    std::uint32_t since = 0;  // the first one's place
   };
 
   struct PortState {
@@ -105,8 +109,8 @@ class Network final : private Congestion {
     return channel + (kind == PacketKind::request && request_lanes_ ? data_channels : 0);
   }
 
-  void handle(const Event& event);
-  void fetch(const Event& event, bool near) const;
+  void handle(Kind kind, std::span<const Event> events);
+  void credited(const Event& event);
   void arrive(PacketId id);
   void offer(std::uint32_t input);
   void arbitrate(Port port);
@@ -116,9 +120,11 @@ class Network final : private Congestion {
   void sink(NodeId node, PacketId id);
   void deliver(PacketId id);
   void inject(NodeId node);
-  void send(Port port, std::uint32_t channel, PacketId id);
+  void mark(Packet& packet, const Output& output);
+  void send(Port port, std::uint32_t channel, PacketId id, std::uint32_t length_flits);
   void check();
-  void note(const Event& event);
+  void note(Kind kind, const Event& event);
+  void fetch_way(PacketId head, std::uint32_t input) const;
   PacketId make_packet();
 
   Config config_;
@@ -126,14 +132,15 @@ class Network final : private Congestion {
   std::unique_ptr<Wiring> wiring_;
   Random random_;
   bool request_lanes_;
-  Wheel<Event> events_;
+  std::vector<Tick> crossing_;  // the crossbar, by flits
+  Wheel<Event, kinds> events_;
   std::vector<Packet> packets_;
   std::vector<PacketId> free_;
   std::vector<Input> inputs_;    // port * channels + channel
   std::vector<Output> outputs_;  // the same
   std::vector<PortState> ports_;
   std::vector<Tick> sink_free_;  // by node
-  std::uint64_t line_ = 0;       // numbers in line
+  std::uint32_t line_ = 0;       // numbers in line
   std::uint64_t under_way_ = 0;  // packets
   std::uint64_t injected_flits_ = 0;
   std::uint64_t delivered_flits_ = 0;
