@@ -68,12 +68,45 @@ void Dragonfly::choose(std::uint32_t group, std::uint32_t router, std::uint32_t 
   const std::uint32_t high = group < last ? last : group;
   if (via >= low) ++via;
   if (via >= high) ++via;
+  if (congestion.some_down() && !is_way(group, via, last, congestion)) {
+    if (linked(group, last, congestion)) return;
+    // No way but round. Any group will do that has both links; few have not.
+    for (std::uint32_t i = 0; i < groups_ && packet.via == none; ++i) {
+      via = via + 1 == groups_ ? 0 : via + 1;
+      if (via != group && via != last && is_way(group, via, last, congestion)) packet.via = via;
+    }
+    return;
+  }
+  if (congestion.some_down() && !linked(group, last, congestion)) {
+    packet.via = via;
+    return;
+  }
   if (routing_ != Routing::valiant) {
     const std::int32_t shortest = congestion.queued_flits(towards(group, router, last));
     const std::int32_t other = congestion.queued_flits(towards(group, router, via));
     if (shortest <= bias_ * other + threshold_) return;
   }
   packet.via = via;
+}
+
+bool Dragonfly::linked(std::uint32_t group, std::uint32_t other,
+                       const Congestion& congestion) const {
+  return !congestion.down(towards(group, by_h_(link_to(group, other)), other));
+}
+
+bool Dragonfly::is_way(std::uint32_t group, std::uint32_t via, std::uint32_t last,
+                       const Congestion& congestion) const {
+  return linked(group, via, congestion) && linked(via, last, congestion);
+}
+
+std::vector<Port> Dragonfly::trunks() const {
+  std::vector<Port> ports;
+  for (std::uint32_t group = 0; group < groups_; ++group) {
+    for (std::uint32_t other = group + 1; other < groups_; ++other) {
+      ports.push_back(towards(group, by_h_(link_to(group, other)), other));
+    }
+  }
+  return ports;
 }
 
 // Its way on once it is decided by way of which group, if any.

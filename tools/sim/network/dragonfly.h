@@ -21,10 +21,15 @@ class Dragonfly final : public Wiring {
 
   Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override;
   Hop shortest(Port in, const Packet& packet) const override;
+  std::vector<Port> trunks() const override;
 
  private:
   // The port of router `from` towards group `to` from group `group`.
   Port towards(std::uint32_t group, std::uint32_t from, std::uint32_t to) const;
+  // The one link between two groups is up.
+  bool linked(std::uint32_t group, std::uint32_t other, const Congestion& congestion) const;
+  bool is_way(std::uint32_t group, std::uint32_t via, std::uint32_t last,
+              const Congestion& congestion) const;
   Port local(std::uint32_t group, std::uint32_t from, std::uint32_t to) const;
   void choose(std::uint32_t group, std::uint32_t router, std::uint32_t last, Packet& packet,
               const Congestion& congestion, Random& random) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace weir::sim::network {
 
@@ -11,6 +12,7 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
       endpoints_(endpoints),
       wiring_(Wiring::make(config.fabric)),
       random_(Random(seed).fork(1)),
+      loss_random_(Random(seed).fork(6)),
       request_lanes_(config.fabric.switching.request_lanes),
       inputs_(wiring_->links().size() * channels),
       outputs_(wiring_->links().size() * channels),
@@ -30,6 +32,60 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
     events_.at(static_cast<Tick>(random_.below(48)), injection, {node});
   }
   next_check_ = config_.check_interval;
+  plan_outages(seed);
+}
+
+void Network::plan_outages(std::uint64_t seed) {
+  Random random = Random(seed).fork(7);
+  for (const Config::Outage& outage_of : config_.outages) {
+    std::vector<Port> links = wiring_->trunks();
+    for (std::uint32_t i = 0; i < outage_of.links && !links.empty(); ++i) {
+      const std::size_t which = random.below(links.size());
+      for (const Port port : {links[which], wiring_->links()[links[which]].peer}) {
+        events_.at(outage_of.from, outage, {port, 1});
+        events_.at(outage_of.to, outage, {port, 0});
+      }
+      links[which] = links.back();
+      links.pop_back();
+    }
+  }
+}
+
+void Network::turn(Port port, bool down) {
+  if (!down) {
+    --ports_[port].down;
+    --outages_;
+    if (port >= wiring_->router_ports()) inject(port - wiring_->router_ports());
+    return;
+  }
+  ++ports_[port].down;
+  ++outages_;
+  leave_line(port);
+}
+
+// Whoever is in line there has to find another way.
+void Network::leave_line(Port port) {
+  for (std::uint32_t at = port * channels; at < (port + 1) * channels; ++at) {
+    std::uint32_t input = std::exchange(outputs_[at].first, none);
+    outputs_[at].last = none;
+    while (input != none) {
+      const std::uint32_t next = inputs_[input].next;
+      offer(input);
+      input = next;
+    }
+  }
+  ports_[port].waiting = 0;
+}
+
+// It will not arrive.
+void Network::lose(PacketId id) {
+  const Packet& packet = packets_[id];
+  return_credit(packet.input, packet.flits);
+  lost_flits_ += packet.flits;
+  ++lost_packets_;
+  --under_way_;
+  moved_ = now();
+  free_.push_back(id);
 }
 
 void Network::run_until(Tick until) {
@@ -155,8 +211,8 @@ void Network::handle(Kind kind, std::span<const Event> events) {
       with_lookahead(
           events, each([this](const Event& e) { deliver(e.subject); }),
           [this](const Event& e) { fetch(&packets_[e.subject]); },
-          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, 0); },
-          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, 1); });
+          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 0); },
+          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 1); });
       break;
     case injection:
       with_lookahead(
@@ -165,8 +221,14 @@ void Network::handle(Kind kind, std::span<const Event> events) {
             inject(e.subject);
           }),
           [this](const Event& e) { fetch(&outputs_[wiring_->port_of(e.subject) * channels]); },
-          [this](const Event& e) { endpoints_.soon(e.subject, 0); },
-          [this](const Event& e) { endpoints_.soon(e.subject, 1); });
+          [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 0); },
+          [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 1); });
+      break;
+    case outage:
+      for (const Event& event : events) {
+        note(kind, event);
+        turn(event.subject, event.detail != 0);
+      }
       break;
     case waking:
     case kinds:
@@ -229,7 +291,7 @@ void Network::send(Port port, std::uint32_t channel, PacketId id, std::uint32_t 
 void Network::inject(NodeId node) {
   const Port port = wiring_->port_of(node);
   PortState& state = ports_[port];
-  if (state.inject_due) return;
+  if (state.inject_due || state.down > 0) return;
   for (PacketKind kind : {PacketKind::request, PacketKind::data}) {
     const std::uint32_t channel = channel_of(kind, 0);
     const std::int32_t room = outputs_[port * channels + channel].credits;
@@ -256,6 +318,12 @@ void Network::arrive(PacketId id) {
   const std::uint32_t at = packet.input;
   const Port port = at / channels;
   ++hops_;
+  const bool lost = config_.loss > 0 && static_cast<double>(loss_random_.below(1u << 30u)) <
+                                            config_.loss * (1u << 30u);
+  if (lost || ports_[port].down > 0) {
+    lose(id);
+    return;
+  }
   if (port >= wiring_->router_ports()) {
     sink(port - wiring_->router_ports(), id);
     return;
@@ -273,13 +341,25 @@ void Network::arrive(PacketId id) {
   }
 }
 
-// Routes the head of an input channel and puts it in line.
+// Routes the head of an input channel and puts it in line; those that have no way are lost.
 void Network::offer(std::uint32_t at) {
   Input& input = inputs_[at];
-  Packet& packet = packets_[input.head];
-  const std::uint32_t via = packet.via;
-  const Hop hop = wiring_->route(at / channels, packet, *this, random_);
-  if (packet.via != via) ++detours_;
+  Hop hop;
+  while (true) {
+    Packet& packet = packets_[input.head];
+    const std::uint32_t via = packet.via;
+    hop = wiring_->route(at / channels, packet, *this, random_);
+    if (packet.via != via) ++detours_;
+    if (ports_[hop.port].down == 0) break;
+    const PacketId next = packet.next;
+    lose(input.head);
+    input.head = next;
+    if (next == none) {
+      input.tail = none;
+      return;
+    }
+  }
+  const Packet& packet = packets_[input.head];
   const std::uint32_t channel = channel_of(packet.kind, hop.channel);
   input.next = none;
   input.second = packet.next;
@@ -413,7 +493,7 @@ bool Network::conserved() const {
     for (PacketId id = inputs_[at].head; id != none; id = packets_[id].next) count(id);
     flits[at] += inputs_[at].moving;
   }
-  if (packets != under_way_ || injected_flits_ - delivered_flits_ != under_way_flits) return false;
+  if (packets != under_way_ || injected_flits_ - delivered_flits_ - lost_flits_ != under_way_flits) return false;
   for (Port port = 0; port < ports_.size(); ++port) {
     std::int64_t used = 0;
     for (std::uint32_t channel = 0; channel < channels; ++channel) {

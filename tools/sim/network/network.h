@@ -11,6 +11,10 @@
 // credits of the next buffer. A node takes one flit a cycle into its memory, a slow one less;
 // requests are no load for memory.
 //
+// A link may lose packets, or be down for a while: what is on it then is lost, and so is what has no
+// other way (a switch discards it). Credits come back all the same, as InfiniBand's do, which are
+// told as totals. Who sent it has to notice.
+//
 // Checked while it runs (check_interval): flits and credits are neither lost nor made, and somebody
 // moves. A tick is a third of a cycle, so the 2.4x crossbar moves 16 flits in 20 ticks exactly.
 //
@@ -36,6 +40,13 @@ class Network final : private Congestion {
   struct Config {
     FabricConfig fabric;
     std::vector<std::uint32_t> slowness;  // by node: cycles a flit takes into memory; empty: 1
+    double loss = 0;                      // of a packet, on each link
+    struct Outage {
+      std::uint32_t links = 1;  // drawn from those between routers; a single switch's nodes'
+      Tick from = 0;
+      Tick to = 0;
+    };
+    std::vector<Outage> outages;
     Tick check_interval = 3000;
     Tick patience = 150'000;  // without any delivery while packets are under way: stuck
   };
@@ -55,6 +66,7 @@ class Network final : private Congestion {
   std::uint64_t events() const { return events_.handled(); }
   std::uint64_t hops() const { return hops_; }
   std::uint64_t delivered_flits() const { return delivered_flits_; }
+  std::uint64_t lost_packets() const { return lost_packets_; }
   std::uint64_t detours() const { return detours_; }
   // Of everything that happened, in its order.
   std::uint64_t trace_hash() const { return trace_; }
@@ -66,7 +78,7 @@ class Network final : private Congestion {
 
  private:
   // In this order within a tick: what gives room comes before what wants it.
-  enum Kind : unsigned { credit, crossbar, arrival, delivery, injection, waking, kinds };
+  enum Kind : unsigned { outage, credit, crossbar, arrival, delivery, injection, waking, kinds };
 
   struct Event {
     std::uint32_t subject;
@@ -100,6 +112,7 @@ class Network final : private Congestion {
     Tick link_free = 0;
     std::int32_t used = 0;     // credits, of all channels
     std::uint8_t waiting = 0;  // channels with somebody in line
+    std::uint8_t down = 0;     // outages of its link
     bool crossing = false;
     bool inject_due = false;  // of a node
   };
@@ -123,6 +136,12 @@ class Network final : private Congestion {
   void mark(Packet& packet, const Output& output);
   void send(Port port, std::uint32_t channel, PacketId id, std::uint32_t length_flits);
   void check();
+  bool down(Port port) const override { return ports_[port].down > 0; }
+  bool some_down() const override { return outages_ > 0; }
+  void plan_outages(std::uint64_t seed);
+  void turn(Port port, bool down);
+  void leave_line(Port port);
+  void lose(PacketId id);
   void note(Kind kind, const Event& event);
   void fetch_way(PacketId head, std::uint32_t input) const;
   PacketId make_packet();
@@ -131,6 +150,7 @@ class Network final : private Congestion {
   Endpoints& endpoints_;
   std::unique_ptr<Wiring> wiring_;
   Random random_;
+  Random loss_random_;
   bool request_lanes_;
   std::vector<Tick> crossing_;  // the crossbar, by flits
   Wheel<Event, kinds> events_;
@@ -144,9 +164,12 @@ class Network final : private Congestion {
   std::uint64_t under_way_ = 0;  // packets
   std::uint64_t injected_flits_ = 0;
   std::uint64_t delivered_flits_ = 0;
+  std::uint64_t lost_flits_ = 0;
+  std::uint64_t lost_packets_ = 0;
   std::uint64_t hops_ = 0;
   std::uint64_t detours_ = 0;
   std::uint64_t trace_ = 0;
+  std::uint32_t outages_ = 0;  // ports with one now, counted for each
   Tick next_check_ = 0;
   Tick moved_ = 0;  // the last delivery
   std::string violation_;

@@ -73,7 +73,14 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const double begin = cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
   const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles);
-  Network network({.fabric = scenario.fabric, .slowness = roles.slowness}, *traffic, seed);
+  Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
+  config.loss = scenario.loss;
+  for (const Scenario::Outage& outage : scenario.outages) {
+    config.outages.push_back({.links = outage.links,
+                              .from = static_cast<Tick>(outage.from_cycles) * ticks_a_cycle,
+                              .to = static_cast<Tick>(outage.to_cycles) * ticks_a_cycle});
+  }
+  Network network(config, *traffic, seed);
   traffic->begin(network);
 
   Measured result;
@@ -106,6 +113,9 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   result.first_percentile = first_percentile(traffic->meter(), roles, cycles);
   result.latency_cycles = traffic->meter().mean_latency() / ticks_a_cycle;
   result.mean_reads = traffic->mean_reads();
+  result.lost_packets = network.lost_packets();
+  result.retried = traffic->retried();
+  result.failed = traffic->failed();
   result.events = network.events();
   result.hops = network.hops();
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;

@@ -19,6 +19,10 @@ inline constexpr std::uint32_t flit_bytes = 256;
 inline constexpr std::uint32_t packet_flits = 16;
 inline constexpr std::uint32_t packet_bytes = packet_flits * flit_bytes;
 
+constexpr std::uint32_t flits_of(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>((bytes + flit_bytes - 1) / flit_bytes);
+}
+
 // Who wants what from whom. Always as much as the fabric carries.
 enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
@@ -31,8 +35,9 @@ enum class Protocol : std::uint8_t {
   reads,  // the receiver, by rendezvous/scheduler.h: [RDRP §3.2]
 };
 
-// What the read budget belongs to.
-enum class BudgetOf : std::uint8_t { node, transfer };
+// What the read budget belongs to: the node, shared by its processes (flowctl/token_pool.h); each
+// process; each transfer.
+enum class BudgetOf : std::uint8_t { node, process, transfer };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
 struct Becn {
@@ -61,6 +66,7 @@ struct Scenario {
 
   Protocol protocol = Protocol::push;
   BudgetOf budget_of = BudgetOf::node;
+  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them
   bool adaptive = false;
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
@@ -68,6 +74,18 @@ struct Scenario {
   std::uint64_t least_bytes = 0;         // of the window, if adaptive; at least a chunk
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
+
+  // Links that lose packets or are down for a while, and what adapters do about it (adapter.h).
+  double loss = 0;  // of a packet, on each link
+  struct Outage {
+    std::uint32_t links = 1;
+    std::uint64_t from_cycles = 0;
+    std::uint64_t to_cycles = 0;
+  };
+  std::vector<Outage> outages;
+  std::uint64_t timeout_cycles = 5'000;  // 100 us
+  std::uint32_t retries = 7;
+  bool lossy() const { return loss > 0 || !outages.empty(); }
 
   std::uint64_t from_cycles = 6'000;
   std::uint64_t to_cycles = 12'000;
@@ -79,6 +97,9 @@ struct Measured {
   double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
   double latency_cycles = 0;    // mean of packets, from adapter to memory
   double mean_reads = 0;        // of receivers, at the end: reads outstanding
+  std::uint64_t lost_packets = 0;
+  std::uint64_t retried = 0;  // reads and writes begun again
+  std::uint64_t failed = 0;   // of them, given up
   std::uint64_t events = 0;
   std::uint64_t hops = 0;
   double detours = 0;  // a delivered packet

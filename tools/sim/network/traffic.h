@@ -19,6 +19,8 @@ class Traffic : public Endpoints {
   // Whether it has kept its own promises so far.
   virtual bool conserved() const { return true; }
   virtual double mean_reads() const { return 0; }
+  virtual std::uint64_t retried() const { return 0; }
+  virtual std::uint64_t failed() const { return 0; }
 
   Meter& meter() { return meter_; }
 

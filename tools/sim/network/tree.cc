@@ -43,6 +43,18 @@ Hop Tree::shortest(Port in, const Packet& packet) const {
           0};
 }
 
+std::vector<Port> Tree::trunks() const {
+  std::vector<Port> ports;
+  for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+    const Port first = leaf * (p_ + spines_);
+    const bool single_switch = spines_ == 0;
+    for (std::uint32_t i = 0; i < (single_switch ? p_ : spines_); ++i) {
+      ports.push_back(first + (single_switch ? 0 : p_) + i);
+    }
+  }
+  return ports;
+}
+
 // Up is the only place to choose.
 Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
   const Hop fixed = shortest(in, packet);
@@ -51,10 +63,16 @@ Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& r
   // The search begins anywhere, so that equals are taken in turn.
   auto best = static_cast<std::uint32_t>(random.below(spines_));
   if (routing_ == Routing::valiant) return {up + best, 0};
-  std::int32_t least = congestion.queued_flits(up + best);
+  const Port first_spine = leaves_ * (p_ + spines_);
+  const auto queue_by = [&](std::uint32_t spine) {
+    const Port down = first_spine + spine * leaves_ + packet.target / p_;
+    const bool open = !congestion.down(up + spine) && !congestion.down(down);
+    return open ? congestion.queued_flits(up + spine) : INT32_MAX;
+  };
+  std::int32_t least = queue_by(best);
   for (std::uint32_t i = 1, s = best; i < spines_; ++i) {
     s = s + 1 == spines_ ? 0 : s + 1;
-    const std::int32_t queued = congestion.queued_flits(up + s);
+    const std::int32_t queued = queue_by(s);
     if (queued < least) {
       least = queued;
       best = s;

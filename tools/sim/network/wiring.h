@@ -42,10 +42,13 @@ struct Hop {
   std::uint32_t channel = 0;  // of data; requests have the same one of theirs
 };
 
-// What adaptive routing may know: how much waits behind a port.
+// What adaptive routing may know: how much waits behind a port, and which links are down, far ones
+// too.
 class Congestion {
  public:
   virtual std::int32_t queued_flits(Port port) const = 0;
+  virtual bool down(Port port) const = 0;
+  virtual bool some_down() const = 0;
 
  protected:
   ~Congestion() = default;
@@ -67,6 +70,8 @@ class Wiring {
                     Random& random) const = 0;
   // Where it would go without a choice. Decides nothing.
   virtual Hop shortest(Port in, const Packet& packet) const = 0;
+  // One end of each link that an outage may hit.
+  virtual std::vector<Port> trunks() const = 0;
 
  protected:
   Wiring(std::uint32_t nodes, Port router_ports)
