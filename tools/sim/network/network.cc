@@ -13,9 +13,10 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
       wiring_(Wiring::make(config.fabric)),
       random_(Random(seed).fork(1)),
       loss_random_(Random(seed).fork(6)),
+      lossy_(config.loss > 0 || !config.outages.empty()),
       request_lanes_(config.fabric.switching.request_lanes),
       inputs_(wiring_->links().size() * channels),
-      outputs_(wiring_->links().size() * channels),
+      outputs_(wiring_->links().size()),
       ports_(wiring_->links().size()),
       sink_free_(wiring_->nodes()) {
   config_.slowness.resize(wiring_->nodes(), 1);
@@ -23,8 +24,10 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
     crossing_.push_back(static_cast<Tick>(
         std::ceil(flits * ticks_a_cycle / config_.fabric.switching.crossbar - 1e-9)));
   }
-  for (Output& output : outputs_) {
-    output.credits = static_cast<std::int32_t>(config_.fabric.switching.vc_flits);
+  for (Outputs& outputs : outputs_) {
+    for (Output& output : outputs.of) {
+      output.credits = config_.fabric.switching.vc_flits & 0xfffffu;
+    }
   }
   for (NodeId node = 0; node < nodes(); ++node) {
     ports_[wiring_->port_of(node)].inject_due = true;
@@ -66,8 +69,8 @@ void Network::turn(Port port, bool down) {
 // Whoever is in line there has to find another way.
 void Network::leave_line(Port port) {
   for (std::uint32_t at = port * channels; at < (port + 1) * channels; ++at) {
-    std::uint32_t input = std::exchange(outputs_[at].first, none);
-    outputs_[at].last = none;
+    std::uint32_t input = std::exchange(output(at).first, none);
+    output(at).last = none;
     while (input != none) {
       const std::uint32_t next = inputs_[input].next;
       offer(input);
@@ -164,9 +167,9 @@ void Network::handle(Kind kind, std::span<const Event> events) {
     case credit:
       with_lookahead(
           events, each([this](const Event& e) { credited(e); }),
-          [this](const Event& e) { fetch(&outputs_[e.subject]); },
+          [this](const Event& e) { fetch(&output(e.subject)); },
           [this](const Event& e) {
-            const std::uint32_t first = outputs_[e.subject].first;
+            const std::uint32_t first = output(e.subject).first;
             if (first != none) fetch(&inputs_[first]);
           },
           no_more);
@@ -176,15 +179,16 @@ void Network::handle(Kind kind, std::span<const Event> events) {
           events, each([this](const Event& e) { crossed(e.subject, e.detail); }),
           [this](const Event& e) {
             fetch(&inputs_[e.detail]);
-            const auto* const line = reinterpret_cast<const char*>(&outputs_[e.subject * channels]);
-            for (std::size_t i = 0; i < channels * sizeof(Output); i += 64) fetch(line + i);
+            const unsigned waiting = ports_[e.subject].waiting;
+            if ((waiting & 0x0fu) != 0) fetch(&outputs_[e.subject].of[0]);
+            if ((waiting & 0xf0u) != 0) fetch(&outputs_[e.subject].of[data_channels]);
           },
           [this](const Event& e) {
             const PacketId head = inputs_[e.detail].head;
             if (head != none) fetch(&packets_[head]);
             for (unsigned left = ports_[e.subject].waiting; left != 0; left &= left - 1) {
               const auto channel = static_cast<std::uint32_t>(std::countr_zero(left));
-              fetch(&inputs_[outputs_[e.subject * channels + channel].first]);
+              fetch(&inputs_[outputs_[e.subject].of[channel].first]);
             }
           },
           [this](const Event& e) {
@@ -220,7 +224,7 @@ void Network::handle(Kind kind, std::span<const Event> events) {
             ports_[wiring_->port_of(e.subject)].inject_due = false;
             inject(e.subject);
           }),
-          [this](const Event& e) { fetch(&outputs_[wiring_->port_of(e.subject) * channels]); },
+          [this](const Event& e) { fetch(&outputs_[wiring_->port_of(e.subject)]); },
           [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 0); },
           [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 1); });
       break;
@@ -246,13 +250,12 @@ void Network::fetch_way(PacketId head, std::uint32_t input) const {
   const Port in = input / channels;
   if (in >= wiring_->router_ports()) return;
   const Hop hop = wiring_->shortest(in, packet);
-  fetch(&outputs_[hop.port * channels + channel_of(packet.kind, hop.channel)]);
+  fetch(&outputs_[hop.port].of[channel_of(packet.kind, hop.channel)]);
 }
 
 void Network::credited(const Event& event) {
-  outputs_[event.subject].credits += static_cast<std::int32_t>(event.detail);
+  add_credits(event.subject, static_cast<std::int32_t>(event.detail));
   const Port port = event.subject / channels;
-  ports_[port].used -= static_cast<std::int32_t>(event.detail);
   if (port >= wiring_->router_ports()) {
     inject(port - wiring_->router_ports());
   } else if (!ports_[port].crossing) {
@@ -277,15 +280,19 @@ void Network::send(Port port, std::uint32_t channel, PacketId id, std::uint32_t 
   PortState& state = ports_[port];
   const Link& link = wiring_->links()[port];
   const auto flits = static_cast<std::int32_t>(length_flits);
-  outputs_[port * channels + channel].credits -= flits;
-  state.used += flits;
+  add_credits(port * channels + channel, -flits);
   const Tick begin = std::max(now(), state.link_free);
   const Tick length = length_flits * ticks_a_cycle;
   state.link_free = begin + length;
   const Tick head = begin + link.cycles * ticks_a_cycle;
   packet.complete = head + length;
   packet.input = link.peer * channels + channel;
-  events_.at(head, arrival, {id});
+  if (link.peer >= wiring_->router_ports() && !lossy_) {
+    ++hops_;
+    sink(link.peer - wiring_->router_ports(), id, head);  // nobody overtakes it any more
+  } else {
+    events_.at(head, arrival, {id});
+  }
 }
 
 void Network::inject(NodeId node) {
@@ -294,9 +301,9 @@ void Network::inject(NodeId node) {
   if (state.inject_due || state.down > 0) return;
   for (PacketKind kind : {PacketKind::request, PacketKind::data}) {
     const std::uint32_t channel = channel_of(kind, 0);
-    const std::int32_t room = outputs_[port * channels + channel].credits;
+    const std::uint32_t room = outputs_[port].of[channel].credits;
     Packet packet;
-    if (room <= 0 || !endpoints_.next(node, kind, static_cast<std::uint32_t>(room), packet)) {
+    if (room == 0 || !endpoints_.next(node, kind, room, packet)) {
       continue;
     }
     const PacketId id = make_packet();
@@ -325,7 +332,7 @@ void Network::arrive(PacketId id) {
     return;
   }
   if (port >= wiring_->router_ports()) {
-    sink(port - wiring_->router_ports(), id);
+    sink(port - wiring_->router_ports(), id, now());
     return;
   }
   Input& input = inputs_[at];
@@ -366,10 +373,10 @@ void Network::offer(std::uint32_t at) {
   input.complete = static_cast<std::uint32_t>(packet.complete);
   input.flits = packet.flits;
   input.since = ++line_;
-  Output& output = outputs_[hop.port * channels + channel];
+  Output& output = outputs_[hop.port].of[channel];
   if (output.first == none) {
     output.first = output.last = at;
-    output.need = packet.flits;
+    output.need = packet.flits & 0xfffu;
     output.since = input.since;
     ports_[hop.port].waiting |= static_cast<std::uint8_t>(1u << channel);
   } else {
@@ -385,7 +392,7 @@ void Network::arbitrate(Port port) {
   std::uint32_t longest = 0;  // so many numbers ago
   for (unsigned left = ports_[port].waiting; left != 0; left &= left - 1) {
     const std::uint32_t at = port * channels + static_cast<std::uint32_t>(std::countr_zero(left));
-    const Output& output = outputs_[at];
+    const Output& output = this->output(at);
     const std::uint32_t ago = line_ - output.since;
     if ((best == none || ago > longest) && output.credits >= output.need) {
       longest = ago;
@@ -396,7 +403,7 @@ void Network::arbitrate(Port port) {
 }
 
 void Network::cross(Port port, std::uint32_t at) {
-  Output& output = outputs_[at];
+  Output& output = this->output(at);
   const std::uint32_t from = output.first;
   Input& input = inputs_[from];
   const PacketId id = input.head;
@@ -407,7 +414,7 @@ void Network::cross(Port port, std::uint32_t at) {
     ports_[port].waiting &= static_cast<std::uint8_t>(~(1u << at % channels));
   } else {
     const Input& next = inputs_[output.first];
-    output.need = next.flits;
+    output.need = next.flits & 0xfffu;
     output.since = next.since;
   }
   input.head = input.second;
@@ -449,11 +456,12 @@ void Network::return_credit(std::uint32_t at, std::uint32_t flits) {
              credit, {link.peer * channels + at % channels, flits});
 }
 
-void Network::sink(NodeId node, PacketId id) {
+// The node has the packet's head at that time.
+void Network::sink(NodeId node, PacketId id, Tick head) {
   const Packet& packet = packets_[id];
   Tick done = packet.complete;
   if (packet.kind == PacketKind::data) {
-    const Tick begin = std::max(now(), sink_free_[node]);
+    const Tick begin = std::max(head, sink_free_[node]);
     done = begin + packet.flits * ticks_a_cycle * config_.slowness[node];
     sink_free_[node] = done;
   }
@@ -497,11 +505,11 @@ bool Network::conserved() const {
   for (Port port = 0; port < ports_.size(); ++port) {
     std::int64_t used = 0;
     for (std::uint32_t channel = 0; channel < channels; ++channel) {
-      const std::int64_t credits = outputs_[port * channels + channel].credits;
+      const std::int64_t credits = outputs_[port].of[channel].credits;
       const Port peer = wiring_->links()[port].peer;
       const std::int64_t there = peer == none ? 0 : flits[peer * channels + channel];
       const std::int64_t capacity = config_.fabric.switching.vc_flits;
-      if (credits < 0 || credits + there != capacity) return false;
+      if (credits > capacity || credits + there != capacity) return false;
       used += capacity - credits;
     }
     if (used != ports_[port].used) return false;

@@ -21,6 +21,7 @@
 // Single-threaded; nothing outside of it is touched, so many run side by side.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -88,7 +89,7 @@ class Network final : private Congestion {
   // An input's virtual channel: a queue of packets, its head perhaps in line at an output. What has
   // to be known of its head when that is served stands here, too, not only in the packet: at
   // thousands of nodes every look elsewhere waits for memory.
-  struct Input {
+  struct alignas(32) Input {
     PacketId head = none;
     PacketId second = none;  // behind the head
     PacketId tail = none;
@@ -99,13 +100,16 @@ class Network final : private Congestion {
     std::uint16_t moving = 0;    // flits of the packet that crosses the crossbar
   };
 
-  // An output's virtual channel.
+  // An output's virtual channel: four of them are a cache line.
   struct Output {
-    std::int32_t credits = 0;
-    std::int32_t need = 0;  // flits of the first in line
+    std::uint32_t credits : 20 = 0;
+    std::uint32_t need : 12 = 0;  // flits of the first in line
     std::uint32_t first = none;
     std::uint32_t last = none;
     std::uint32_t since = 0;  // the first one's place
+  };
+  struct alignas(64) Outputs {
+    std::array<Output, channels> of;
   };
 
   struct PortState {
@@ -122,6 +126,13 @@ class Network final : private Congestion {
     return channel + (kind == PacketKind::request && request_lanes_ ? data_channels : 0);
   }
 
+  Output& output(std::uint32_t at) { return outputs_[at / channels].of[at % channels]; }
+  const Output& output(std::uint32_t at) const { return outputs_[at / channels].of[at % channels]; }
+  void add_credits(std::uint32_t at, std::int32_t flits) {
+    Output& to = output(at);
+    to.credits = (to.credits + static_cast<std::uint32_t>(flits)) & 0xfffffu;
+    ports_[at / channels].used -= flits;
+  }
   void handle(Kind kind, std::span<const Event> events);
   void credited(const Event& event);
   void arrive(PacketId id);
@@ -130,7 +141,7 @@ class Network final : private Congestion {
   void cross(Port port, std::uint32_t output);
   void crossed(Port port, std::uint32_t input);
   void return_credit(std::uint32_t output, std::uint32_t flits);
-  void sink(NodeId node, PacketId id);
+  void sink(NodeId node, PacketId id, Tick head);
   void deliver(PacketId id);
   void inject(NodeId node);
   void mark(Packet& packet, const Output& output);
@@ -151,13 +162,14 @@ class Network final : private Congestion {
   std::unique_ptr<Wiring> wiring_;
   Random random_;
   Random loss_random_;
+  bool lossy_;
   bool request_lanes_;
   std::vector<Tick> crossing_;  // the crossbar, by flits
   Wheel<Event, kinds> events_;
   std::vector<Packet> packets_;
   std::vector<PacketId> free_;
   std::vector<Input> inputs_;    // port * channels + channel
-  std::vector<Output> outputs_;  // the same
+  std::vector<Outputs> outputs_;  // by port
   std::vector<PortState> ports_;
   std::vector<Tick> sink_free_;  // by node
   std::uint32_t line_ = 0;       // numbers in line

@@ -70,7 +70,7 @@ class Wheel {
   }
 
  private:
-  static constexpr Tick horizon = 1 << 12;
+  static constexpr Tick horizon = 1 << 11;
   static std::size_t index(Tick when) { return static_cast<std::size_t>(when & (horizon - 1)); }
 
   struct Block {
