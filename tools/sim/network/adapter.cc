@@ -130,9 +130,12 @@ void Adapter::watch(OperationId id) {
 void Adapter::unwatch(OperationId id) {
   const Operation& operation = operations_[id];
   Connection& connection = connections_[operation.node][operation.peer];
+  // Those behind the oldest one prove nothing: an adapter of today would not take them yet.
+  if (connection.operations.front() == id) {
+    connection.deadline = network_->now() + config_.timeout;
+    connection.retries = 0;
+  }
   std::erase(connection.operations, id);
-  connection.deadline = network_->now() + config_.timeout;
-  connection.retries = 0;
 }
 
 void Adapter::set_timer(NodeId node, Connection& connection) {

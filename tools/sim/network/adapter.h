@@ -3,9 +3,9 @@
 //   read    request (one flit) ─▶ peer;   its packets ◀─ peer;    done when all are in memory
 //   write   packets ─▶ peer, which has it when all are there;   acknowledgement (one flit) ◀─ peer
 //
-// Where packets may be lost, a connection goes back: when nothing of it was done for `timeout`, all
-// that it has under way begins again, in its order; what an earlier attempt still brings counts for
-// nothing. After `retries` times in a row without anything done in between all of it fails. (An
+// Where packets may be lost, a connection goes back: when its oldest operation was not done for
+// `timeout`, all that it has under way begins again, in its order; what an earlier attempt still
+// brings counts for nothing. After `retries` times in a row all of it fails. (An
 // adapter of today goes back to the first packet that is missing [IBTA 9.7.5.1]. Packets overtake
 // each other here, so it cannot tell which one is; it begins the operation again.)
 //

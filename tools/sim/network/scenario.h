@@ -23,10 +23,26 @@ constexpr std::uint32_t flits_of(std::uint64_t bytes) {
   return static_cast<std::uint32_t>((bytes + flit_bytes - 1) / flit_bytes);
 }
 
-// Who wants what from whom. Always as much as the fabric carries.
+// Who wants what from whom. The first two are streams, always as much as the fabric carries; the
+// others are messages that end (workload.h), sent as ob1 does (ob1.h).
 enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
   incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
+  halo_2d,
+  halo_3d,
+  wavefront,
+  all_to_all,
+  trace,
+};
+constexpr bool ends(Pattern pattern) { return pattern > Pattern::incast; }
+
+// A message of a trace.
+struct TraceMessage {
+  std::uint64_t cycle = 0;  // not before
+  std::uint32_t source = 0;
+  std::uint32_t target = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t after = UINT32_MAX;  // not before that one is received: an earlier one's place
 };
 
 // Who decides when data is sent.
@@ -56,6 +72,13 @@ struct Scenario {
   Pattern pattern = Pattern::pairs;
   std::uint32_t receivers = 0;  // of incast
   std::uint32_t senders = 16;
+
+  // Of patterns that end.
+  std::uint32_t rounds = 4;
+  std::uint64_t message_bytes = 256 << 10;
+  std::uint64_t eager_bytes = 4 << 10;  // messages up to that need no rendezvous
+  std::uint64_t work_cycles = 0;        // what a rank computes between its steps
+  std::vector<TraceMessage> trace;
 
   // How many nodes take a flit in only every so many cycles.
   struct Slow {
@@ -91,12 +114,23 @@ struct Scenario {
   std::uint64_t to_cycles = 12'000;
 };
 
+// Of patterns that end. Latencies are from the start of the send to the end of the receive.
+struct Messages {
+  std::uint64_t all = 0;
+  std::uint64_t received = 0;
+  double finished_us = 0;  // when the last one was received; 0: not all were
+  double median_us = 0;
+  double p99_us = 0;
+  double longest_us = 0;
+};
+
 struct Measured {
   double throughput = 0;        // flits into memory, a node and cycle; 1 is the link
   double best_window = 0;       // of 1,000 cycles, from the start
   double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
   double latency_cycles = 0;    // mean of packets, from adapter to memory
   double mean_reads = 0;        // of receivers, at the end: reads outstanding
+  Messages messages;
   std::uint64_t lost_packets = 0;
   std::uint64_t retried = 0;  // reads and writes begun again
   std::uint64_t failed = 0;   // of them, given up
