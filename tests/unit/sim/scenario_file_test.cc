@@ -93,6 +93,13 @@ TEST(ScenarioFile, MistakesAreNamedWithTheirLine) {
   EXPECT_TRUE(says(only("slow: 1% at 8x"), "1%@8x"));
   EXPECT_TRUE(says(only("slow: 200%@8x"), "1%@8x"));
   EXPECT_TRUE(says(only("reads_max: many"), "s.yaml:1: reads_max: "));
+  EXPECT_TRUE(says(only("loss: 0.1"), "s.yaml:1: loss: "));
+  EXPECT_TRUE(says(only("loss: 80%"), "0% to 50%"));
+  EXPECT_TRUE(says(only("down: 3 links"), "3@50us-90us"));
+  EXPECT_TRUE(says(only("down: 3@90us-50us"), "3@50us-90us"));
+  EXPECT_TRUE(says(only("pattern: halo"), "halo_2d"));
+  EXPECT_TRUE(says(only("budget: rank"), "node, process, transfer"));
+  EXPECT_TRUE(says(only("pattern: halo_3d\nrounds: 10000"), "too many messages"));
   EXPECT_TRUE(says(only("from: 2us\nto: 1us"), "later than"));
   EXPECT_TRUE(says(only("p: 64\na: 64\nh: 32"), "at most 100000"));
   EXPECT_TRUE(says(only("p: [1, 2]"), "s.yaml:1: p: is a list"));

@@ -312,7 +312,7 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return size(t, 0, 1 << 30, d.scenario.message_bytes); }},
     {{"eager_max", "size, 0 to 1MiB", "4KiB", "Messages up to that go without a rendezvous"},
      [](Draft& d, Text t) { return size(t, 0, 1 << 20, d.scenario.eager_bytes); }},
-    {{"work", "duration", "0", "What a rank computes between its steps"},
+    {{"work", "duration", "0", "What a rank computes before each of its steps but the first"},
      [](Draft& d, Text t) { return duration(t, d.work_ns); }},
     {{"trace", "file, beside this one; none", "none",
       "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
