@@ -23,7 +23,8 @@ TEST(Ob1, EveryWorkloadIsReceivedByEveryProtocol) {
   for (const Pattern pattern :
        {Pattern::halo_2d, Pattern::halo_3d, Pattern::wavefront, Pattern::all_to_all}) {
     for (const Protocol protocol : {Protocol::push, Protocol::reads}) {
-      for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1'000}, std::uint64_t{40'000}}) {
+      for (const std::uint64_t bytes :
+           {std::uint64_t{0}, std::uint64_t{1'000}, std::uint64_t{40'000}}) {
         SCOPED_TRACE(static_cast<int>(pattern));
         Scenario scenario = small(pattern, protocol);
         scenario.message_bytes = bytes;

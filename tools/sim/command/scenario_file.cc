@@ -228,9 +228,7 @@ constexpr std::array<std::pair<const char*, Pattern>, 7> patterns{
 constexpr std::array<std::pair<const char*, Protocol>, 2> protocols{
     {{"push", Protocol::push}, {"reads", Protocol::reads}}};
 constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
-    {{"node", BudgetOf::node},
-     {"process", BudgetOf::process},
-     {"transfer", BudgetOf::transfer}}};
+    {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 
 constexpr Row rows[] = {
     {{"topology", "dragonfly, fat_tree, single_switch", "dragonfly", "The fabric's shape"},
@@ -415,8 +413,7 @@ Error finish(Draft& d) {
 void add_trace(const Draft& draft, const std::string& file, ScenarioFile& to) {
   const std::filesystem::path path = std::filesystem::path(file).parent_path() / draft.trace;
   const Scenario& scenario = draft.scenario;
-  TraceFile trace =
-      read_trace(path.string(), scenario.fabric.topology.nodes(), scenario.cycle_ns);
+  TraceFile trace = read_trace(path.string(), scenario.fabric.topology.nodes(), scenario.cycle_ns);
   to.scenario.trace = std::move(trace.messages);
   to.problems = std::move(trace.problems);
 }

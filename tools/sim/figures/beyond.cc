@@ -130,8 +130,7 @@ Figure budget_per_node(Size size) {
         {"shared-of-one", "shared by 4 processes, of one process with it", "not stated",
          r.mean("shared by 4 processes, 4x", 30) / r.mean("of the node, 4x", 30)},
         {"shared-gain-fast", "gain of sharing with receivers at full speed", "not stated",
-         r.mean("shared by 4 processes, fast", 30) /
-             r.mean("of each of 4 processes, fast", 30)}};
+         r.mean("shared by 4 processes, fast", 30) / r.mean("of each of 4 processes, fast", 30)}};
   };
   return figure;
 }

@@ -74,13 +74,12 @@ Sample sample(const network::Measured& measured) {
                 .violation = measured.violation};
   const network::Messages& messages = measured.messages;
   if (messages.all > 0) {
-    sample.values.insert(sample.values.end(),
-                         {{"messages", static_cast<double>(messages.all)},
-                          {"received", static_cast<double>(messages.received)},
-                          {"finished_us", messages.finished_us},
-                          {"median_us", messages.median_us},
-                          {"p99_us", messages.p99_us},
-                          {"longest_us", messages.longest_us}});
+    sample.values.insert(sample.values.end(), {{"messages", static_cast<double>(messages.all)},
+                                               {"received", static_cast<double>(messages.received)},
+                                               {"finished_us", messages.finished_us},
+                                               {"median_us", messages.median_us},
+                                               {"p99_us", messages.p99_us},
+                                               {"longest_us", messages.longest_us}});
   }
   return sample;
 }

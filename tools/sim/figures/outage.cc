@@ -1,4 +1,5 @@
-// Links that lose packets or are down: what is left of the throughput, and whether anybody gives up.
+// Links that lose packets or are down: what is left of the throughput, and whether anybody gives
+// up.
 #include <algorithm>
 
 #include "tools/sim/figures/figure.h"
@@ -32,7 +33,8 @@ Figure lossy_links(Size size) {
       "Not in the papers. What is lost an adapter asks for again after a timeout of 40 us; after 3 "
       "times in vain the connection is given up, and its transfers fail.";
   figure.differs =
-      "1,056 nodes in pairs, c = 16. Links between groups (528 there are) go down at 60 us and stay "
+      "1,056 nodes in pairs, c = 16. Links between groups (528 there are) go down at 60 us and "
+      "stay "
       "so; or each link loses packets at random (the axis then is packets in a million). A switch "
       "discards what has no way, and knows of every link that is down at once. An adapter begins a "
       "read again from its start.";
@@ -43,9 +45,8 @@ Figure lossy_links(Size size) {
       Scenario scenario = base(size);
       scenario.fabric.switching.routing = routing;
       if (links > 0) scenario.outages = {{links, 3'000, scenario.to_cycles}};
-      figure.points.push_back(
-          point(routing == Routing::minimal ? "down, minimal" : "down, progressive", links,
-                scenario));
+      figure.points.push_back(point(
+          routing == Routing::minimal ? "down, minimal" : "down, progressive", links, scenario));
     }
   }
   for (const std::uint32_t millionth : {1u, 10u, 100u, 1'000u}) {

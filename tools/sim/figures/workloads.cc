@@ -28,9 +28,8 @@ constexpr std::uint32_t factor = 8;
 
 Point load_point(Size size, const Load& load, std::uint32_t slow, Protocol protocol) {
   Scenario scenario;
-  scenario.fabric.topology = size == Size::full
-                                 ? network::Topology{.p = 4, .a = 8, .h = 4}
-                                 : network::Topology{.p = 2, .a = 4, .h = 2};
+  scenario.fabric.topology = size == Size::full ? network::Topology{.p = 4, .a = 8, .h = 4}
+                                                : network::Topology{.p = 2, .a = 4, .h = 2};
   scenario.pattern = load.pattern;
   scenario.rounds = load.rounds;
   scenario.message_bytes = load.bytes;
@@ -54,7 +53,8 @@ Figure workloads(Size size) {
   figure.title = "Messages of ranks, beside one slow node";
   figure.source = "beyond [RDRP §4]";
   figure.shows =
-      "The papers have streams without end. Here ranks exchange messages as ob1 does, until all are "
+      "The papers have streams without end. Here ranks exchange messages as ob1 does, until all "
+      "are "
       "received: is it worth anything to them that large ones are fetched within c?";
   figure.differs =
       "1,056 nodes, one rank each, at random places; one node is 8x slower, or none. A rendezvous, "
@@ -85,8 +85,8 @@ Figure workloads(Size size) {
                         "not stated", gain(1, "finished_us")});
       claims.push_back({name + "-median", "its median latency: times shorter", "not stated",
                         gain(1, "median_us")});
-      claims.push_back({name + "-p99", "its 99th percentile: times shorter", "not stated",
-                        gain(1, "p99_us")});
+      claims.push_back(
+          {name + "-p99", "its 99th percentile: times shorter", "not stated", gain(1, "p99_us")});
     }
     return claims;
   };

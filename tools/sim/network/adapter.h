@@ -45,7 +45,8 @@ class Adapter {
   // Whose operations they are.
   class Client {
    public:
-    // It is over: a read is in memory, a write is acknowledged; or it failed. `operation` is a copy.
+    // It is over: a read is in memory, a write is acknowledged; or it failed. `operation` is a
+    // copy.
     virtual void completed(const Operation& operation, bool failed) = 0;
     // A write is in its peer's memory; once.
     virtual void landed(const Operation&) {}
@@ -74,7 +75,8 @@ class Adapter {
     std::uint64_t stale = 0;    // packets of an earlier attempt
   };
 
-  Adapter(const Config& config, Client& client) : config_(config), client_(client), nodes_(config.nodes) {}
+  Adapter(const Config& config, Client& client)
+      : config_(config), client_(client), nodes_(config.nodes) {}
 
   void begin(Network& network) { network_ = &network; }
 

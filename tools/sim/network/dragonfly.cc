@@ -117,7 +117,8 @@ Hop Dragonfly::shortest(Port in, const Packet& packet) const {
   const std::uint32_t last_router = by_p_(packet.target);
   const std::uint32_t last = by_a_(last_router);
   const bool detour = packet.via != none && !packet.passed_via && group != packet.via;
-  if (!detour && router == last_router) return {router * radix_ + packet.target - last_router * p_, 3};
+  if (!detour && router == last_router)
+    return {router * radix_ + packet.target - last_router * p_, 3};
   if (!detour && group == last) return {local(group, r, last_router - last * a_), 3};
   const Port port = towards(group, r, detour ? packet.via : last);
   if (group != by_a_(by_p_(packet.source))) return {port, 2};

@@ -215,8 +215,12 @@ void Network::handle(Kind kind, std::span<const Event> events) {
       with_lookahead(
           events, each([this](const Event& e) { deliver(e.subject); }),
           [this](const Event& e) { fetch(&packets_[e.subject]); },
-          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 0); },
-          [this](const Event& e) { endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 1); });
+          [this](const Event& e) {
+            endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 0);
+          },
+          [this](const Event& e) {
+            endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 1);
+          });
       break;
     case injection:
       with_lookahead(
@@ -325,8 +329,8 @@ void Network::arrive(PacketId id) {
   const std::uint32_t at = packet.input;
   const Port port = at / channels;
   ++hops_;
-  const bool lost = config_.loss > 0 && static_cast<double>(loss_random_.below(1u << 30u)) <
-                                            config_.loss * (1u << 30u);
+  const bool lost = config_.loss > 0 &&
+                    static_cast<double>(loss_random_.below(1u << 30u)) < config_.loss * (1u << 30u);
   if (lost || ports_[port].down > 0) {
     lose(id);
     return;
@@ -423,7 +427,8 @@ void Network::cross(Port port, std::uint32_t at) {
   ports_[port].crossing = true;
   if (config_.fabric.switching.marking > 0) mark(packets_[id], output);
   // Cut-through: what is not there yet cannot leave.
-  const Tick missing = static_cast<std::int32_t>(input.complete - static_cast<std::uint32_t>(now()));
+  const Tick missing =
+      static_cast<std::int32_t>(input.complete - static_cast<std::uint32_t>(now()));
   send(port, at % channels, id, flits);
   events_.at(now() + std::max(crossing_[flits], missing), crossbar, {port, from});
 }
@@ -452,8 +457,8 @@ void Network::crossed(Port port, std::uint32_t from) {
 // `flits` of an input channel are free; whoever feeds it hears a link later.
 void Network::return_credit(std::uint32_t at, std::uint32_t flits) {
   const Link& link = wiring_->links()[at / channels];
-  events_.at(now() + link.cycles * ticks_a_cycle,
-             credit, {link.peer * channels + at % channels, flits});
+  events_.at(now() + link.cycles * ticks_a_cycle, credit,
+             {link.peer * channels + at % channels, flits});
 }
 
 // The node has the packet's head at that time.
@@ -501,7 +506,8 @@ bool Network::conserved() const {
     for (PacketId id = inputs_[at].head; id != none; id = packets_[id].next) count(id);
     flits[at] += inputs_[at].moving;
   }
-  if (packets != under_way_ || injected_flits_ - delivered_flits_ - lost_flits_ != under_way_flits) return false;
+  if (packets != under_way_ || injected_flits_ - delivered_flits_ - lost_flits_ != under_way_flits)
+    return false;
   for (Port port = 0; port < ports_.size(); ++port) {
     std::int64_t used = 0;
     for (std::uint32_t channel = 0; channel < channels; ++channel) {

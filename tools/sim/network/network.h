@@ -11,9 +11,9 @@
 // credits of the next buffer. A node takes one flit a cycle into its memory, a slow one less;
 // requests are no load for memory.
 //
-// A link may lose packets, or be down for a while: what is on it then is lost, and so is what has no
-// other way (a switch discards it). Credits come back all the same, as InfiniBand's do, which are
-// told as totals. Who sent it has to notice.
+// A link may lose packets, or be down for a while: what is on it then is lost, and so is what has
+// no other way (a switch discards it). Credits come back all the same, as InfiniBand's do, which
+// are told as totals. Who sent it has to notice.
 //
 // Checked while it runs (check_interval): flits and credits are neither lost nor made, and somebody
 // moves. A tick is a third of a cycle, so the 2.4x crossbar moves 16 flits in 20 ticks exactly.
@@ -168,7 +168,7 @@ class Network final : private Congestion {
   Wheel<Event, kinds> events_;
   std::vector<Packet> packets_;
   std::vector<PacketId> free_;
-  std::vector<Input> inputs_;    // port * channels + channel
+  std::vector<Input> inputs_;     // port * channels + channel
   std::vector<Outputs> outputs_;  // by port
   std::vector<PortState> ports_;
   std::vector<Tick> sink_free_;  // by node

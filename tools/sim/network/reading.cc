@@ -34,9 +34,8 @@ Reading::Reading(const Scenario& scenario, const Roles& roles)
     node.sources = roles.sources[id];
     node.first = static_cast<std::uint32_t>(schedulers_.size());
     const auto sources = static_cast<std::uint32_t>(node.sources.size());
-    const std::uint32_t wanted = scenario.budget_of == BudgetOf::transfer
-                                     ? sources
-                                     : std::min(sources, scenario.processes);
+    const std::uint32_t wanted =
+        scenario.budget_of == BudgetOf::transfer ? sources : std::min(sources, scenario.processes);
     if (scenario.budget_of == BudgetOf::node && wanted > 1) {
       node.shared = std::make_unique<Shared>();
     }

@@ -119,9 +119,9 @@ Workload all_to_all(const Scenario& scenario, std::uint64_t seed) {
   for (std::uint32_t stage = 0; stage < scenario.rounds; ++stage) {
     // Fewer stages than ranks: spread over all distances.
     const std::uint32_t distance =
-        scenario.rounds >= n ? stage + 1
-                             : static_cast<std::uint32_t>((stage + 1) * std::uint64_t{n} /
-                                                          (scenario.rounds + 1));
+        scenario.rounds >= n
+            ? stage + 1
+            : static_cast<std::uint32_t>((stage + 1) * std::uint64_t{n} / (scenario.rounds + 1));
     for (std::uint32_t rank = 0; rank < n; ++rank) {
       ranks.message(rank, stage, (rank + std::max(distance, 1u)) % n, stage);
     }

@@ -27,10 +27,10 @@ struct Message {
 
 struct Step {
   NodeId node = 0;
-  std::uint32_t waits = 0;         // for so many messages, and the step before
-  std::uint32_t next = none;       // of the same rank
-  std::uint64_t not_before = 0;    // cycle
-  std::uint64_t work_cycles = 0;   // what the rank computes before it
+  std::uint32_t waits = 0;        // for so many messages, and the step before
+  std::uint32_t next = none;      // of the same rank
+  std::uint64_t not_before = 0;   // cycle
+  std::uint64_t work_cycles = 0;  // what the rank computes before it
   std::vector<std::uint32_t> receives;
   std::vector<std::uint32_t> sends;
 };
@@ -43,7 +43,8 @@ struct Workload {
 // That of the scenario's pattern. Ranks are on nodes at random, by the seed; those of a trace are
 // nodes.
 //
-//   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a square
+//   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a
+//   square
 //                      or cube as the nodes allow
 //   wavefront          `rounds` sweeps over a grid: from west and north, then to east and south
 //   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
