@@ -14,12 +14,12 @@
 // it is not judged, for its chunks were posted before. The estimate never takes the window below
 // 2q, whatever the times are.
 //
-// q is at most queue_bytes, about what one switch port buffers; but no more than twice what is
-// under way without a queue, window * minRTT / RTT, for a receiver that takes little, or has a
-// short way, needs no such queue, and where switches buffer less than queue_bytes times grow until
-// it is less. Nor is it less than four steps (unless queue_bytes is), or flows with a long way
-// would starve beside others: an RTT has their queue in it, too. With queue_bytes of up to four
-// steps, the default, q is constant.
+// q is queue_bytes, about what one switch port buffers, but no more than twice what is under way
+// without a queue, window * minRTT / RTT: a receiver that takes little, or has a short way, keeps
+// its link busy with less, and where ports buffer less than queue_bytes that is what keeps their
+// buffers from filling. But q is no less than four steps (unless queue_bytes is): an RTT has the
+// others' queues in it, too, and flows with a long way would starve beside them. So with a
+// queue_bytes of up to four steps, as by default, q is constant.
 //
 // An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
 // to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter, so at

@@ -214,10 +214,8 @@ Figure adaptive_budget(Size size) {
       "fabrics with other buffers and latencies.";
   figure.differs =
       "1,056 nodes. c = 0 on the axis is the shipped controller (rendezvous/budget_controller.h), "
-      "q "
-      "16 packets everywhere. A setting is judged by what it has of the best constant of each "
-      "fabric. The controller never goes below 2q, so where a channel holds only a quarter of q it "
-      "is as bad as c = 30; it is the better one where latencies are long.";
+      "queue_bytes 16 packets everywhere. A setting is judged by what it has of the best constant "
+      "of each fabric, which may be less than what the controller has.";
   figure.x_label = "c (0: adaptive)";
   const std::vector<std::uint32_t> reads =
       full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};
