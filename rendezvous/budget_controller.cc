@@ -114,8 +114,8 @@ void BudgetController::end_round_trip(Time now) {
   const std::uint64_t used = std::min(window_before_, peak_outstanding_);
   const bool judged = !settling_;
   const bool limited = limited_;
-  const std::uint64_t q = config_.queue_bytes;
   queued_ = static_cast<std::uint64_t>(static_cast<double>(used) * queued_share_ / bytes_);
+  const std::uint64_t q = queue_for(used - std::min(used, queued_));
   begin_round_trip(now);
   if (!judged) return;
 
@@ -140,6 +140,13 @@ void BudgetController::end_round_trip(Time now) {
   } else {
     quiet_ = 0;
   }
+}
+
+// What may queue, beside so many bytes that are under way.
+std::uint64_t BudgetController::queue_for(std::uint64_t moving_bytes) const {
+  const std::uint64_t most = config_.queue_bytes;
+  return std::clamp(queue_of_moving * moving_bytes,
+                    std::min(least_steps * config_.step_bytes, most), most);
 }
 
 void BudgetController::set_window(std::uint64_t bytes) {

@@ -11,8 +11,15 @@
 // what held chunks back; above 2q it gives up half of the excess, at least a step. Three round
 // trips in a row with less than q/2: slow start again, so that a window does not crawl back after a
 // slow phase. Slow start ends above q, with the window that would have had q; the round trip after
-// it is not judged, for its chunks were posted before. q is about what one switch port buffers. The
-// estimate never takes the window below 2q, whatever the times are.
+// it is not judged, for its chunks were posted before. The estimate never takes the window below
+// 2q, whatever the times are.
+//
+// q is queue_bytes, about what one switch port buffers, but no more than twice what is under way
+// without a queue, window * minRTT / RTT: a receiver that takes little, or has a short way, keeps
+// its link busy with less, and where ports buffer less than queue_bytes that is what keeps their
+// buffers from filling. But q is no less than four steps (unless queue_bytes is): an RTT has the
+// others' queues in it, too, and flows with a long way would starve beside them. So with a
+// queue_bytes of up to four steps, as by default, q is constant.
 //
 // An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
 // to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter, so at
@@ -83,6 +90,8 @@ class BudgetController {
   static constexpr unsigned size_classes = 4 * 32;
   static constexpr std::uint32_t probe_chunks = 4;
   static constexpr std::uint32_t quiet_round_trips = 3;
+  static constexpr std::uint64_t queue_of_moving = 2;
+  static constexpr std::uint64_t least_steps = 4;  // of a queue
 
   struct Base {
     std::int64_t ns = 0;      // 0: none yet
@@ -90,6 +99,7 @@ class BudgetController {
     std::int64_t before = 0;  // during a probe: what it was, if this class was measured
   };
 
+  std::uint64_t queue_for(std::uint64_t moving_bytes) const;
   static unsigned size_class(std::uint32_t bytes);
   void learn(Base& base, unsigned size, Time now, std::int64_t ns);
   bool start_probe(Time now);

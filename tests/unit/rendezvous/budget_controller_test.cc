@@ -171,6 +171,28 @@ TEST(BudgetController, FindsTheFabricsWindow) {
   }
 }
 
+// Chunks of a packet, q of 32: a receiver with a short way, or that takes little, queues less than
+// q and still fills its link; one with a long way may queue q.
+TEST(BudgetController, AShortWayNeedsNoLongQueue) {
+  BudgetController::Config config;
+  config.initial_bytes = config.least_bytes = config.step_bytes = 4096;
+  config.queue_bytes = 32 * 4096;
+  config.most_reads = 4096;
+  const auto settled = [&](const Fabric& fabric) {
+    Loop loop(config, fabric);
+    loop.run(20'000, {4096});
+    return loop.run(20'000, {4096});
+  };
+  for (const Fabric& fabric : {Fabric{.base_us = 1}, Fabric{.bytes_per_us = 1'500, .base_us = 1}}) {
+    const Result near = settled(fabric);
+    EXPECT_GT(near.utilisation, 0.99);
+    EXPECT_LT(near.mean_queue, 16 * 4096);
+  }
+  const Result far = settled({.base_us = 100});
+  EXPECT_GT(far.utilisation, 0.99);
+  EXPECT_GT(far.mean_queue, 24 * 4096);
+}
+
 TEST(BudgetController, RisesFastOnAnIdleFabric) {
   // 64 chunks of delay * bandwidth: against a window that is right from the start.
   const Fabric fabric{12'500, 670, 0};

@@ -48,6 +48,38 @@ TEST(Reading, ABudgetIsTheNodesOrTheTransfers) {
   EXPECT_EQ(run(scenario, 1).mean_reads, 32);
 }
 
+// 4 processes of a node, 4 of 16 senders each.
+Scenario of_four_processes(std::uint32_t reads) {
+  Scenario scenario = reading(reads);
+  scenario.pattern = Pattern::incast;
+  scenario.receivers = 72;
+  scenario.senders = 16;
+  scenario.processes = 4;
+  return scenario;
+}
+
+TEST(Reading, ProcessesOfANodeShareItsBudgetOrHaveTheirOwn) {
+  Scenario scenario = of_four_processes(8);
+  const Measured shared = run(scenario, 1);
+  EXPECT_EQ(shared.violation, "");
+  EXPECT_EQ(shared.mean_reads, 8);
+  EXPECT_GT(shared.throughput, 0.3);
+  scenario.budget_of = BudgetOf::process;
+  const Measured own = run(scenario, 1);
+  EXPECT_EQ(own.violation, "");
+  EXPECT_EQ(own.mean_reads, 32);
+}
+
+TEST(Reading, ProcessesThatAdaptStayWithinTheNodesWindow) {
+  Scenario scenario = of_four_processes(0);
+  scenario.adaptive = true;
+  scenario.queue_bytes = 4 * packet_bytes;
+  const Measured shared = run(scenario, 1);
+  EXPECT_EQ(shared.violation, "");
+  scenario.budget_of = BudgetOf::process;
+  EXPECT_GT(run(scenario, 1).mean_reads, 1.5 * shared.mean_reads);
+}
+
 TEST(Reading, ChunksOfManyPacketsArriveWhole) {
   Scenario scenario = reading(4);
   scenario.chunk_bytes = 5 * packet_bytes + 100;

@@ -92,6 +92,48 @@ TEST(Network, DeliversEverythingOnEveryTopologyAndRouting) {
   }
 }
 
+// Batch's packets are never sent again, so what is lost is missing at the end.
+TEST(Network, WhatIsLostIsCountedAndItsCreditsComeBack) {
+  for (const Topology& topology : topologies()) {
+    for (const Routing routing : {Routing::minimal, Routing::progressive}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(topology.shape)));
+      Network::Config config;
+      config.fabric.topology = topology;
+      config.fabric.switching.routing = routing;
+      config.fabric.switching.vc_flits = 32;
+      config.loss = 0.02;
+      config.outages = {{.links = 1, .from = 100, .to = 600}, {.links = 2, .from = 300, .to = 900}};
+      config.check_interval = 50;
+      Batch batch(topology.nodes(), 60, 7);
+      Network network(config, batch, 3);
+      network.run_until(60'000);
+      EXPECT_EQ(network.violation(), "");
+      EXPECT_TRUE(network.idle());
+      EXPECT_TRUE(network.conserved());
+      EXPECT_GT(network.lost_packets(), 0u);
+      EXPECT_EQ(batch.arrived_count() + network.lost_packets(), batch.expected());
+    }
+  }
+}
+
+TEST(Network, AdaptiveRoutingGoesRoundALinkThatIsDown) {
+  for (const Topology& topology : {topologies()[0], topologies()[2]}) {
+    const auto lost = [&](Routing routing) {
+      Network::Config config;
+      config.fabric.topology = topology;
+      config.fabric.switching.routing = routing;
+      config.outages = {{.links = 2, .from = 0, .to = 1'000'000}};  // before anything is sent
+      Batch batch(topology.nodes(), 60, 7);
+      Network network(config, batch, 3);
+      network.run_until(60'000);
+      EXPECT_TRUE(network.idle());
+      return network.lost_packets();
+    };
+    EXPECT_GT(lost(Routing::minimal), 0u);
+    EXPECT_EQ(lost(Routing::progressive), 0u);
+  }
+}
+
 Scenario small() {
   Scenario scenario;
   scenario.fabric.topology = {.shape = Shape::dragonfly, .p = 2, .a = 4, .h = 2};

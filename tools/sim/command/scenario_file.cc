@@ -4,8 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
+#include "tools/sim/command/trace_file.h"
 #include "transport/config/nearest.h"
 #include "transport/config/units.h"
 #include "transport/config/yaml_file.h"
@@ -26,7 +28,11 @@ struct Draft {
   double node_ns = 20;
   double from_ns = 120'000;
   double to_ns = 240'000;
+  double timeout_ns = 100'000;
+  double work_ns = 0;
   std::string slow;
+  std::string down;
+  std::string trace;
 };
 
 Error quoted(Text text, const std::string& what) {
@@ -130,6 +136,46 @@ Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& sl
   return {};
 }
 
+// "0.01%"
+Error percent(Text text, double& part) {
+  const Error wrong = quoted(text, "a percentage from 0% to 50%, as 0.01%");
+  if (!text.ends_with('%')) return wrong;
+  text.remove_suffix(1);
+  double read = 0;
+  if (!number(text, 0, 50, read).empty()) return wrong;
+  part = read / 100;
+  return {};
+}
+
+// "3@50us-90us, 1@0-240us", "none"
+Error outages(Text text, double cycle_ns, std::vector<Scenario::Outage>& down) {
+  down.clear();
+  if (text == "none" || text.empty()) return {};
+  const Error wrong = quoted(text, "a list of links and times, as 3@50us-90us");
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    Text part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (part.starts_with(' ')) part.remove_prefix(1);
+    while (part.ends_with(' ')) part.remove_suffix(1);
+    const std::size_t at = part.find('@');
+    const std::size_t dash = part.find('-', std::min(at, part.size()));
+    if (at == Text::npos || dash == Text::npos) return wrong;
+    Scenario::Outage outage;
+    double from = 0;
+    double to = 0;
+    if (!count(part.substr(0, at), 1, 100'000, outage.links).empty() ||
+        !duration(part.substr(at + 1, dash - at - 1), from).empty() ||
+        !duration(part.substr(dash + 1), to).empty() || to <= from) {
+      return wrong;
+    }
+    outage.from_cycles = static_cast<std::uint64_t>(from / cycle_ns);
+    outage.to_cycles = static_cast<std::uint64_t>(to / cycle_ns);
+    down.push_back(outage);
+  }
+  return {};
+}
+
 Error yes_or_no(Text text, bool& value) {
   constexpr std::array<std::pair<const char*, bool>, 4> choices{
       {{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
@@ -171,12 +217,18 @@ constexpr std::array<std::pair<const char*, Routing>, 4> routings{
      {"valiant", Routing::valiant},
      {"ugal", Routing::ugal},
      {"progressive", Routing::progressive}}};
-constexpr std::array<std::pair<const char*, Pattern>, 2> patterns{
-    {{"pairs", Pattern::pairs}, {"incast", Pattern::incast}}};
+constexpr std::array<std::pair<const char*, Pattern>, 7> patterns{
+    {{"pairs", Pattern::pairs},
+     {"incast", Pattern::incast},
+     {"halo_2d", Pattern::halo_2d},
+     {"halo_3d", Pattern::halo_3d},
+     {"wavefront", Pattern::wavefront},
+     {"all_to_all", Pattern::all_to_all},
+     {"trace", Pattern::trace}}};
 constexpr std::array<std::pair<const char*, Protocol>, 2> protocols{
     {{"push", Protocol::push}, {"reads", Protocol::reads}}};
-constexpr std::array<std::pair<const char*, BudgetOf>, 2> owners{
-    {{"node", BudgetOf::node}, {"transfer", BudgetOf::transfer}}};
+constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
+    {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 
 constexpr Row rows[] = {
     {{"topology", "dragonfly, fat_tree, single_switch", "dragonfly", "The fabric's shape"},
@@ -229,13 +281,44 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return yes_or_no(t, switching(d).request_lanes); }},
     {{"ecn", "off, default, aggressive", "off", "FECN/BECN with the constants of [RDRP]"},
      [](Draft& d, Text t) { return ecn(t, d.scenario); }},
-    {{"pattern", "pairs, incast", "pairs",
-      "Random pairs that send to each other; with incast some receive from many, too"},
+    {{"loss", "percentage, 0% to 50%", "0%", "Of the packets on each link"},
+     [](Draft& d, Text t) { return percent(t, d.scenario.loss); }},
+    {{"down", "as 3@50us-90us, 1@0-1ms; none", "none",
+      "Links that are down from one time to another, drawn by the seed from those between groups, "
+      "between leaves and spines, or of a single switch"},
+     [](Draft& d, Text t) {
+       d.down = t;
+       std::vector<Scenario::Outage> ignored;
+       return outages(t, 1, ignored);
+     }},
+    {{"retry_timeout", "duration", "100us",
+      "An adapter goes back when the oldest operation of a connection is not done for so long"},
+     [](Draft& d, Text t) { return duration(t, d.timeout_ns); }},
+    {{"retry_count", "count, 0 to 100", "7", "So often in a row, then it gives the connection up"},
+     [](Draft& d, Text t) { return count(t, 0, 100, d.scenario.retries); }},
+    {{"pattern", "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, trace", "pairs",
+      "Streams: random pairs that send to each other, with incast some receive from many, too; or "
+      "messages of ranks, one a node, until all are received"},
      [](Draft& d, Text t) { return choice(t, patterns, d.scenario.pattern); }},
     {{"receivers", "count, 0 to 100000", "0", "Incast: nodes that receive from many"},
      [](Draft& d, Text t) { return count(t, 0, 100'000, d.scenario.receivers); }},
     {{"senders", "count, 1 to 1024", "16", "Incast: from how many each"},
      [](Draft& d, Text t) { return count(t, 1, 1024, d.scenario.senders); }},
+    {{"rounds", "count, 1 to 10000", "4", "Of halo, wavefront (sweeps) and all_to_all (stages)"},
+     [](Draft& d, Text t) { return count(t, 1, 10'000, d.scenario.rounds); }},
+    {{"message_size", "size, 0 to 1GiB", "256KiB", "Of halo, wavefront and all_to_all"},
+     [](Draft& d, Text t) { return size(t, 0, 1 << 30, d.scenario.message_bytes); }},
+    {{"eager_max", "size, 0 to 1MiB", "4KiB", "Messages up to that go without a rendezvous"},
+     [](Draft& d, Text t) { return size(t, 0, 1 << 20, d.scenario.eager_bytes); }},
+    {{"work", "duration", "0", "What a rank computes before each of its steps but the first"},
+     [](Draft& d, Text t) { return duration(t, d.work_ns); }},
+    {{"trace", "file, beside this one; none", "none",
+      "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
+      "message it comes after"},
+     [](Draft& d, Text t) {
+       d.trace = t == "none" ? "" : t;
+       return Error{};
+     }},
     {{"slow", "as 1%@8x or 5@2x, 1@8x; none", "none",
       "Nodes whose memory takes so many times longer than the link"},
      [](Draft& d, Text t) {
@@ -246,7 +329,11 @@ constexpr Row rows[] = {
     {{"protocol", "push, reads", "push",
       "Who decides when data is sent: the sender or the receiver"},
      [](Draft& d, Text t) { return choice(t, protocols, d.scenario.protocol); }},
-    {{"budget", "node, transfer", "node", "What the read budget belongs to"},
+    {{"processes", "count, 1 to 32", "1",
+      "Of a node that receives streams; its senders are dealt out to them"},
+     [](Draft& d, Text t) { return count(t, 1, 32, d.scenario.processes); }},
+    {{"budget", "node, process, transfer", "node",
+      "What the read budget belongs to; a node's is shared by its processes"},
      [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
     {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
      [](Draft& d, Text t) {
@@ -262,7 +349,7 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return size(t, 4096, 8 << 20, d.scenario.chunk_bytes); }},
     {{"from", "duration", "120us", "When measuring begins"},
      [](Draft& d, Text t) { return duration(t, d.from_ns); }},
-    {{"to", "duration", "240us", "When it ends"},
+    {{"to", "duration", "240us", "When it ends, if not before"},
      [](Draft& d, Text t) { return duration(t, d.to_ns); }},
 };
 
@@ -307,10 +394,31 @@ Error finish(Draft& d) {
   scenario.from_cycles = cycles(d.from_ns);
   scenario.to_cycles = cycles(d.to_ns);
   if (scenario.to_cycles <= scenario.from_cycles) return "'to' has to be later than 'from'";
+  scenario.timeout_cycles = cycles(d.timeout_ns);
+  scenario.work_cycles = d.work_ns > 0 ? cycles(d.work_ns) : 0;
+  if ((scenario.pattern == Pattern::trace) == d.trace.empty()) {
+    return "'pattern: trace' and 'trace: FILE' belong together";
+  }
+  constexpr std::uint64_t most_messages = 4'000'000;
+  if (ends(scenario.pattern) &&
+      std::uint64_t{scenario.rounds} * topology(d).nodes() * 6 > most_messages) {
+    return "rounds times nodes are too many messages";
+  }
+  const Error error = outages(d.down, scenario.cycle_ns, scenario.outages);
+  if (!error.empty()) return error;
   return slow_nodes(d.slow, topology(d).nodes(), scenario.slow);
 }
 
-ScenarioFile from_source(const config::Source& source) {
+// Beside the file that names it.
+void add_trace(const Draft& draft, const std::string& file, ScenarioFile& to) {
+  const std::filesystem::path path = std::filesystem::path(file).parent_path() / draft.trace;
+  const Scenario& scenario = draft.scenario;
+  TraceFile trace = read_trace(path.string(), scenario.fabric.topology.nodes(), scenario.cycle_ns);
+  to.scenario.trace = std::move(trace.messages);
+  to.problems = std::move(trace.problems);
+}
+
+ScenarioFile from_source(const config::Source& source, const std::string& path) {
   ScenarioFile file{.scenario = {}, .problems = source.problems};
   Draft draft;
   for (const config::Entry& entry : source.entries) {
@@ -328,6 +436,7 @@ ScenarioFile from_source(const config::Source& source) {
     }
   }
   file.scenario = draft.scenario;
+  if (file.problems.empty() && !draft.trace.empty()) add_trace(draft, path, file);
   return file;
 }
 
@@ -340,11 +449,11 @@ std::vector<ScenarioKey> scenario_keys() {
 }
 
 ScenarioFile parse_scenario(const std::string& text, const std::string& file) {
-  return from_source(config::parse_yaml(text, file, config::Layer::named_file));
+  return from_source(config::parse_yaml(text, file, config::Layer::named_file), file);
 }
 
 ScenarioFile read_scenario(const std::string& path) {
-  return from_source(config::read_yaml_file(path, config::Layer::named_file));
+  return from_source(config::read_yaml_file(path, config::Layer::named_file), path);
 }
 
 }  // namespace weir::sim

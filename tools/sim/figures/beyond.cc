@@ -81,11 +81,13 @@ Figure budget_per_node(Size size) {
       "With one transfer a node that is the same; with many it is not.";
   figure.differs =
       "1,056 nodes in pairs; 11 of them pull from 16 others each instead, and are 4x slower or "
-      "not.";
+      "not. Where 4 processes of a node receive, each with a Scheduler, they share its budget "
+      "through the token pool that ships (flowctl/token_pool.h), or each has its own.";
   figure.x_label = "c";
   const auto add = [&](const char* series, std::uint32_t c, std::uint32_t factor, BudgetOf of,
-                       bool own_lane = true) {
+                       bool own_lane = true, std::uint32_t processes = 1) {
     Scenario scenario = base(size);
+    scenario.processes = processes;
     scenario.pattern = Pattern::incast;
     scenario.receivers = one_percent;
     scenario.senders = 16;
@@ -103,6 +105,11 @@ Figure budget_per_node(Size size) {
   }
   add("of a transfer, 4x, one lane", 30, 4, BudgetOf::transfer, false);
   add("of the node, 4x, one lane", 30, 4, BudgetOf::node, false);
+  // The same receivers, with 4 processes that read from 4 of the 16 each.
+  add("of each of 4 processes, 4x", 30, 4, BudgetOf::process, true, 4);
+  add("shared by 4 processes, 4x", 30, 4, BudgetOf::node, true, 4);
+  add("of each of 4 processes, fast", 30, 1, BudgetOf::process, true, 4);
+  add("shared by 4 processes, fast", 30, 1, BudgetOf::node, true, 4);
   add("of a transfer, fast", 30, 1, BudgetOf::transfer);
   add("of the node, fast", 30, 1, BudgetOf::node);
   figure.claims = [](const Results& r) {
@@ -115,7 +122,15 @@ Figure budget_per_node(Size size) {
         {"gain-one-lane", "its gain where requests share the lane of data", "not stated",
          r.mean("of the node, 4x, one lane", 30) / r.mean("of a transfer, 4x, one lane", 30)},
         {"gain-fast", "its gain with receivers at full speed", "not stated",
-         r.mean("of the node, fast", 30) / r.mean("of a transfer, fast", 30)}};
+         r.mean("of the node, fast", 30) / r.mean("of a transfer, fast", 30)},
+        {"own-4-processes", "4 processes a receiver, 4x slower, c = 30 each", "not stated",
+         r.mean("of each of 4 processes, 4x", 30)},
+        {"shared-4-processes", "the same, c = 30 shared through the node's tokens", "not stated",
+         r.mean("shared by 4 processes, 4x", 30)},
+        {"shared-of-one", "shared by 4 processes, of one process with it", "not stated",
+         r.mean("shared by 4 processes, 4x", 30) / r.mean("of the node, 4x", 30)},
+        {"shared-gain-fast", "gain of sharing with receivers at full speed", "not stated",
+         r.mean("shared by 4 processes, fast", 30) / r.mean("of each of 4 processes, fast", 30)}};
   };
   return figure;
 }
@@ -199,10 +214,8 @@ Figure adaptive_budget(Size size) {
       "fabrics with other buffers and latencies.";
   figure.differs =
       "1,056 nodes. c = 0 on the axis is the shipped controller (rendezvous/budget_controller.h), "
-      "q "
-      "16 packets everywhere. A setting is judged by what it has of the best constant of each "
-      "fabric. The controller never goes below 2q, so where a channel holds only a quarter of q it "
-      "is as bad as c = 30; it is the better one where latencies are long.";
+      "queue_bytes 16 packets everywhere. A setting is judged by what it has of the best constant "
+      "of each fabric, which may be less than what the controller has.";
   figure.x_label = "c (0: adaptive)";
   const std::vector<std::uint32_t> reads =
       full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};

@@ -113,6 +113,8 @@ Figure routing_variants(Size size);
 Figure budget_per_node(Size size);
 Figure adaptive_budget(Size size);
 Figure request_lane(Size size);
+Figure lossy_links(Size size);
+Figure workloads(Size size);
 Figure ord_fig8a(Size size);
 Figure ord_fig8b(Size size);
 Figure ord_fig10(Size size);

@@ -21,6 +21,10 @@ constexpr std::array entries = {
     Entry{"adaptive", "the adaptive c against every constant c, over five fabrics",
           adaptive_budget},
     Entry{"lane", "read requests on a virtual lane of their own", request_lane},
+    Entry{"outage", "links that lose packets or are down, and what adapters make of it",
+          lossy_links},
+    Entry{"workloads", "messages of ranks beside one slow node: pushed, or fetched within c",
+          workloads},
     Entry{"ord-fig8a", "throughput of ordered streams, ordered by source or target", ord_fig8a},
     Entry{"ord-fig8b", "latency of one ordered stream", ord_fig8b},
     Entry{"ord-fig10", "latency until the synchronization behind a stream", ord_fig10},
@@ -55,16 +59,29 @@ double Results::mean(const std::string& series, double x, const std::string& val
 }
 
 Sample sample(const network::Measured& measured) {
-  return {.values = {{"throughput", measured.throughput},
-                     {"best_window", measured.best_window},
-                     {"first_percentile", measured.first_percentile},
-                     {"latency_cycles", measured.latency_cycles},
-                     {"reads", measured.mean_reads},
-                     {"detours", measured.detours}},
-          .events = measured.events,
-          .trace_hash = measured.trace_hash,
-          .cpu_s = measured.cpu_s,
-          .violation = measured.violation};
+  Sample sample{.values = {{"throughput", measured.throughput},
+                           {"best_window", measured.best_window},
+                           {"first_percentile", measured.first_percentile},
+                           {"latency_cycles", measured.latency_cycles},
+                           {"reads", measured.mean_reads},
+                           {"detours", measured.detours},
+                           {"lost_packets", static_cast<double>(measured.lost_packets)},
+                           {"retried", static_cast<double>(measured.retried)},
+                           {"failed", static_cast<double>(measured.failed)}},
+                .events = measured.events,
+                .trace_hash = measured.trace_hash,
+                .cpu_s = measured.cpu_s,
+                .violation = measured.violation};
+  const network::Messages& messages = measured.messages;
+  if (messages.all > 0) {
+    sample.values.insert(sample.values.end(), {{"messages", static_cast<double>(messages.all)},
+                                               {"received", static_cast<double>(messages.received)},
+                                               {"finished_us", messages.finished_us},
+                                               {"median_us", messages.median_us},
+                                               {"p99_us", messages.p99_us},
+                                               {"longest_us", messages.longest_us}});
+  }
+  return sample;
 }
 
 Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values) {

@@ -18,6 +18,11 @@ Dragonfly::Dragonfly(const FabricConfig& config)
       a_(config.topology.a),
       h_(config.topology.h),
       groups_(config.topology.groups()),
+      radix_(p_ + a_ - 1 + h_),
+      by_p_(p_),
+      by_a_(a_),
+      by_h_(h_),
+      by_radix_(radix_),
       routing_(config.switching.routing),
       bias_(config.switching.bias),
       threshold_(config.switching.threshold) {
@@ -25,7 +30,7 @@ Dragonfly::Dragonfly(const FabricConfig& config)
     for (std::uint32_t r = 0; r < a_; ++r) {
       const std::uint32_t router = group * a_ + r;
       for (std::uint32_t i = 0; i < p_; ++i) {
-        connect(router * radix() + i, port_of(router * p_ + i), config.switching.node_cycles);
+        connect(router * radix_ + i, port_of(router * p_ + i), config.switching.node_cycles);
       }
       for (std::uint32_t s = r + 1; s < a_; ++s) {
         connect(local(group, r, s), local(group, s, r), config.switching.local_cycles);
@@ -41,14 +46,14 @@ Dragonfly::Dragonfly(const FabricConfig& config)
 }
 
 Port Dragonfly::local(std::uint32_t group, std::uint32_t from, std::uint32_t to) const {
-  return (group * a_ + from) * radix() + p_ + (to < from ? to : to - 1);
+  return (group * a_ + from) * radix_ + p_ + (to < from ? to : to - 1);
 }
 
 Port Dragonfly::towards(std::uint32_t group, std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t link = link_to(group, to);
-  const std::uint32_t owner = link / h_;
+  const std::uint32_t owner = by_h_(link);
   if (owner != from) return local(group, from, owner);
-  return (group * a_ + from) * radix() + p_ + a_ - 1 + link % h_;
+  return (group * a_ + from) * radix_ + p_ + a_ - 1 + link - owner * h_;
 }
 
 // Whether it leaves the shortest path, and by way of which group. Before it has made a decision
@@ -63,6 +68,19 @@ void Dragonfly::choose(std::uint32_t group, std::uint32_t router, std::uint32_t 
   const std::uint32_t high = group < last ? last : group;
   if (via >= low) ++via;
   if (via >= high) ++via;
+  if (congestion.some_down() && !is_way(group, via, last, congestion)) {
+    if (linked(group, last, congestion)) return;
+    // No way but round. Any group will do that has both links; few have not.
+    for (std::uint32_t i = 0; i < groups_ && packet.via == none; ++i) {
+      via = via + 1 == groups_ ? 0 : via + 1;
+      if (via != group && via != last && is_way(group, via, last, congestion)) packet.via = via;
+    }
+    return;
+  }
+  if (congestion.some_down() && !linked(group, last, congestion)) {
+    packet.via = via;
+    return;
+  }
   if (routing_ != Routing::valiant) {
     const std::int32_t shortest = congestion.queued_flits(towards(group, router, last));
     const std::int32_t other = congestion.queued_flits(towards(group, router, via));
@@ -71,23 +89,54 @@ void Dragonfly::choose(std::uint32_t group, std::uint32_t router, std::uint32_t 
   packet.via = via;
 }
 
-Hop Dragonfly::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
-  const std::uint32_t router = in / radix();
-  const std::uint32_t group = router / a_;
-  const std::uint32_t r = router % a_;
-  const std::uint32_t last_router = packet.target / p_;
-  const std::uint32_t last = last_router / a_;
-  const std::uint32_t first = packet.source / p_ / a_;
-  const bool begins = group == first && !packet.passed_via;
-  if (begins && group != last) choose(group, r, last, packet, congestion, random);
-  if (group == packet.via) packet.passed_via = true;
-  const bool detour = packet.via != none && !packet.passed_via;
-  if (!detour && router == last_router) return {router * radix() + packet.target % p_, 3};
-  if (!detour && group == last) return {local(group, r, last_router % a_), 3};
+bool Dragonfly::linked(std::uint32_t group, std::uint32_t other,
+                       const Congestion& congestion) const {
+  return !congestion.down(towards(group, by_h_(link_to(group, other)), other));
+}
+
+bool Dragonfly::is_way(std::uint32_t group, std::uint32_t via, std::uint32_t last,
+                       const Congestion& congestion) const {
+  return linked(group, via, congestion) && linked(via, last, congestion);
+}
+
+std::vector<Port> Dragonfly::trunks() const {
+  std::vector<Port> ports;
+  for (std::uint32_t group = 0; group < groups_; ++group) {
+    for (std::uint32_t other = group + 1; other < groups_; ++other) {
+      ports.push_back(towards(group, by_h_(link_to(group, other)), other));
+    }
+  }
+  return ports;
+}
+
+// Its way on once it is decided by way of which group, if any.
+Hop Dragonfly::shortest(Port in, const Packet& packet) const {
+  const std::uint32_t router = by_radix_(in);
+  const std::uint32_t group = by_a_(router);
+  const std::uint32_t r = router - group * a_;
+  const std::uint32_t last_router = by_p_(packet.target);
+  const std::uint32_t last = by_a_(last_router);
+  const bool detour = packet.via != none && !packet.passed_via && group != packet.via;
+  if (!detour && router == last_router)
+    return {router * radix_ + packet.target - last_router * p_, 3};
+  if (!detour && group == last) return {local(group, r, last_router - last * a_), 3};
   const Port port = towards(group, r, detour ? packet.via : last);
-  if (group != first) return {port, 2};
-  ++packet.hops;
+  if (group != by_a_(by_p_(packet.source))) return {port, 2};
   return {port, detour ? 1u : 0u};
+}
+
+Hop Dragonfly::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
+  const std::uint32_t router = by_radix_(in);
+  const std::uint32_t group = by_a_(router);
+  const std::uint32_t last = by_a_(by_p_(packet.target));
+  const bool begins = group == by_a_(by_p_(packet.source)) && !packet.passed_via;
+  if (begins && group != last) {
+    choose(group, router - group * a_, last, packet, congestion, random);
+  }
+  if (group == packet.via) packet.passed_via = true;
+  const Hop hop = shortest(in, packet);
+  if (hop.channel < 2) ++packet.hops;
+  return hop;
 }
 
 }  // namespace weir::sim::network

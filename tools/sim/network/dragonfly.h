@@ -20,11 +20,16 @@ class Dragonfly final : public Wiring {
   explicit Dragonfly(const FabricConfig& config);
 
   Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override;
+  Hop shortest(Port in, const Packet& packet) const override;
+  std::vector<Port> trunks() const override;
 
  private:
-  std::uint32_t radix() const { return p_ + a_ - 1 + h_; }
   // The port of router `from` towards group `to` from group `group`.
   Port towards(std::uint32_t group, std::uint32_t from, std::uint32_t to) const;
+  // The one link between two groups is up.
+  bool linked(std::uint32_t group, std::uint32_t other, const Congestion& congestion) const;
+  bool is_way(std::uint32_t group, std::uint32_t via, std::uint32_t last,
+              const Congestion& congestion) const;
   Port local(std::uint32_t group, std::uint32_t from, std::uint32_t to) const;
   void choose(std::uint32_t group, std::uint32_t router, std::uint32_t last, Packet& packet,
               const Congestion& congestion, Random& random) const;
@@ -33,6 +38,11 @@ class Dragonfly final : public Wiring {
   std::uint32_t a_;
   std::uint32_t h_;
   std::uint32_t groups_;
+  std::uint32_t radix_;
+  Divider by_p_;
+  Divider by_a_;
+  Divider by_h_;
+  Divider by_radix_;
   Routing routing_;
   double bias_;
   std::int32_t threshold_;

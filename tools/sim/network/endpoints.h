@@ -15,6 +15,9 @@ class Endpoints {
   virtual bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) = 0;
   // All of it is in the node's memory.
   virtual void arrived(NodeId node, const Packet& packet) = 0;
+  // The node will be told of that packet soon, or asked for one (nullptr): fetch its memory; with
+  // `stage` 1, what that points to.
+  virtual void soon(NodeId, const Packet*, unsigned /*stage*/) const {}
   // The time that Network::wake was asked for has come.
   virtual void woken(NodeId) {}
 };

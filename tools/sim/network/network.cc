@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace weir::sim::network {
 
@@ -11,28 +12,91 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
       endpoints_(endpoints),
       wiring_(Wiring::make(config.fabric)),
       random_(Random(seed).fork(1)),
+      loss_random_(Random(seed).fork(6)),
+      lossy_(config.loss > 0 || !config.outages.empty()),
       request_lanes_(config.fabric.switching.request_lanes),
       inputs_(wiring_->links().size() * channels),
-      outputs_(wiring_->links().size() * channels),
+      outputs_(wiring_->links().size()),
       ports_(wiring_->links().size()),
       sink_free_(wiring_->nodes()) {
   config_.slowness.resize(wiring_->nodes(), 1);
-  for (Output& output : outputs_) {
-    output.credits = static_cast<std::int32_t>(config_.fabric.switching.vc_flits);
+  for (std::uint32_t flits = 0; flits <= config_.fabric.switching.vc_flits; ++flits) {
+    crossing_.push_back(static_cast<Tick>(
+        std::ceil(flits * ticks_a_cycle / config_.fabric.switching.crossbar - 1e-9)));
+  }
+  for (Outputs& outputs : outputs_) {
+    for (Output& output : outputs.of) {
+      output.credits = config_.fabric.switching.vc_flits & 0xfffffu;
+    }
   }
   for (NodeId node = 0; node < nodes(); ++node) {
     ports_[wiring_->port_of(node)].inject_due = true;
     // Not all in step: each node's first packet begins somewhere in a packet's time.
-    events_.at(static_cast<Tick>(random_.below(48)), {Event::Kind::inject, node, 0});
+    events_.at(static_cast<Tick>(random_.below(48)), injection, {node});
   }
   next_check_ = config_.check_interval;
+  plan_outages(seed);
+}
+
+void Network::plan_outages(std::uint64_t seed) {
+  Random random = Random(seed).fork(7);
+  for (const Config::Outage& outage_of : config_.outages) {
+    std::vector<Port> links = wiring_->trunks();
+    for (std::uint32_t i = 0; i < outage_of.links && !links.empty(); ++i) {
+      const std::size_t which = random.below(links.size());
+      for (const Port port : {links[which], wiring_->links()[links[which]].peer}) {
+        events_.at(outage_of.from, outage, {port, 1});
+        events_.at(outage_of.to, outage, {port, 0});
+      }
+      links[which] = links.back();
+      links.pop_back();
+    }
+  }
+}
+
+void Network::turn(Port port, bool down) {
+  if (!down) {
+    --ports_[port].down;
+    --outages_;
+    if (port >= wiring_->router_ports()) inject(port - wiring_->router_ports());
+    return;
+  }
+  ++ports_[port].down;
+  ++outages_;
+  leave_line(port);
+}
+
+// Whoever is in line there has to find another way.
+void Network::leave_line(Port port) {
+  for (std::uint32_t at = port * channels; at < (port + 1) * channels; ++at) {
+    std::uint32_t input = std::exchange(output(at).first, none);
+    output(at).last = none;
+    while (input != none) {
+      const std::uint32_t next = inputs_[input].next;
+      offer(input);
+      input = next;
+    }
+  }
+  ports_[port].waiting = 0;
+}
+
+// It will not arrive.
+void Network::lose(PacketId id) {
+  const Packet& packet = packets_[id];
+  return_credit(packet.input, packet.flits);
+  lost_flits_ += packet.flits;
+  ++lost_packets_;
+  --under_way_;
+  moved_ = now();
+  free_.push_back(id);
 }
 
 void Network::run_until(Tick until) {
   while (violation_.empty() && now() < until) {
-    events_.run_until(
-        std::min(until, next_check_), [this](const Event& event) { handle(event); },
-        [this](const Event& event, bool near) { fetch(event, near); });
+    events_.run_until(std::min(until, next_check_),
+                      [this](unsigned kind, std::span<const Event> events) {
+                        handle(static_cast<Kind>(kind), events);
+                      });
     if (now() < next_check_) continue;
     next_check_ += config_.check_interval;
     check();
@@ -56,76 +120,150 @@ std::int32_t Network::queued_flits(Port port) const {
   return static_cast<std::int32_t>(std::max<Tick>(state.link_free - now(), 0) / ticks_a_cycle);
 }
 
-void Network::note(const Event& event) {
+void Network::note(Kind kind, const Event& event) {
   trace_ = (trace_ ^ static_cast<std::uint64_t>(now()) ^
-            (std::uint64_t{event.subject} << 32u | event.detail << 3u |
-             static_cast<unsigned>(event.kind))) *
+            (std::uint64_t{event.subject} << 32u | event.detail << 3u | kind)) *
            0x9e3779b97f4a7c15ull;
   trace_ ^= trace_ >> 29u;
 }
 
-// What `handle` will touch, into the cache; `near`: what the first look found is there now.
-void Network::fetch(const Event& event, bool near) const {
-  switch (event.kind) {
-    case Event::Kind::arrive:
-      if (near) {
-        __builtin_prefetch(&inputs_[packets_[event.subject].input], 1);
-      } else {
-        __builtin_prefetch(&packets_[event.subject], 1);
-      }
-      break;
-    case Event::Kind::crossbar:
-      if (near) {
-        const PacketId head = inputs_[event.detail].head;
-        if (head != none) __builtin_prefetch(&packets_[head], 1);
-        for (unsigned left = ports_[event.subject].waiting; left != 0; left &= left - 1) {
-          const auto channel = static_cast<std::uint32_t>(std::countr_zero(left));
-          __builtin_prefetch(&inputs_[outputs_[event.subject * channels + channel].first], 1);
-        }
-      } else {
-        __builtin_prefetch(&inputs_[event.detail], 1);
-        __builtin_prefetch(&ports_[event.subject], 1);
-        __builtin_prefetch(&outputs_[event.subject * channels], 1);
-        __builtin_prefetch(&outputs_[event.subject * channels + channels - 1], 1);
-      }
-      break;
-    case Event::Kind::credit:
-      if (near) {
-        const std::uint32_t first = outputs_[event.subject].first;
-        if (first != none) __builtin_prefetch(&inputs_[first], 1);
-      } else {
-        __builtin_prefetch(&outputs_[event.subject], 1);
-        __builtin_prefetch(&ports_[event.subject / channels], 1);
-      }
-      break;
-    case Event::Kind::deliver: __builtin_prefetch(&packets_[event.subject], 1); break;
-    case Event::Kind::inject:
-    case Event::Kind::wake: break;
+namespace {
+
+// Calls `act` with each event, and before that, some events earlier, `first`, `second` and `third`
+// with it: to fetch its memory, then what that points to, and so on. At 5,256 nodes a run is mostly
+// waiting for memory.
+template <typename Event, typename Act, typename First, typename Second, typename Third>
+void with_lookahead(std::span<const Event> events, Act&& act, First&& first, Second&& second,
+                    Third&& third) {
+  constexpr std::size_t step = 8;
+  const std::size_t n = events.size();
+  for (std::size_t i = 0; i < std::min(n, 3 * step); ++i) first(events[i]);
+  for (std::size_t i = 0; i < std::min(n, 2 * step); ++i) second(events[i]);
+  for (std::size_t i = 0; i < std::min(n, step); ++i) third(events[i]);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (i + 3 * step < n) first(events[i + 3 * step]);
+    if (i + 2 * step < n) second(events[i + 2 * step]);
+    if (i + step < n) third(events[i + step]);
+    act(events[i]);
   }
 }
 
-void Network::handle(const Event& event) {
-  note(event);
-  switch (event.kind) {
-    case Event::Kind::arrive: arrive(event.subject); break;
-    case Event::Kind::crossbar: crossed(event.subject, event.detail); break;
-    case Event::Kind::credit: {
-      outputs_[event.subject].credits += static_cast<std::int32_t>(event.detail);
-      const Port port = event.subject / channels;
-      ports_[port].used -= static_cast<std::int32_t>(event.detail);
-      if (port >= wiring_->router_ports()) {
-        inject(port - wiring_->router_ports());
-      } else if (!ports_[port].crossing) {
-        arbitrate(port);
+template <typename T>
+void fetch(const T* what) {
+  __builtin_prefetch(what, 1);
+}
+
+}  // namespace
+
+void Network::handle(Kind kind, std::span<const Event> events) {
+  const auto each = [&](auto&& act) {
+    return [this, kind, act](const Event& event) {
+      note(kind, event);
+      act(event);
+    };
+  };
+  const auto no_more = [](const Event&) {};
+  switch (kind) {
+    case credit:
+      with_lookahead(
+          events, each([this](const Event& e) { credited(e); }),
+          [this](const Event& e) { fetch(&output(e.subject)); },
+          [this](const Event& e) {
+            const std::uint32_t first = output(e.subject).first;
+            if (first != none) fetch(&inputs_[first]);
+          },
+          no_more);
+      break;
+    case crossbar:
+      with_lookahead(
+          events, each([this](const Event& e) { crossed(e.subject, e.detail); }),
+          [this](const Event& e) {
+            fetch(&inputs_[e.detail]);
+            const unsigned waiting = ports_[e.subject].waiting;
+            if ((waiting & 0x0fu) != 0) fetch(&outputs_[e.subject].of[0]);
+            if ((waiting & 0xf0u) != 0) fetch(&outputs_[e.subject].of[data_channels]);
+          },
+          [this](const Event& e) {
+            const PacketId head = inputs_[e.detail].head;
+            if (head != none) fetch(&packets_[head]);
+            for (unsigned left = ports_[e.subject].waiting; left != 0; left &= left - 1) {
+              const auto channel = static_cast<std::uint32_t>(std::countr_zero(left));
+              fetch(&inputs_[outputs_[e.subject].of[channel].first]);
+            }
+          },
+          [this](const Event& e) {
+            const PacketId head = inputs_[e.detail].head;
+            if (head != none) fetch_way(head, e.detail);
+          });
+      break;
+    case arrival:
+      with_lookahead(
+          events, each([this](const Event& e) { arrive(e.subject); }),
+          [this](const Event& e) { fetch(&packets_[e.subject]); },
+          [this](const Event& e) { fetch(&inputs_[packets_[e.subject].input]); },
+          [this](const Event& e) {
+            const std::uint32_t at = packets_[e.subject].input;
+            const PacketId tail = inputs_[at].tail;
+            if (tail != none) {
+              fetch(&packets_[tail]);
+            } else {
+              fetch_way(e.subject, at);
+            }
+          });
+      break;
+    case delivery:
+      with_lookahead(
+          events, each([this](const Event& e) { deliver(e.subject); }),
+          [this](const Event& e) { fetch(&packets_[e.subject]); },
+          [this](const Event& e) {
+            endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 0);
+          },
+          [this](const Event& e) {
+            endpoints_.soon(packets_[e.subject].target, &packets_[e.subject], 1);
+          });
+      break;
+    case injection:
+      with_lookahead(
+          events, each([this](const Event& e) {
+            ports_[wiring_->port_of(e.subject)].inject_due = false;
+            inject(e.subject);
+          }),
+          [this](const Event& e) { fetch(&outputs_[wiring_->port_of(e.subject)]); },
+          [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 0); },
+          [this](const Event& e) { endpoints_.soon(e.subject, nullptr, 1); });
+      break;
+    case outage:
+      for (const Event& event : events) {
+        note(kind, event);
+        turn(event.subject, event.detail != 0);
       }
       break;
-    }
-    case Event::Kind::deliver: deliver(event.subject); break;
-    case Event::Kind::inject:
-      ports_[wiring_->port_of(event.subject)].inject_due = false;
-      inject(event.subject);
+    case waking:
+    case kinds:
+      for (const Event& event : events) {
+        note(kind, event);
+        endpoints_.woken(event.subject);
+      }
       break;
-    case Event::Kind::wake: endpoints_.woken(event.subject); break;
+  }
+}
+
+// The output that the packet will most likely stand in line at.
+void Network::fetch_way(PacketId head, std::uint32_t input) const {
+  const Packet& packet = packets_[head];
+  const Port in = input / channels;
+  if (in >= wiring_->router_ports()) return;
+  const Hop hop = wiring_->shortest(in, packet);
+  fetch(&outputs_[hop.port].of[channel_of(packet.kind, hop.channel)]);
+}
+
+void Network::credited(const Event& event) {
+  add_credits(event.subject, static_cast<std::int32_t>(event.detail));
+  const Port port = event.subject / channels;
+  if (port >= wiring_->router_ports()) {
+    inject(port - wiring_->router_ports());
+  } else if (!ports_[port].crossing) {
+    arbitrate(port);
   }
 }
 
@@ -141,31 +279,35 @@ PacketId Network::make_packet() {
 }
 
 // Onto the link of `port`, whose next buffer has room.
-void Network::send(Port port, std::uint32_t channel, PacketId id) {
+void Network::send(Port port, std::uint32_t channel, PacketId id, std::uint32_t length_flits) {
   Packet& packet = packets_[id];
   PortState& state = ports_[port];
   const Link& link = wiring_->links()[port];
-  const auto flits = static_cast<std::int32_t>(packet.flits);
-  outputs_[port * channels + channel].credits -= flits;
-  state.used += flits;
+  const auto flits = static_cast<std::int32_t>(length_flits);
+  add_credits(port * channels + channel, -flits);
   const Tick begin = std::max(now(), state.link_free);
-  const Tick length = packet.flits * ticks_a_cycle;
+  const Tick length = length_flits * ticks_a_cycle;
   state.link_free = begin + length;
   const Tick head = begin + link.cycles * ticks_a_cycle;
   packet.complete = head + length;
   packet.input = link.peer * channels + channel;
-  events_.at(head, {Event::Kind::arrive, id, 0});
+  if (link.peer >= wiring_->router_ports() && !lossy_) {
+    ++hops_;
+    sink(link.peer - wiring_->router_ports(), id, head);  // nobody overtakes it any more
+  } else {
+    events_.at(head, arrival, {id});
+  }
 }
 
 void Network::inject(NodeId node) {
   const Port port = wiring_->port_of(node);
   PortState& state = ports_[port];
-  if (state.inject_due) return;
+  if (state.inject_due || state.down > 0) return;
   for (PacketKind kind : {PacketKind::request, PacketKind::data}) {
     const std::uint32_t channel = channel_of(kind, 0);
-    const std::int32_t room = outputs_[port * channels + channel].credits;
+    const std::uint32_t room = outputs_[port].of[channel].credits;
     Packet packet;
-    if (room <= 0 || !endpoints_.next(node, kind, static_cast<std::uint32_t>(room), packet)) {
+    if (room == 0 || !endpoints_.next(node, kind, room, packet)) {
       continue;
     }
     const PacketId id = make_packet();
@@ -175,9 +317,9 @@ void Network::inject(NodeId node) {
     packets_[id] = packet;
     ++under_way_;
     injected_flits_ += packet.flits;
-    send(port, channel, id);
+    send(port, channel, id, packet.flits);
     state.inject_due = true;
-    events_.at(state.link_free, {Event::Kind::inject, node, 0});
+    events_.at(state.link_free, injection, {node});
     return;
   }
 }
@@ -187,36 +329,58 @@ void Network::arrive(PacketId id) {
   const std::uint32_t at = packet.input;
   const Port port = at / channels;
   ++hops_;
+  const bool lost = config_.loss > 0 &&
+                    static_cast<double>(loss_random_.below(1u << 30u)) < config_.loss * (1u << 30u);
+  if (lost || ports_[port].down > 0) {
+    lose(id);
+    return;
+  }
   if (port >= wiring_->router_ports()) {
-    sink(port - wiring_->router_ports(), id);
+    sink(port - wiring_->router_ports(), id, now());
     return;
   }
   Input& input = inputs_[at];
   packet.next = none;
   if (input.head == none) {
     input.head = input.tail = id;
+    input.second = none;
     if (input.moving == 0) offer(at);
   } else {
+    if (input.tail == input.head) input.second = id;
     packets_[input.tail].next = id;
     input.tail = id;
   }
 }
 
-// Routes the head of an input channel and puts it in line.
+// Routes the head of an input channel and puts it in line; those that have no way are lost.
 void Network::offer(std::uint32_t at) {
   Input& input = inputs_[at];
-  Packet& packet = packets_[input.head];
-  const std::uint32_t via = packet.via;
-  const Hop hop = wiring_->route(at / channels, packet, *this, random_);
-  if (packet.via != via) ++detours_;
+  Hop hop;
+  while (true) {
+    Packet& packet = packets_[input.head];
+    const std::uint32_t via = packet.via;
+    hop = wiring_->route(at / channels, packet, *this, random_);
+    if (packet.via != via) ++detours_;
+    if (ports_[hop.port].down == 0) break;
+    const PacketId next = packet.next;
+    lose(input.head);
+    input.head = next;
+    if (next == none) {
+      input.tail = none;
+      return;
+    }
+  }
+  const Packet& packet = packets_[input.head];
   const std::uint32_t channel = channel_of(packet.kind, hop.channel);
   input.next = none;
+  input.second = packet.next;
+  input.complete = static_cast<std::uint32_t>(packet.complete);
   input.flits = packet.flits;
   input.since = ++line_;
-  Output& output = outputs_[hop.port * channels + channel];
+  Output& output = outputs_[hop.port].of[channel];
   if (output.first == none) {
     output.first = output.last = at;
-    output.need = packet.flits;
+    output.need = packet.flits & 0xfffu;
     output.since = input.since;
     ports_[hop.port].waiting |= static_cast<std::uint8_t>(1u << channel);
   } else {
@@ -229,12 +393,13 @@ void Network::offer(std::uint32_t at) {
 // Serves whoever waits longest among those whose next buffer has room.
 void Network::arbitrate(Port port) {
   std::uint32_t best = none;
-  std::uint64_t longest = UINT64_MAX;
+  std::uint32_t longest = 0;  // so many numbers ago
   for (unsigned left = ports_[port].waiting; left != 0; left &= left - 1) {
     const std::uint32_t at = port * channels + static_cast<std::uint32_t>(std::countr_zero(left));
-    const Output& output = outputs_[at];
-    if (output.since < longest && output.credits >= output.need) {
-      longest = output.since;
+    const Output& output = this->output(at);
+    const std::uint32_t ago = line_ - output.since;
+    if ((best == none || ago > longest) && output.credits >= output.need) {
+      longest = ago;
       best = at;
     }
   }
@@ -242,38 +407,41 @@ void Network::arbitrate(Port port) {
 }
 
 void Network::cross(Port port, std::uint32_t at) {
-  Output& output = outputs_[at];
+  Output& output = this->output(at);
   const std::uint32_t from = output.first;
   Input& input = inputs_[from];
   const PacketId id = input.head;
-  Packet& packet = packets_[id];
+  const std::uint32_t flits = input.flits;
   output.first = input.next;
   if (output.first == none) {
     output.last = none;
     ports_[port].waiting &= static_cast<std::uint8_t>(~(1u << at % channels));
   } else {
     const Input& next = inputs_[output.first];
-    output.need = static_cast<std::int32_t>(next.flits);
+    output.need = next.flits & 0xfffu;
     output.since = next.since;
   }
-  input.head = packet.next;
+  input.head = input.second;
   if (input.head == none) input.tail = none;
-  input.moving = packet.flits;
+  input.moving = input.flits;
   ports_[port].crossing = true;
-  if (config_.fabric.switching.marking > 0 && packet.kind == PacketKind::data) {
-    const double capacity = config_.fabric.switching.vc_flits;
-    const double full = (capacity - output.credits) / capacity;
-    const double chance = config_.fabric.switching.marking * (2 * full - 1);
-    if (chance > 0 && static_cast<double>(random_.below(1 << 20)) < chance * (1 << 20)) {
-      packet.marked = true;
-    }
-  }
-  const auto length = static_cast<Tick>(
-      std::ceil(packet.flits * ticks_a_cycle / config_.fabric.switching.crossbar - 1e-9));
+  if (config_.fabric.switching.marking > 0) mark(packets_[id], output);
   // Cut-through: what is not there yet cannot leave.
-  const Tick done = std::max(now() + length, packet.complete);
-  send(port, at % channels, id);
-  events_.at(done, {Event::Kind::crossbar, port, from});
+  const Tick missing =
+      static_cast<std::int32_t>(input.complete - static_cast<std::uint32_t>(now()));
+  send(port, at % channels, id, flits);
+  events_.at(now() + std::max(crossing_[flits], missing), crossbar, {port, from});
+}
+
+// FECN, by how full the next buffer is.
+void Network::mark(Packet& packet, const Output& output) {
+  if (packet.kind != PacketKind::data) return;
+  const double capacity = config_.fabric.switching.vc_flits;
+  const double full = (capacity - output.credits) / capacity;
+  const double chance = config_.fabric.switching.marking * (2 * full - 1);
+  if (chance > 0 && static_cast<double>(random_.below(1 << 20)) < chance * (1 << 20)) {
+    packet.marked = true;
+  }
 }
 
 void Network::crossed(Port port, std::uint32_t from) {
@@ -289,19 +457,20 @@ void Network::crossed(Port port, std::uint32_t from) {
 // `flits` of an input channel are free; whoever feeds it hears a link later.
 void Network::return_credit(std::uint32_t at, std::uint32_t flits) {
   const Link& link = wiring_->links()[at / channels];
-  events_.at(now() + link.cycles * ticks_a_cycle,
-             {Event::Kind::credit, link.peer * channels + at % channels, flits});
+  events_.at(now() + link.cycles * ticks_a_cycle, credit,
+             {link.peer * channels + at % channels, flits});
 }
 
-void Network::sink(NodeId node, PacketId id) {
+// The node has the packet's head at that time.
+void Network::sink(NodeId node, PacketId id, Tick head) {
   const Packet& packet = packets_[id];
   Tick done = packet.complete;
   if (packet.kind == PacketKind::data) {
-    const Tick begin = std::max(now(), sink_free_[node]);
+    const Tick begin = std::max(head, sink_free_[node]);
     done = begin + packet.flits * ticks_a_cycle * config_.slowness[node];
     sink_free_[node] = done;
   }
-  events_.at(done, {Event::Kind::deliver, id, 0});
+  events_.at(done, delivery, {id});
 }
 
 void Network::deliver(PacketId id) {
@@ -325,10 +494,10 @@ bool Network::conserved() const {
     under_way_flits += packets_[id].flits;
     ++packets;
   };
-  events_.for_each([&](const Event& event) {
-    if (event.kind == Event::Kind::arrive || event.kind == Event::Kind::deliver) {
+  events_.for_each([&](unsigned kind, const Event& event) {
+    if (kind == arrival || kind == delivery) {
       count(event.subject);
-    } else if (event.kind == Event::Kind::credit) {
+    } else if (kind == credit) {
       const Link& link = wiring_->links()[event.subject / channels];
       flits[link.peer * channels + event.subject % channels] += event.detail;
     }
@@ -337,15 +506,16 @@ bool Network::conserved() const {
     for (PacketId id = inputs_[at].head; id != none; id = packets_[id].next) count(id);
     flits[at] += inputs_[at].moving;
   }
-  if (packets != under_way_ || injected_flits_ - delivered_flits_ != under_way_flits) return false;
+  if (packets != under_way_ || injected_flits_ - delivered_flits_ - lost_flits_ != under_way_flits)
+    return false;
   for (Port port = 0; port < ports_.size(); ++port) {
     std::int64_t used = 0;
     for (std::uint32_t channel = 0; channel < channels; ++channel) {
-      const std::int64_t credits = outputs_[port * channels + channel].credits;
+      const std::int64_t credits = outputs_[port].of[channel].credits;
       const Port peer = wiring_->links()[port].peer;
       const std::int64_t there = peer == none ? 0 : flits[peer * channels + channel];
       const std::int64_t capacity = config_.fabric.switching.vc_flits;
-      if (credits < 0 || credits + there != capacity) return false;
+      if (credits > capacity || credits + there != capacity) return false;
       used += capacity - credits;
     }
     if (used != ports_[port].used) return false;

@@ -19,7 +19,7 @@ enum class PacketKind : std::uint8_t {
   request,  // for the target's adapter alone
 };
 
-struct Packet {
+struct alignas(64) Packet {
   // The sender's.
   NodeId source = 0;
   NodeId target = 0;

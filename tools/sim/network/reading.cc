@@ -8,8 +8,6 @@ namespace {
 // More than any run reads: a stream of large messages, one after the other, is one transfer.
 constexpr std::uint64_t endless = std::uint64_t{1} << 44u;
 
-std::uint32_t flits_of(std::uint32_t bytes) { return (bytes + flit_bytes - 1) / flit_bytes; }
-
 }  // namespace
 
 Scheduler::Config Reading::scheduler_config(const Scenario& scenario) {
@@ -28,26 +26,37 @@ Scheduler::Config Reading::scheduler_config(const Scenario& scenario) {
 Reading::Reading(const Scenario& scenario, const Roles& roles)
     : Traffic(scenario.fabric.topology.nodes()),
       tick_ns_(scenario.cycle_ns / ticks_a_cycle),
-      budget_of_(scenario.budget_of),
+      adapter_(Adapter::Config::of(scenario), *this),
       nodes_(roles.sources.size()) {
   const Scheduler::Config config = scheduler_config(scenario);
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     Node& node = nodes_[id];
     node.sources = roles.sources[id];
-    const std::size_t budgets = budget_of_ == BudgetOf::transfer
-                                    ? node.sources.size()
-                                    : std::min<std::size_t>(node.sources.size(), 1);
-    for (std::size_t i = 0; i < budgets; ++i) {
-      node.schedulers.push_back(std::make_unique<Scheduler>(config));
+    node.first = static_cast<std::uint32_t>(schedulers_.size());
+    const auto sources = static_cast<std::uint32_t>(node.sources.size());
+    const std::uint32_t wanted =
+        scenario.budget_of == BudgetOf::transfer ? sources : std::min(sources, scenario.processes);
+    if (scenario.budget_of == BudgetOf::node && wanted > 1) {
+      node.shared = std::make_unique<Shared>();
     }
-    for (std::uint32_t i = 0; i < node.sources.size(); ++i) submit(node, i);
+    while (node.schedulers < wanted) add_scheduler(node, config);
+    for (std::uint32_t i = 0; i < sources; ++i) submit(node, i);
   }
 }
 
+void Reading::add_scheduler(Node& node, const Scheduler::Config& config) {
+  schedulers_.push_back(std::make_unique<Scheduler>(config));
+  if (node.shared != nullptr) {
+    Host::Door& door = node.shared->doors.emplace_back(node.shared->host);
+    node.shared->host.join(door, node.schedulers);
+    schedulers_.back()->join_node(&door.reads);
+  }
+  ++node.schedulers;
+}
+
 void Reading::submit(Node& node, std::uint32_t source) {
-  const bool own = budget_of_ == BudgetOf::transfer;
-  Scheduler& scheduler = *node.schedulers[own ? source : 0];
-  const PeerId peer{own ? 0 : source};
+  Scheduler& scheduler = *schedulers_[node.first + source % node.schedulers];
+  const PeerId peer{source / node.schedulers};
   scheduler.open_peer(peer, ChunkBudget::no_limit);
   scheduler.submit({.kind = TransferKind::get,
                     .peer = peer,
@@ -58,95 +67,86 @@ void Reading::submit(Node& node, std::uint32_t source) {
 
 void Reading::begin(Network& network) {
   Traffic::begin(network);
-  for (Node& node : nodes_) {
-    for (std::uint32_t i = 0; i < node.schedulers.size(); ++i) post(node, i);
+  adapter_.begin(network);
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
+    for (std::uint32_t i = 0; i < nodes_[id].schedulers; ++i) post(id, i);
   }
 }
 
-void Reading::post(Node& node, std::uint32_t index) {
-  Chunk chunk;
-  while (node.schedulers[index]->next(chunk)) {
-    std::uint32_t slot = static_cast<std::uint32_t>(node.reads.size());
-    if (node.free_reads.empty()) {
-      node.reads.emplace_back();
-    } else {
-      slot = node.free_reads.back();
-      node.free_reads.pop_back();
-    }
-    const std::uint32_t source = budget_of_ == BudgetOf::transfer ? index : weir::index(chunk.peer);
-    node.reads[slot] = {.transfer = chunk.transfer,
-                        .scheduler = index,
-                        .bytes = chunk.length_bytes,
-                        .missing_flits = flits_of(chunk.length_bytes),
-                        .source = node.sources[source],
-                        .posted = now()};
-    node.requests.push_back(slot);
-  }
-}
-
-bool Reading::next(NodeId id, PacketKind kind, std::uint32_t room, Packet& packet) {
+void Reading::post(NodeId id, std::uint32_t index) {
   Node& node = nodes_[id];
-  if (kind == PacketKind::request) {
-    if (node.requests.empty()) return false;
-    const std::uint32_t slot = node.requests.front();
-    node.requests.pop_front();
-    packet.target = node.reads[slot].source;
-    packet.flits = 1;
-    packet.number = slot;
-    packet.tag = node.reads[slot].missing_flits;
-    return true;
+  Scheduler& scheduler = *schedulers_[node.first + index];
+  Chunk chunk;
+  while (scheduler.next(chunk)) {
+    const std::uint32_t source = weir::index(chunk.peer) * node.schedulers + index;
+    adapter_.post(id, node.sources[source], Verb::read, chunk.length_bytes,
+                  static_cast<std::uint64_t>(chunk.transfer), static_cast<std::uint16_t>(index));
   }
-  if (node.responses.empty()) return false;
-  Response& response = node.responses.front();
-  const std::uint32_t flits = std::min(response.flits, packet_flits);
-  if (flits > room) return false;
-  packet.target = response.reader;
-  packet.flits = static_cast<std::uint16_t>(flits);
-  packet.number = response.read;
-  response.flits -= flits;
-  if (response.flits == 0) node.responses.pop_front();
-  return true;
+}
+
+// The processes of a node look all the time; here, when something came back that they wait for.
+void Reading::post_waiting(NodeId id) {
+  const Node& node = nodes_[id];
+  for (std::uint32_t i = 0; i < node.schedulers; ++i) {
+    if (schedulers_[node.first + i]->waits_for_node()) post(id, i);
+  }
 }
 
 void Reading::arrived(NodeId id, const Packet& packet) {
+  if (adapter_.arrived(id, packet) && packet.kind == PacketKind::data) count(id, packet);
+}
+
+void Reading::completed(const Operation& operation, bool failed) {
+  const NodeId id = operation.node;
   Node& node = nodes_[id];
-  if (packet.kind == PacketKind::request) {
-    node.responses.push_back(
-        {packet.source, packet.number, static_cast<std::uint32_t>(packet.tag)});
-    network().kick(id);
+  const std::uint32_t index = operation.context;
+  Scheduler& scheduler = *schedulers_[node.first + index];
+  const auto transfer = static_cast<TransferId>(operation.token);
+  if (failed) {
+    // Its connection is broken: nothing more is read over it.
+    const PeerId peer = scheduler.request(transfer).peer;
+    scheduler.on_chunk_failed(transfer, operation.bytes);
+    scheduler.cancel_peer(peer);
+  } else {
+    const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
+    scheduler.on_chunk_done(time(), transfer, operation.bytes, {static_cast<std::int64_t>(took)});
+  }
+  post(id, index);
+  if (node.shared != nullptr) post_waiting(id);
+}
+
+void Reading::soon(NodeId id, const Packet* packet, unsigned stage) const {
+  adapter_.soon(id, packet, stage);
+  const Node& node = nodes_[id];
+  if (packet == nullptr || packet->kind != PacketKind::data || node.schedulers == 0) return;
+  if (stage == 0) {
+    __builtin_prefetch(&schedulers_[node.first]);
     return;
   }
-  count(id, packet);
-  Read& read = node.reads[packet.number];
-  read.missing_flits -= packet.flits;
-  if (read.missing_flits > 0) return;
-  const Duration took = {
-      static_cast<std::int64_t>(static_cast<double>(now() - read.posted) * tick_ns_)};
-  const std::uint32_t index = read.scheduler;
-  node.schedulers[index]->on_chunk_done(time(), read.transfer, read.bytes, took);
-  node.free_reads.push_back(packet.number);
-  post(node, index);
-  network().kick(id);
+  // Its ends: in between are tables that are hardly used.
+  const Scheduler* const scheduler = schedulers_[node.first].get();
+  const auto* const object = reinterpret_cast<const char*>(scheduler);
+  constexpr std::size_t line = 64;
+  for (std::size_t i = 0; i < 4; ++i) __builtin_prefetch(object + i * line, 1);
+  for (std::size_t i = 1; i <= 10; ++i) {
+    __builtin_prefetch(object + sizeof(Scheduler) - i * line, 1);
+  }
 }
 
 bool Reading::conserved() const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
-    std::uint64_t outstanding = 0;
-    for (const auto& scheduler : node.schedulers) {
-      if (!scheduler->conserved()) return false;
-      outstanding += scheduler->reads().chunks();
-    }
-    return outstanding + node.free_reads.size() == node.reads.size();
-  });
+  std::uint64_t outstanding = 0;
+  for (const auto& scheduler : schedulers_) {
+    if (!scheduler->conserved()) return false;
+    outstanding += scheduler->reads().chunks();
+  }
+  return outstanding == adapter_.under_way();
 }
 
 double Reading::mean_reads() const {
   std::uint64_t reads = 0;
   std::uint64_t receivers = 0;
-  for (const Node& node : nodes_) {
-    receivers += node.schedulers.empty() ? 0 : 1;
-    for (const auto& scheduler : node.schedulers) reads += scheduler->reads().chunks();
-  }
+  for (const Node& node : nodes_) receivers += node.schedulers == 0 ? 0 : 1;
+  for (const auto& scheduler : schedulers_) reads += scheduler->reads().chunks();
   return receivers == 0 ? 0 : static_cast<double>(reads) / static_cast<double>(receivers);
 }
 

@@ -72,8 +72,15 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
 Measured run(const Scenario& scenario, std::uint64_t seed) {
   const double begin = cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
-  const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles);
-  Network network({.fabric = scenario.fabric, .slowness = roles.slowness}, *traffic, seed);
+  const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
+  Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
+  config.loss = scenario.loss;
+  for (const Scenario::Outage& outage : scenario.outages) {
+    config.outages.push_back({.links = outage.links,
+                              .from = static_cast<Tick>(outage.from_cycles) * ticks_a_cycle,
+                              .to = static_cast<Tick>(outage.to_cycles) * ticks_a_cycle});
+  }
+  Network network(config, *traffic, seed);
   traffic->begin(network);
 
   Measured result;
@@ -96,16 +103,23 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
     }
     before = total;
     cycle = until;
+    if (traffic->over()) break;
     result.violation = network.violation();
   }
   if (result.violation.empty() && !traffic->conserved()) {
     result.violation = "the read budget is not conserved";
   }
-  const auto cycles = static_cast<double>(scenario.to_cycles - scenario.from_cycles);
+  result.messages = traffic->messages();
+  // A workload is over when it is.
+  const double played = static_cast<double>(network.now()) / ticks_a_cycle;
+  const double cycles = std::max(played - static_cast<double>(scenario.from_cycles), 1.0);
   result.throughput = static_cast<double>(traffic->meter().total() - at_start) / cycles / nodes;
   result.first_percentile = first_percentile(traffic->meter(), roles, cycles);
   result.latency_cycles = traffic->meter().mean_latency() / ticks_a_cycle;
   result.mean_reads = traffic->mean_reads();
+  result.lost_packets = network.lost_packets();
+  result.retried = traffic->retried();
+  result.failed = traffic->failed();
   result.events = network.events();
   result.hops = network.hops();
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;

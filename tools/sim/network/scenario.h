@@ -19,10 +19,30 @@ inline constexpr std::uint32_t flit_bytes = 256;
 inline constexpr std::uint32_t packet_flits = 16;
 inline constexpr std::uint32_t packet_bytes = packet_flits * flit_bytes;
 
-// Who wants what from whom. Always as much as the fabric carries.
+constexpr std::uint32_t flits_of(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>((bytes + flit_bytes - 1) / flit_bytes);
+}
+
+// Who wants what from whom. The first two are streams, always as much as the fabric carries; the
+// others are messages that end (workload.h), sent as ob1 does (ob1.h).
 enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
   incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
+  halo_2d,
+  halo_3d,
+  wavefront,
+  all_to_all,
+  trace,
+};
+constexpr bool ends(Pattern pattern) { return pattern > Pattern::incast; }
+
+// A message of a trace.
+struct TraceMessage {
+  std::uint64_t cycle = 0;  // not before
+  std::uint32_t source = 0;
+  std::uint32_t target = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t after = UINT32_MAX;  // not before that one is received: an earlier one's place
 };
 
 // Who decides when data is sent.
@@ -31,8 +51,9 @@ enum class Protocol : std::uint8_t {
   reads,  // the receiver, by rendezvous/scheduler.h: [RDRP §3.2]
 };
 
-// What the read budget belongs to.
-enum class BudgetOf : std::uint8_t { node, transfer };
+// What the read budget belongs to: the node, shared by its processes (flowctl/token_pool.h); each
+// process; each transfer.
+enum class BudgetOf : std::uint8_t { node, process, transfer };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
 struct Becn {
@@ -52,6 +73,13 @@ struct Scenario {
   std::uint32_t receivers = 0;  // of incast
   std::uint32_t senders = 16;
 
+  // Of patterns that end.
+  std::uint32_t rounds = 4;
+  std::uint64_t message_bytes = 256 << 10;
+  std::uint64_t eager_bytes = 4 << 10;  // messages up to that need no rendezvous
+  std::uint64_t work_cycles = 0;        // what a rank computes between its steps
+  std::vector<TraceMessage> trace;
+
   // How many nodes take a flit in only every so many cycles.
   struct Slow {
     std::uint32_t nodes = 0;
@@ -61,6 +89,7 @@ struct Scenario {
 
   Protocol protocol = Protocol::push;
   BudgetOf budget_of = BudgetOf::node;
+  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them
   bool adaptive = false;
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
@@ -69,8 +98,30 @@ struct Scenario {
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
 
+  // Links that lose packets or are down for a while, and what adapters do about it (adapter.h).
+  double loss = 0;  // of a packet, on each link
+  struct Outage {
+    std::uint32_t links = 1;
+    std::uint64_t from_cycles = 0;
+    std::uint64_t to_cycles = 0;
+  };
+  std::vector<Outage> outages;
+  std::uint64_t timeout_cycles = 5'000;  // 100 us
+  std::uint32_t retries = 7;
+  bool lossy() const { return loss > 0 || !outages.empty(); }
+
   std::uint64_t from_cycles = 6'000;
   std::uint64_t to_cycles = 12'000;
+};
+
+// Of patterns that end. Latencies are from the start of the send to the end of the receive.
+struct Messages {
+  std::uint64_t all = 0;
+  std::uint64_t received = 0;
+  double finished_us = 0;  // when the last one was received; 0: not all were
+  double median_us = 0;
+  double p99_us = 0;
+  double longest_us = 0;
 };
 
 struct Measured {
@@ -79,6 +130,10 @@ struct Measured {
   double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
   double latency_cycles = 0;    // mean of packets, from adapter to memory
   double mean_reads = 0;        // of receivers, at the end: reads outstanding
+  Messages messages;
+  std::uint64_t lost_packets = 0;
+  std::uint64_t retried = 0;  // reads and writes begun again
+  std::uint64_t failed = 0;   // of them, given up
   std::uint64_t events = 0;
   std::uint64_t hops = 0;
   double detours = 0;  // a delivered packet

@@ -12,13 +12,19 @@ namespace weir::sim::network {
 
 class Traffic : public Endpoints {
  public:
-  static std::unique_ptr<Traffic> make(const Scenario& scenario, const Roles& roles);
+  static std::unique_ptr<Traffic> make(const Scenario& scenario, const Roles& roles,
+                                       std::uint64_t seed);
 
   // Before the first event.
   virtual void begin(Network& network) { network_ = &network; }
   // Whether it has kept its own promises so far.
   virtual bool conserved() const { return true; }
   virtual double mean_reads() const { return 0; }
+  // Nothing will be sent any more.
+  virtual bool over() const { return false; }
+  virtual Messages messages() const { return {}; }
+  virtual std::uint64_t retried() const { return 0; }
+  virtual std::uint64_t failed() const { return 0; }
 
   Meter& meter() { return meter_; }
 

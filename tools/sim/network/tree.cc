@@ -29,7 +29,7 @@ Tree::Tree(const FabricConfig& config)
   }
 }
 
-Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
+Hop Tree::shortest(Port in, const Packet& packet) const {
   const Port first_spine = leaves_ * (p_ + spines_);
   const std::uint32_t leaf_of_target = packet.target / p_;
   if (in >= first_spine) {  // down
@@ -39,23 +39,46 @@ Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& r
   const std::uint32_t leaf = in / (p_ + spines_);
   const Port first = leaf * (p_ + spines_);
   if (leaf == leaf_of_target) return {first + packet.target % p_, 2};
-  if (routing_ == Routing::minimal) {
-    return {first + p_ + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_),
-            0};
+  return {first + p_ + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_),
+          0};
+}
+
+std::vector<Port> Tree::trunks() const {
+  std::vector<Port> ports;
+  for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+    const Port first = leaf * (p_ + spines_);
+    const bool single_switch = spines_ == 0;
+    for (std::uint32_t i = 0; i < (single_switch ? p_ : spines_); ++i) {
+      ports.push_back(first + (single_switch ? 0 : p_) + i);
+    }
   }
+  return ports;
+}
+
+// Up is the only place to choose.
+Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
+  const Hop fixed = shortest(in, packet);
+  if (fixed.channel != 0 || routing_ == Routing::minimal) return fixed;
+  const Port up = in / (p_ + spines_) * (p_ + spines_) + p_;
   // The search begins anywhere, so that equals are taken in turn.
   auto best = static_cast<std::uint32_t>(random.below(spines_));
-  if (routing_ == Routing::valiant) return {first + p_ + best, 0};
-  std::int32_t least = congestion.queued_flits(first + p_ + best);
+  if (routing_ == Routing::valiant) return {up + best, 0};
+  const Port first_spine = leaves_ * (p_ + spines_);
+  const auto queue_by = [&](std::uint32_t spine) {
+    const Port down = first_spine + spine * leaves_ + packet.target / p_;
+    const bool open = !congestion.down(up + spine) && !congestion.down(down);
+    return open ? congestion.queued_flits(up + spine) : INT32_MAX;
+  };
+  std::int32_t least = queue_by(best);
   for (std::uint32_t i = 1, s = best; i < spines_; ++i) {
     s = s + 1 == spines_ ? 0 : s + 1;
-    const std::int32_t queued = congestion.queued_flits(first + p_ + s);
+    const std::int32_t queued = queue_by(s);
     if (queued < least) {
       least = queued;
       best = s;
     }
   }
-  return {first + p_ + best, 0};
+  return {up + best, 0};
 }
 
 }  // namespace weir::sim::network

@@ -14,6 +14,8 @@ class Tree final : public Wiring {
   explicit Tree(const FabricConfig& config);
 
   Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override;
+  Hop shortest(Port in, const Packet& packet) const override;
+  std::vector<Port> trunks() const override;
 
  private:
   std::uint32_t p_;

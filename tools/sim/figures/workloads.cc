@@ -1,0 +1,99 @@
+// Messages of ranks beside a slow node: what it costs the others, when senders push and when
+// receivers fetch within c.
+#include <array>
+
+#include "tools/sim/figures/figure.h"
+
+namespace weir::sim::figures {
+namespace {
+
+using network::Pattern;
+using network::Protocol;
+using network::Scenario;
+
+struct Load {
+  const char* key;
+  const char* name;
+  Pattern pattern;
+  std::uint32_t rounds;
+  std::uint64_t bytes;
+  std::uint64_t work_cycles;
+};
+
+constexpr std::array loads = {
+    Load{"halo-2d", "halo 2D", Pattern::halo_2d, 3, 256 << 10, 0},
+    Load{"halo-3d", "halo 3D", Pattern::halo_3d, 3, 128 << 10, 0},
+    Load{"wavefront", "wavefront", Pattern::wavefront, 2, 64 << 10, 100},
+    Load{"all-to-all", "all-to-all", Pattern::all_to_all, 8, 128 << 10, 0}};
+
+constexpr std::uint32_t factor = 8;
+
+Point load_point(Size size, const Load& load, std::uint32_t slow, Protocol protocol) {
+  Scenario scenario;
+  scenario.fabric.topology = size == Size::full ? network::Topology{.p = 4, .a = 8, .h = 4}
+                                                : network::Topology{.p = 2, .a = 4, .h = 2};
+  scenario.pattern = load.pattern;
+  scenario.rounds = load.rounds;
+  scenario.message_bytes = load.bytes;
+  scenario.work_cycles = load.work_cycles;
+  scenario.slow = {{slow, factor}};
+  scenario.protocol = protocol;
+  scenario.reads = 30;
+  scenario.from_cycles = 0;
+  scenario.to_cycles = 1'000'000;
+  const std::string series =
+      std::string(load.name) + (protocol == Protocol::push ? ", push" : ", reads");
+  Point made = point(series, slow, scenario, size == Size::full ? 2 : 1);
+  made.cost = size == Size::full ? 3 : 0.1;  // it ends long before that
+  return made;
+}
+
+}  // namespace
+
+Figure workloads(Size size) {
+  Figure figure;
+  figure.title = "Messages of ranks, beside one slow node";
+  figure.source = "beyond [RDRP §4]";
+  figure.shows =
+      "The papers have streams without end. Here ranks exchange messages as ob1 does, until all "
+      "are "
+      "received: is it worth anything to them that large ones are fetched within c?";
+  figure.differs =
+      "1,056 nodes, one rank each, at random places; one node is 8x slower, or none. A rendezvous, "
+      "then either the sender writes all of it at once or the receiver fetches it, c = 30 reads of "
+      "a packet. No eager credits, no copies. The slow rank holds up those that wait for it "
+      "whatever is done; what can be saved are the messages of the others.";
+  figure.x_label = "slow nodes (8x)";
+  figure.y_label = "99th percentile of a message's latency, us";
+  figure.y = "p99_us";
+  figure.log_y = true;
+  for (const Load& load : loads) {
+    for (const Protocol protocol : {Protocol::push, Protocol::reads}) {
+      for (const std::uint32_t slow : {0u, 1u}) {
+        figure.points.push_back(load_point(size, load, slow, protocol));
+      }
+    }
+  }
+  figure.claims = [](const Results& r) {
+    std::vector<Claim> claims;
+    for (const Load& load : loads) {
+      const std::string key = load.key;
+      const std::string name = load.name;
+      const auto gain = [&](double slow, const char* value) {
+        return r.mean(name + ", push", slow, value) / r.mean(name + ", reads", slow, value);
+      };
+      claims.push_back({key + "-time-none", name + ", nobody slow: times faster with reads",
+                        "not stated", gain(0, "finished_us")});
+      claims.push_back({key + "-time", name + ", one slow node: times faster with reads",
+                        "not stated", gain(1, "finished_us")});
+      claims.push_back({key + "-median", "its median latency: times shorter", "not stated",
+                        gain(1, "median_us")});
+      claims.push_back(
+          {key + "-p99", "its 99th percentile: times shorter", "not stated", gain(1, "p99_us")});
+    }
+    return claims;
+  };
+  return figure;
+}
+
+}  // namespace weir::sim::figures
