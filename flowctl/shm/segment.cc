@@ -20,7 +20,7 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 3;
+constexpr std::uint32_t version = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
     sizeof(NodeState) + std::size_t{most_cell_bytes} * proxy_depth * NodeState::most_processes;
@@ -299,9 +299,14 @@ ProxyGround Segment::proxy() {
   return {.tokens = {state.servers, std::min(state.header.servers, NodeState::most_servers)},
           .slots = state.slots,
           .queues = state.queues,
-          .cells = reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
+          .cells = cells().data(),
           .cell_bytes = state.header.cell_bytes,
           .tasks = state.header.tasks};
+}
+
+std::span<std::byte> Segment::cells() {
+  return {reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
+          segment_bytes(state_->header) - sizeof(NodeState)};
 }
 
 void Segment::reap() {

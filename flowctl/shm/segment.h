@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "flowctl/lease.h"
@@ -43,7 +44,8 @@ struct SegmentHeader {
   SharedWord gate;
 };
 
-struct NodeState {
+// Whole pages, so that the cells behind it are, and can be registered by themselves.
+struct alignas(4096) NodeState {
   static constexpr std::uint32_t most_processes = 256;
   static constexpr std::uint32_t most_servers = 64;
   SegmentHeader header;
@@ -89,6 +91,7 @@ class Segment {
   bool has_cells() const { return pool_.slot() < state_->header.tasks; }
   std::uint32_t slot() const { return pool_.slot(); }
   ProxyGround proxy();
+  std::span<std::byte> cells();
   NodeState& state() { return *state_; }
   ProcessId self() const { return self_; }
   const std::string& path() const { return path_; }

@@ -229,6 +229,7 @@ class World {
       result.token_waits += counters.token_waits;
       result.node_read_waits += counters.node_read_waits;
       result.proxy_served += counters.proxy_served;
+      result.proxy_in_place += counters.proxy_sent_in_place;
       result.proxy_coalesced += counters.proxy_coalesced;
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;

@@ -43,7 +43,7 @@ struct Plan {
   std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
   SharedAdapter::Config adapter;         // with contexts, one for so many processes:
   std::uint32_t processes_per_adapter = 0;
-  std::uint32_t rounds = 1;              // traffic, then close, then all over again
+  std::uint32_t rounds = 1;  // traffic, then close, then all over again
   std::vector<Fault> faults;
   Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
   std::uint64_t most_steps = 20'000'000;  // of events; the same
@@ -67,6 +67,7 @@ struct Outcome {
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
   std::uint64_t proxy_served = 0;
+  std::uint64_t proxy_in_place = 0;
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;

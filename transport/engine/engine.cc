@@ -83,9 +83,10 @@ Engine::Engine(const Options& options, verbs::Device device)
 
 Engine::~Engine() {
   stop();
-  proxy_.reset();
   connections_.reset();  // ids first, then the pairs and queues they belong to
   queues_.reset();
+  cells_ = {};  // nothing is sent from them any more
+  proxy_.reset();
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
@@ -178,6 +179,8 @@ void Engine::flush() {
         carry_out(action);
       }
       out_.connects.clear();
+      for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
+      out_.relays_failed.clear();
     }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {

@@ -344,6 +344,7 @@ class Engine {
   std::string why_no_node_;
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
+  verbs::RegisteredMemory cells_;  // of the proxy
   Core core_;
   Outbox out_;
 

@@ -1,6 +1,10 @@
 // What the event thread does with the memory that the node's processes share: it takes back what
 // dead ones held, shows this one, and notices when some are not there, or a server is dead.
 
+#include <cerrno>
+#include <optional>
+#include <span>
+
 #include "flowctl/shm/process.h"
 #include "flowctl/shm/view.h"
 #include "transport/engine/engine.h"
@@ -90,7 +94,19 @@ void Engine::join_proxy() {
     if (slot == nullptr) break;
     core_.lend_relay_slot(slot);
   }
-  core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self());
+  const std::span<std::byte> cells = proxy_->cells();
+  cells_ = verbs::RegisteredMemory::to_send_from(device_, cells.data(), cells.size());
+  std::optional<std::uint32_t> lkey;
+  if (cells_) {
+    lkey = cells_.lkey();
+  } else {
+    arrived_notices_.emplace_back(
+        "cannot register the " + std::to_string(cells.size() / 1024) +
+        " KiB of the proxy's memory with " + device_.port().name() + ": " +
+        verbs::registration_error(errno) +
+        ". As a server it copies what it sends for others, and the job goes on.");
+  }
+  core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self(), lkey);
 }
 
 void Engine::look_after_proxy(Time now) {
