@@ -130,7 +130,9 @@ bool Engine::start(std::string& why) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (node_ != nullptr && options_.node.processes > 0) tidy_at_ = clock() + seconds(2);
+  if ((node_ != nullptr || proxy_ != nullptr) && options_.node.processes > 0) {
+    tidy_at_ = clock() + seconds(2);
+  }
   thread_ = std::thread([this] { run_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   start_failed_ = false;
@@ -466,6 +468,7 @@ void Engine::stop() {
     wake_thread();
     thread_.join();
   }
+  tidy_node();  // of a job that was shorter
 }
 
 }  // namespace weir

@@ -325,6 +325,8 @@ class Engine {
   // node.cc
   void join_node();
   void look_after_node(Time now);
+  void tidy_node();
+  void count_node();
   void show_board(Time now);
   void open_proxy();
   void join_proxy();
