@@ -5,6 +5,10 @@
 // it has the token of its group (server_token.h), it takes what is in the queues of the group, its
 // own first, and later says what became of each request.
 //
+// A server may send a frame from its cell (Work::frame). So a cell is written again only once the
+// server has said what became of the frame, whoever else has sent it meanwhile; one whose server
+// died without a word never again, for nobody knows what its adapter has been told.
+//
 // A server gives the token up only when nothing that it took is under way any more. So at any time
 // at most one process that lives has frames of a task in hand, and what comes later cannot overtake
 // them.
@@ -13,6 +17,8 @@
 // they are this user's, but a process that went wrong may have written them.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,7 +32,9 @@
 
 namespace weir {
 
-inline constexpr std::uint32_t proxy_depth = 32;  // requests of a task
+inline constexpr std::uint32_t proxy_depth = 32;  // requests of a task, and its cells
+// Of a cell, before the frame's messages: for the headers of who sends them from there.
+inline constexpr std::uint32_t proxy_headroom = 16;
 
 struct ProxyQueue {
   QueueHead<SharedWord> head;
@@ -57,7 +65,8 @@ class Proxy {
     std::uint64_t key = 0;             // of the receiver, as the task knows it
     std::uint32_t rank = 0;            // of the task
     bool is_void = false;              // the task has seen to it itself
-    const std::byte* bytes = nullptr;  // in the task's cell; stays until the outcome is there
+    std::byte* frame = nullptr;        // the task's cell: room for the server, then `bytes`
+    const std::byte* bytes = nullptr;  // stay until the outcome is there
     std::uint32_t length_bytes = 0;    // as the task says: to be checked
   };
 
@@ -68,6 +77,10 @@ class Proxy {
     const auto servers = static_cast<std::uint32_t>(ground.tokens.size());
     order_ = ServiceOrder(slot, ground.tasks, servers);
     token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
+    const auto own = queue(slot);
+    for (std::uint64_t at = own.retired(); at != own.submitted(); ++at) {
+      occupy(at, own.word(at, cell_word));  // an earlier owner's
+    }
     joined_ = true;
   }
   bool joined() const { return joined_; }
@@ -79,10 +92,15 @@ class Proxy {
               std::uint32_t length_bytes) {
     auto own = queue(slot_);
     const std::uint64_t at = own.submitted();
-    if (at - own.retired() == proxy_depth || length_bytes > ground_.cell_bytes) return false;
-    std::memcpy(cell(slot_, at), bytes, length_bytes);
+    if (at - own.retired() == proxy_depth || free_cells_ == 0 ||
+        length_bytes > ground_.cell_bytes - proxy_headroom) {
+      return false;
+    }
+    const auto cell = static_cast<std::uint32_t>(std::countr_zero(free_cells_));
+    std::memcpy(cell_at(slot_, cell) + proxy_headroom, bytes, length_bytes);
+    occupy(at, cell);
     return own.submit({std::uint64_t{to.job} << 32 | to.rank, key,
-                       std::uint64_t{rank} << 32 | length_bytes, 0, 0});
+                       std::uint64_t{rank} << 32 | length_bytes, 0, cell});
   }
 
   std::uint64_t oldest_number() const { return queue(slot_).retired(); }
@@ -92,7 +110,14 @@ class Proxy {
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
     return queue(slot_).oldest(outcome, alive);
   }
-  void drop_oldest() { queue(slot_).drop_oldest(); }
+  // With its outcome; 0: there is none, and will be none.
+  void drop_oldest(std::uint64_t outcome) {
+    auto own = queue(slot_);
+    if (outcome != 0) free_cells_ |= 1u << cell_of_[own.retired() % proxy_depth];
+    own.drop_oldest();
+  }
+  // Cells that no server has anything to do with, a bit for each.
+  std::uint32_t free_cells() const { return free_cells_; }
   bool arrived(std::uint64_t at) const { return queue(slot_).outcome(at) == sent; }
 
   // The task sees to a request itself: whoever takes it now has nothing to do.
@@ -127,7 +152,8 @@ class Proxy {
     work.rank = static_cast<std::uint32_t>(request[2] >> 32);
     work.length_bytes = static_cast<std::uint32_t>(request[2]);
     work.is_void = request[void_word] != 0;
-    work.bytes = cell(task, work.at);
+    work.frame = cell_at(task, static_cast<std::uint32_t>(request[cell_word] % proxy_depth));
+    work.bytes = work.frame + proxy_headroom;
     return true;
   }
 
@@ -148,13 +174,19 @@ class Proxy {
 
  private:
   static constexpr std::uint32_t void_word = 3;
+  static constexpr std::uint32_t cell_word = 4;
+  static_assert(proxy_depth == 32);  // a bit for each
 
   TaskQueue<SharedWord> queue(std::uint32_t task) const {
     return {ground_.queues[task].head, ground_.queues[task].ring, ground_.slots[task].lease};
   }
-  std::byte* cell(std::uint32_t task, std::uint64_t at) const {
+  std::byte* cell_at(std::uint32_t task, std::uint32_t cell) const {
     return ground_.cells +
-           std::size_t{ground_.cell_bytes} * (std::size_t{task} * proxy_depth + at % proxy_depth);
+           std::size_t{ground_.cell_bytes} * (std::size_t{task} * proxy_depth + cell);
+  }
+  void occupy(std::uint64_t at, std::uint64_t cell) {
+    cell_of_[at % proxy_depth] = static_cast<std::uint8_t>(cell % proxy_depth);
+    free_cells_ &= ~(1u << cell % proxy_depth);
   }
 
   static inline SharedWord nowhere{};
@@ -162,6 +194,8 @@ class Proxy {
   bool joined_ = false;
   ProxyGround ground_;
   std::uint32_t slot_ = 0;
+  std::uint32_t free_cells_ = UINT32_MAX;
+  std::array<std::uint8_t, proxy_depth> cell_of_{};  // by request
   std::uint32_t in_hand_ = 0;
   ServiceOrder order_{0, 1, 1};
   ServerToken<SharedWord> token_{nowhere, {}};

@@ -115,6 +115,10 @@ class TaskQueue {
   void amend(std::uint64_t at, std::uint32_t word, std::uint64_t value) {
     descriptor(at).request[word].store(value);
   }
+  // A word of a request that is not retired.
+  std::uint64_t word(std::uint64_t at, std::uint32_t word) const {
+    return descriptor(at).request[word].load();
+  }
   std::uint64_t retired() const { return head_->retired.load(); }
   std::uint64_t submitted() const { return head_->submitted.load(); }
   // Whether there are requests that no server has taken.

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -20,7 +21,8 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 3;
+constexpr std::uint32_t version = 4;
+constexpr std::uint32_t first_with_lock = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
     sizeof(NodeState) + std::size_t{most_cell_bytes} * proxy_depth * NodeState::most_processes;
@@ -46,15 +48,21 @@ std::string error_text(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
 }
 
-std::string name_prefix() {
-  return "weir-" + std::to_string(version) + "-" + std::to_string(::geteuid()) + "-";
+// What a board shows is a list of counters: another list is another layout, whatever its length.
+std::uint64_t layout_hash() {
+#define WEIR_X(name, unit, help) #name " "
+  constexpr const char names[] = WEIR_COUNTERS(WEIR_X);
+#undef WEIR_X
+  return fnv(names, sizeof names) ^ sizeof(NodeState);
 }
 
 // A descriptor or a mapping that goes away with its owner.
 struct Fd {
   int fd = -1;
-  ~Fd() {
+  ~Fd() { reset(-1); }
+  void reset(int other) {
     if (fd >= 0) ::close(fd);
+    fd = other;
   }
 };
 struct Unmap {
@@ -102,10 +110,11 @@ bool make_header(const SegmentOptions& options, SegmentHeader& header, std::stri
   return true;
 }
 
-// Null: `reason`, or nothing is there (`reason` is empty).
-Mapping open_existing(const std::string& path, std::string& reason) {
+// Null: `reason`, or nothing is there, or it is being unlinked (`reason` is empty). `file` has the
+// lock.
+Mapping open_existing(const std::string& path, Fd& file, std::string& reason) {
   reason.clear();
-  const Fd file{::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
+  file.reset(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (file.fd < 0) {
     if (errno != ENOENT) reason = error_text(path, errno);
     return nullptr;
@@ -125,6 +134,10 @@ Mapping open_existing(const std::string& path, std::string& reason) {
              std::to_string(sizeof(NodeState)) + "; remove it if no job uses it";
   }
   if (!reason.empty()) return nullptr;
+  if (::flock(file.fd, LOCK_SH | LOCK_NB) != 0 || ::fstat(file.fd, &found) != 0 ||
+      found.st_nlink == 0) {
+    return nullptr;
+  }
   Mapping state = map(file.fd, static_cast<std::size_t>(found.st_size));
   if (state == nullptr) {
     reason = error_text(path, errno);
@@ -186,6 +199,11 @@ bool anybody_lives_in(NodeState& state) {
   return false;
 }
 
+void wait_a_little() {
+  const timespec pause{0, 1'000'000};
+  ::nanosleep(&pause, nullptr);
+}
+
 // Removes the segment if nobody lives in it. A gate closed by a process that died is taken over.
 // Who finds it closed by one that lives may go: that one looks again after it has opened it.
 bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) {
@@ -206,6 +224,25 @@ bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) 
   return false;
 }
 
+// One of another build of weir.
+bool remove_if_foreign_and_empty(const std::string& path) {
+  struct Beginning {
+    std::uint64_t magic;
+    std::uint32_t version, layout_bytes;
+  } found{};
+  static_assert(offsetof(SegmentHeader, version) == offsetof(Beginning, version));
+  const Fd file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
+  struct stat about {};
+  if (file.fd < 0 || ::fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode) ||
+      about.st_uid != ::geteuid() || (about.st_mode & 077) != 0 ||
+      ::pread(file.fd, &found, sizeof found, 0) != sizeof found) {
+    return false;
+  }
+  const bool ours = found.version == version && found.layout_bytes == sizeof(NodeState);
+  return found.magic == magic && found.version >= first_with_lock && !ours &&
+         ::flock(file.fd, LOCK_EX | LOCK_NB) == 0 && ::unlink(path.c_str()) == 0;
+}
+
 }  // namespace
 
 std::size_t segment_bytes(const SegmentHeader& header) {
@@ -218,8 +255,9 @@ bool is_whole(const SegmentHeader& header) {
          header.tasks <= NodeState::most_processes && header.cell_bytes <= most_cell_bytes;
 }
 
-Segment::Segment(NodeState* state, std::string path, ProcessId self)
+Segment::Segment(NodeState* state, int file, std::string path, ProcessId self)
     : state_(state),
+      file_(file),
       path_(std::move(path)),
       self_(self),
       pool_(state->pool, state->slots, state->header.tokens),
@@ -236,15 +274,25 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
   // Other namespaces and keys are other segments. What is the same for all of a key is not in it.
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx",
-                static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^
+                static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^ layout_hash() ^
                                                 wanted.pid_namespace * 0x9e3779b97f4a7c15ull));
-  const std::string path = options.directory + "/" + name_prefix() + hash;
+  const std::string path = options.directory + "/weir-" + std::to_string(version) + "-" +
+                           std::to_string(::geteuid()) + "-" + hash;
+  bool tidied = false;
 
   for (int attempt = 0; attempt < attempts; ++attempt) {
-    Mapping state = open_existing(path, reason);
+    Fd file;
+    Mapping state = open_existing(path, file, reason);
     if (state == nullptr) {
       if (!reason.empty()) return nullptr;
-      if (!create(options, wanted, path, reason) && !reason.empty()) return nullptr;
+      if (create(options, wanted, path, reason)) continue;
+      if (!reason.empty()) {
+        // There may be no room for it because of what killed jobs have left.
+        if (tidied || remove_stale_segments(options.directory) == 0) return nullptr;
+        tidied = true;
+        continue;
+      }
+      wait_a_little();
       continue;
     }
     const SegmentHeader& header = state->header;
@@ -265,8 +313,9 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
         return nullptr;
       }
     } else {
-      std::unique_ptr<Segment> segment(new Segment(state.get(), path, *self));
+      std::unique_ptr<Segment> segment(new Segment(state.get(), file.fd, path, *self));
       state.release();
+      file.fd = -1;
       if (!segment->pool_.join(*self, process_alive) ||
           !segment->reads_.join(*self, process_alive)) {
         reason = path + ": all " + std::to_string(NodeState::most_processes) + " slots are taken";
@@ -277,8 +326,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
       if (lease::free(gate)) return segment;
       // Somebody removes it, or died at that: then our leaving finishes it.
     }
-    const timespec pause{0, 1'000'000};
-    ::nanosleep(&pause, nullptr);
+    wait_a_little();
   }
   reason = path + " is being removed by a process that does not go on";
   return nullptr;
@@ -292,6 +340,7 @@ Segment::~Segment() {
     remove_if_empty(*state_, path_, self_);
   }
   Unmap{segment_bytes(state_->header)}(state_);
+  ::close(file_);
 }
 
 ProxyGround Segment::proxy() {
@@ -299,9 +348,14 @@ ProxyGround Segment::proxy() {
   return {.tokens = {state.servers, std::min(state.header.servers, NodeState::most_servers)},
           .slots = state.slots,
           .queues = state.queues,
-          .cells = reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
+          .cells = cells().data(),
           .cell_bytes = state.header.cell_bytes,
           .tasks = state.header.tasks};
+}
+
+std::span<std::byte> Segment::cells() {
+  return {reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
+          segment_bytes(state_->header) - sizeof(NodeState)};
 }
 
 void Segment::reap() {
@@ -314,14 +368,17 @@ std::uint32_t remove_stale_segments(const std::string& directory) {
   DIR* entries = self ? ::opendir(directory.c_str()) : nullptr;
   if (entries == nullptr) return 0;
   std::uint32_t removed = 0;
-  const std::string prefix = name_prefix();
   while (const dirent* entry = ::readdir(entries)) {
-    if (std::strncmp(entry->d_name, prefix.c_str(), prefix.size()) != 0) continue;
+    if (std::strncmp(entry->d_name, "weir-", 5) != 0) continue;
     const std::string path = directory + "/" + entry->d_name;
     std::string reason;
-    const Mapping state = open_existing(path, reason);
-    if (state == nullptr || state->header.pid_namespace != pid_namespace()) continue;
-    if (remove_if_empty(*state, path, *self)) ++removed;
+    Fd file;
+    if (const Mapping state = open_existing(path, file, reason); state == nullptr) {
+      file.reset(-1);  // with its lock
+      removed += remove_if_foreign_and_empty(path) ? 1 : 0;
+    } else if (state->header.pid_namespace == pid_namespace()) {
+      removed += remove_if_empty(*state, path, *self) ? 1 : 0;
+    }
   }
   ::closedir(entries);
   return removed;

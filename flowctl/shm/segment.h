@@ -12,12 +12,18 @@
 // here, then unlinked. Who joins looks at the gate after it has its slot. One of the two sees the
 // other: both do it by an exchange of the gate.
 //
+// Builds of weir with another layout have other files, and leave some behind as well. Of these only
+// the header's beginning is known, and that whoever is in one has a shared lock on it (flock, which
+// ends with the process): who gets it alone may unlink it. So who has its lock looks whether the
+// file is still there by name.
+//
 // Needs /proc, for leases. One thread at a time; system calls in every function.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "flowctl/lease.h"
@@ -30,7 +36,7 @@
 namespace weir {
 
 struct SegmentHeader {
-  std::uint64_t magic;
+  std::uint64_t magic;  // these two are the same in all versions, and the lock is from 4 on
   std::uint32_t version;
   std::uint32_t layout_bytes;
   std::uint64_t checksum;  // of what follows, the gate not counted
@@ -43,7 +49,8 @@ struct SegmentHeader {
   SharedWord gate;
 };
 
-struct NodeState {
+// Whole pages, so that the cells behind it are, and can be registered by themselves.
+struct alignas(4096) NodeState {
   static constexpr std::uint32_t most_processes = 256;
   static constexpr std::uint32_t most_servers = 64;
   SegmentHeader header;
@@ -89,14 +96,16 @@ class Segment {
   bool has_cells() const { return pool_.slot() < state_->header.tasks; }
   std::uint32_t slot() const { return pool_.slot(); }
   ProxyGround proxy();
+  std::span<std::byte> cells();
   NodeState& state() { return *state_; }
   ProcessId self() const { return self_; }
   const std::string& path() const { return path_; }
 
  private:
-  Segment(NodeState* state, std::string path, ProcessId self);
+  Segment(NodeState* state, int file, std::string path, ProcessId self);
 
   NodeState* state_;
+  int file_;  // for its lock
   std::string path_;
   ProcessId self_;
   TokenPool<SharedWord> pool_;
@@ -109,7 +118,8 @@ std::size_t segment_bytes(const SegmentHeader& header);
 // The header is that of a segment, of this version of weir, and undamaged.
 bool is_whole(const SegmentHeader& header);
 
-// Removes this user's segments in which no process lives. Returns how many.
+// Removes this user's segments in which no process lives, those of other builds of weir too.
+// Returns how many.
 std::uint32_t remove_stale_segments(const std::string& directory = "/dev/shm");
 
 }  // namespace weir

@@ -32,6 +32,7 @@ struct Totals {
   std::uint64_t token_waits = 0;
   std::uint64_t node_read_waits = 0;
   std::uint64_t proxy_served = 0;
+  std::uint64_t proxy_in_place = 0;
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
@@ -57,6 +58,7 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   totals.token_waits += outcome.token_waits;
   totals.node_read_waits += outcome.node_read_waits;
   totals.proxy_served += outcome.proxy_served;
+  totals.proxy_in_place += outcome.proxy_in_place;
   totals.proxy_coalesced += outcome.proxy_coalesced;
   totals.proxy_repeated += outcome.proxy_repeated;
   totals.proxy_duplicates += outcome.proxy_duplicates;
@@ -124,7 +126,7 @@ int main(int argc, char** argv) {
       "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
       "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped, "
       "%llu chains, %llu waits for tokens, %llu for the host's reads, %llu frames served, "
-      "%llu coalesced, %llu repeated, %llu dropped as duplicates\n",
+      "%llu sent in place, %llu coalesced, %llu repeated, %llu dropped as duplicates\n",
       static_cast<unsigned long long>(totals.worlds),
       static_cast<unsigned long long>(totals.failed),
       static_cast<unsigned long long>(totals.messages),
@@ -139,6 +141,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.token_waits),
       static_cast<unsigned long long>(totals.node_read_waits),
       static_cast<unsigned long long>(totals.proxy_served),
+      static_cast<unsigned long long>(totals.proxy_in_place),
       static_cast<unsigned long long>(totals.proxy_coalesced),
       static_cast<unsigned long long>(totals.proxy_repeated),
       static_cast<unsigned long long>(totals.proxy_duplicates));

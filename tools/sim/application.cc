@@ -66,18 +66,19 @@ bool Application::matches(const std::byte* at, std::uint32_t size, std::uint64_t
 
 // ---- phases ----
 
-void Application::begin(Phase phase, const std::vector<std::uint32_t>& expected) {
+void Application::begin(Phase phase, const std::vector<std::uint32_t>& expected,
+                        std::uint32_t most) {
   phase_ = phase;
   closed_ = false;
   closing_since_ = fabric_.events.now();
   for (Node node = 0; node < peers_.size(); ++node) {
     Peer& peer = peers_[node];
     if (peer.id == PeerId::none || phase != Phase::traffic) continue;
-    peer.to_send = node < script_.messages.size() ? script_.messages[node] : 0;
+    peer.to_send = node < script_.messages.size() ? std::min(script_.messages[node], most) : 0;
     peer.to_receive = node < expected.size() ? expected[node] : 0;
   }
   computing_ = false;
-  schedule(random_.up_to(microseconds(50)));
+  schedule(random_.up_to(script_.start));
 }
 
 bool Application::is_done(Node node) const {
@@ -140,6 +141,10 @@ void Application::turn() {
                           std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
                             return peer.to_send > 0 && !peer.failed && !peer.forgotten;
                           });
+  if (script_.spins && engine_.core().waits_for_node()) {
+    quiet_turns_ = 0;
+    return schedule(script_.turn);
+  }
   quiet_turns_ = wants_more && quiet_turns_ < 4 ? (heard > 0 ? 0 : quiet_turns_ + 1)
                                                 : std::min(quiet_turns_ + 1, 20u);
   schedule(std::min(longest_sleep, script_.turn * (std::int64_t{1} << quiet_turns_)));

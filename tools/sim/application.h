@@ -28,7 +28,9 @@ struct Script {
   Duration compute = milliseconds(1);   // at most
   std::uint32_t keep_permille = 0;      // arrived buffers that are kept for some turns
   std::uint32_t keep_turns = 10;        // at most
+  Duration start = microseconds(50);    // until its first turn, at most
   Duration turn = microseconds(1);
+  bool spins = false;  // while it waits for tokens, as programs in MPI_Wait do: nothing wakes it
   OneSidedScript one_sided;
 };
 
@@ -41,7 +43,9 @@ class Application : public Upcalls {
 
   // What a run goes through. The world moves all processes from one phase to the next together.
   enum class Phase : std::uint8_t { traffic, closing, over };
-  void begin(Phase phase, const std::vector<std::uint32_t>& expected);
+  // Of the messages planned for a destination `most` are sent.
+  void begin(Phase phase, const std::vector<std::uint32_t>& expected,
+             std::uint32_t most = UINT32_MAX);
   bool finished() const;
 
   // From here on, this peer may fail (it dies, or the way to it does).

@@ -60,11 +60,28 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
 
 void Engine::join_proxy() {
   host_->build_proxy(config_.proxy_servers, config_.core.buffer_bytes);
-  core_.join_proxy(host_->proxy_ground(), door_->requests.slot(), host_->id_of(node()));
+  // Every second process of a host could not register the cells.
+  const auto lkey = node() % 2 == 0 ? std::optional<std::uint32_t>(1) : std::nullopt;
+  core_.join_proxy(host_->proxy_ground(), door_->requests.slot(), host_->id_of(node()), lkey);
   for (std::size_t i = 0; i < Core::most_relay_slots; ++i) {
     core_.lend_relay_slot(acquire(core_.max_payload_bytes()));
     --slots_lent_;  // for good
   }
+}
+
+// What is sent from a cell that its task may use again is wrong, and looks it.
+void Engine::spoil_free_cells() {
+  if (!core_.has_proxy()) return;
+  const ProxyGround ground = host_->proxy_ground();
+  std::byte* const cells =
+      ground.cells + std::size_t{door_->requests.slot()} * proxy_depth * ground.cell_bytes;
+  const std::uint32_t freed = core_.free_cells() & ~free_cells_;
+  for (std::uint32_t i = 0; i < proxy_depth; ++i) {
+    if ((freed >> i & 1) != 0) {
+      std::memset(cells + std::size_t{i} * ground.cell_bytes, 0xdb, ground.cell_bytes);
+    }
+  }
+  free_cells_ = core_.free_cells();
 }
 
 PeerId Engine::add_peer(PeerName name, Node node) {
@@ -152,6 +169,8 @@ void Engine::flush() {
       carry_out(action);
     }
     out_.connects.clear();
+    for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
+    out_.relays_failed.clear();
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
         arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
@@ -172,6 +191,7 @@ void Engine::flush() {
     out_.transfers.clear();
     out_.wanted.clear();  // all know all
   }
+  spoil_free_cells();
   watch_pending(config_.tick);
   watch_deadline();
 }

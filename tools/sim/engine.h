@@ -162,6 +162,7 @@ class Engine : public ConnectionListener {
   void finish_send();
   void watch_pending(Duration tick);
   void join_proxy();
+  void spoil_free_cells();
   void look_for_dead_servers();
   void stand_in();
   void look_for_lost_limit();
@@ -198,8 +199,9 @@ class Engine : public ConnectionListener {
 
   Time thread_free_{};
   bool pending_watched_ = false;
-  int ticks_waiting_ = 0;  // for the host
-  int ticks_served_ = 0;   // waiting for a server
+  int ticks_waiting_ = 0;                  // for the host
+  int ticks_served_ = 0;                   // waiting for a server
+  std::uint32_t free_cells_ = UINT32_MAX;  // when they were spoiled
   Time deadline_watched_ = Time::never();
 };
 

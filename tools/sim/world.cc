@@ -41,6 +41,7 @@ class World {
   }
 
   Outcome run() {
+    if (plan_.connect_first && !go_through(Application::Phase::traffic, 1)) return outcome();
     for (std::uint32_t round = 0; round < plan_.rounds; ++round) {
       if (!go_through(Application::Phase::traffic)) return outcome();
       check_quiet();
@@ -144,13 +145,16 @@ class World {
     }
   }
 
-  bool go_through(Application::Phase phase) {
+  bool go_through(Application::Phase phase, std::uint32_t most = UINT32_MAX) {
+    if (phase == Application::Phase::traffic) begun_ = fabric_.events.now();
     fabric_.trace(0, phase == Application::Phase::traffic ? "all: traffic" : "all: closing");
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       std::vector<std::uint32_t> expected;
-      for (const Script& script : plan_.scripts) expected.push_back(script.messages[node]);
-      applications_[node]->begin(phase, expected);
+      for (const Script& script : plan_.scripts) {
+        expected.push_back(std::min(script.messages[node], most));
+      }
+      applications_[node]->begin(phase, expected, most);
     }
     for (;;) {
       const bool all = std::all_of(applications_.begin(), applications_.end(),
@@ -229,6 +233,7 @@ class World {
       result.token_waits += counters.token_waits;
       result.node_read_waits += counters.node_read_waits;
       result.proxy_served += counters.proxy_served;
+      result.proxy_in_place += counters.proxy_sent_in_place;
       result.proxy_coalesced += counters.proxy_coalesced;
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;
@@ -239,6 +244,7 @@ class World {
       }
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
+    result.begun = begun_;
     return result;
   }
 
@@ -249,6 +255,7 @@ class World {
   std::vector<std::unique_ptr<SharedAdapter>> adapters_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
+  Time begun_{};
 };
 
 }  // namespace

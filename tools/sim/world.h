@@ -43,7 +43,8 @@ struct Plan {
   std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
   SharedAdapter::Config adapter;         // with contexts, one for so many processes:
   std::uint32_t processes_per_adapter = 0;
-  std::uint32_t rounds = 1;              // traffic, then close, then all over again
+  bool connect_first = false;  // a message to each destination, before the traffic begins
+  std::uint32_t rounds = 1;    // traffic, then close, then all over again
   std::vector<Fault> faults;
   Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
   std::uint64_t most_steps = 20'000'000;  // of events; the same
@@ -64,9 +65,11 @@ struct Outcome {
   std::uint64_t token_waits = 0;
   std::uint64_t node_read_waits = 0;
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
+  Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
   std::uint64_t proxy_served = 0;
+  std::uint64_t proxy_in_place = 0;
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;

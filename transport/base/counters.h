@@ -71,6 +71,8 @@ namespace weir {
   X(proxy_served, "frames", "Frames of the node's processes taken to be sent, as a server")        \
   X(proxy_refused, "frames", "Of these, frames that went back to their process")                   \
   X(proxy_sends, "frames", "SEND work requests posted for them")                                   \
+  X(proxy_sent_in_place, "frames",                                                                 \
+    "Of these, frames sent from the memory their process put them in")                             \
   X(proxy_coalesced, "frames", "Frames of theirs that shared a send with an earlier one")          \
   X(proxy_terms, "times", "Times this process became a server of the node")                        \
   X(proxy_duplicates, "frames", "Relayed frames that had arrived before, and were dropped")        \

@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -83,8 +84,10 @@ class Core {
   }
 
   // From here on frames may go through a server of the node, or this process may be one. The
-  // ground outlives this; `config.proxy` must be set.
-  void join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self);
+  // ground outlives this; `config.proxy` must be set. With `cells_lkey` the adapter may send from
+  // its cells.
+  void join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self,
+                  std::optional<std::uint32_t> cells_lkey = std::nullopt);
   // A slot with room for a full frame, to relay with. The core keeps it for good.
   void lend_relay_slot(SendSlot* slot);
   static constexpr std::size_t most_relay_slots = 16;
@@ -186,6 +189,10 @@ class Core {
   }
   // This process serves no more, and gives no frames to others.
   void leave_proxy();
+  // A frame of Outbox::relays_failed: no adapter sends from it any more.
+  void on_relay_failed(SendSlot* slot);
+  // Cells of this process that are not in use, a bit for each; for tests and the simulator.
+  std::uint32_t free_cells() const { return proxy_.free_cells(); }
 
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return held_head_ != nullptr; }
@@ -433,8 +440,12 @@ class Core {
   void serve(Time now, bool present, Outbox& out);
   void relay(Time now, const Proxy::Work& work, Outbox& out);
   bool refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out);
+  void begin_relay(SendSlot& slot, const Proxy::Work& work);
+  void copy_home(SendSlot& slot);
   void add_section(SendSlot& slot, const Proxy::Work& work);
   [[gnu::noinline]] void relay_over(SendSlot* slot, bool delivered, Outbox& out);
+  void report_relay(SendSlot* slot, std::uint64_t outcome);
+  bool is_in_cell(const SendSlot& slot) const { return slot.frame != carried_[slot.relay].frame; }
   void drop_relayed(Peer& peer, Outbox& out);
 
   // node.cc
@@ -570,6 +581,8 @@ class Core {
   // A frame with those of others, by SendSlot::relay.
   struct Carried {
     static constexpr std::uint32_t most = 32;
+    std::byte* frame = nullptr;  // the slot's own memory, where the frame is unless it is in a cell
+    std::uint32_t lkey = 0;
     std::uint32_t count = 0;
     std::array<std::uint32_t, most> task;
     std::array<std::uint64_t, most> at;
@@ -584,7 +597,8 @@ class Core {
   std::uint32_t idle_looks_ = 0;
   Fifo<SendSlot> relay_slots_;
   std::vector<Carried> carried_;
-  std::vector<PeerId> carried_to_;  // in this round
+  std::vector<PeerId> carried_to_;           // in this round
+  std::optional<std::uint32_t> cells_lkey_;  // nothing: no frame is sent from its cell
 
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;

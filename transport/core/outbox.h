@@ -85,8 +85,10 @@ struct Outbox {
   std::vector<Retired> retired;
   std::vector<Failure> failures;
   std::vector<TransferEnd> transfers;  // told only after `connects` were carried out
-  std::vector<PeerName> wanted;        // processes to relay to that `add_peer` has not named yet
-  std::vector<Delivery> deliveries;    // to be handed up, in order
+  std::vector<SendSlot*>
+      relays_failed;                 // to Core::on_relay_failed, once `connects` were carried out
+  std::vector<PeerName> wanted;      // processes to relay to that `add_peer` has not named yet
+  std::vector<Delivery> deliveries;  // to be handed up, in order
 
   Outbox() {
     receives.reserve(256);
@@ -96,6 +98,7 @@ struct Outbox {
     retired.reserve(256);
     failures.reserve(16);
     transfers.reserve(256);
+    relays_failed.reserve(16);
     wanted.reserve(16);
   }
 
@@ -124,6 +127,10 @@ struct Outbox {
   void report(const TransferEnd& end) {
     rare = true;
     transfers.push_back(end);
+  }
+  void fail_relay(SendSlot* slot) {
+    rare = true;
+    relays_failed.push_back(slot);
   }
   void want(PeerName name) {
     rare = true;

@@ -19,6 +19,9 @@
 #include "transport/core/core.h"
 
 namespace weir {
+
+static_assert(proxy_headroom == wire::frame_header_bytes + wire::section_header_bytes);
+
 namespace {
 
 // A server that found nothing to do for so many progress calls gives its token back.
@@ -45,8 +48,10 @@ std::uint64_t word_of(const wire::Key& key) {
 
 }  // namespace
 
-void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self) {
+void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self,
+                      std::optional<std::uint32_t> cells_lkey) {
   proxy_.join(ground, slot, self);
+  cells_lkey_ = cells_lkey;
   carried_.reserve(most_relay_slots);
   carried_to_.reserve(most_relay_slots * Carried::most);
   straight_ = false;
@@ -54,7 +59,7 @@ void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId s
 }
 
 void Core::lend_relay_slot(SendSlot* slot) {
-  carried_.emplace_back();
+  carried_.push_back({.frame = slot->frame, .lkey = slot->lkey, .task = {}, .at = {}});
   slot->relay = static_cast<std::uint16_t>(carried_.size() - 1);
   relay_slots_.push(slot);
 }
@@ -121,7 +126,7 @@ void Core::look_at_outcomes(Time now, Outbox& out) {
       take_back(now, given.peer, out);
     }
     const Relayed over = std::exchange(given, {});
-    proxy_.drop_oldest();
+    proxy_.drop_oldest(outcome);
     moved_ = now;
     if (what == Retirement::stale) continue;
     --relayed_;
@@ -241,17 +246,14 @@ void Core::relay(Time now, const Proxy::Work& work, Outbox& out) {
   };
   if (slot != nullptr && slot->role == SlotRole::relayed && room(*slot)) {
     ++counters_.proxy_coalesced;
+    if (is_in_cell(*slot)) copy_home(*slot);
+    add_section(*slot, work);
   } else {
     slot = relay_slots_.pop();
-    slot->role = SlotRole::relayed;
-    slot->notify = false;
-    slot->frame_bytes = wire::frame_header_bytes;
-    slot->messages = 0;
-    carried_[slot->relay].count = 0;
+    begin_relay(*slot, work);
     peer.pending.push(slot);
     ++pending_frames_;
   }
-  add_section(*slot, work);
   if (carried_to_.empty() || carried_to_.back() != to) carried_to_.push_back(to);
 }
 
@@ -275,11 +277,34 @@ bool Core::refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out) {
   return peer.state != PeerState::ready || peer.left || peer.pending.size() >= most_waiting;
 }
 
+// Until others join it the frame stays where its task has put it.
+void Core::begin_relay(SendSlot& slot, const Proxy::Work& work) {
+  slot.role = SlotRole::relayed;
+  slot.notify = false;
+  slot.frame_bytes = wire::frame_header_bytes;
+  slot.messages = 0;
+  carried_[slot.relay].count = 0;
+  if (cells_lkey_) {
+    slot.frame = work.frame;
+    slot.lkey = *cells_lkey_;
+  }
+  add_section(slot, work);
+}
+
+void Core::copy_home(SendSlot& slot) {
+  const Carried& carried = carried_[slot.relay];
+  std::memcpy(carried.frame, slot.frame, slot.frame_bytes);
+  slot.frame = carried.frame;
+  slot.lkey = carried.lkey;
+}
+
 void Core::add_section(SendSlot& slot, const Proxy::Work& work) {
   const std::uint32_t start = wire::next_message_offset(slot.frame_bytes);
   std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
   wire::put(slot.frame + start, wire::SectionHeader{work.rank, work.length_bytes});
-  std::memcpy(slot.frame + start + wire::section_header_bytes, work.bytes, work.length_bytes);
+  if (!is_in_cell(slot)) {
+    std::memcpy(slot.frame + start + wire::section_header_bytes, work.bytes, work.length_bytes);
+  }
   slot.frame_bytes =
       start + static_cast<std::uint32_t>(wire::section_header_bytes) + work.length_bytes;
   ++slot.messages;
@@ -288,16 +313,28 @@ void Core::add_section(SendSlot& slot, const Proxy::Work& work) {
   carried.at[carried.count++] = work.at;
 }
 
-// A frame that is not plain has left the lane.
+// A frame that is not plain has left the lane. With a failed one the adapter may still send from
+// the cells until the queue pair is gone, so their tasks must not hear of it before.
 void Core::relay_over(SendSlot* slot, bool delivered, Outbox& out) {
-  const SlotRole role = std::exchange(slot->role, SlotRole::plain);
-  if (role == SlotRole::repeated) {
+  if (slot->role == SlotRole::repeated) {
+    slot->role = SlotRole::plain;
     out.retired.push_back({slot, delivered});
-    return;
+  } else if (delivered) {
+    report_relay(slot, Proxy::sent);
+  } else {
+    out.fail_relay(slot);
   }
+}
+
+void Core::on_relay_failed(SendSlot* slot) { report_relay(slot, Proxy::refused); }
+
+void Core::report_relay(SendSlot* slot, std::uint64_t outcome) {
   const Carried& carried = carried_[slot->relay];
+  slot->role = SlotRole::plain;
+  slot->frame = carried.frame;
+  slot->lkey = carried.lkey;
   for (std::uint32_t i = 0; i < carried.count; ++i) {
-    proxy_.complete(carried.task[i], carried.at[i], delivered ? Proxy::sent : Proxy::refused);
+    proxy_.complete(carried.task[i], carried.at[i], outcome);
   }
   relay_slots_.push(slot);
 }

@@ -141,6 +141,7 @@ void Core::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
     const bool relayed = slot->role == SlotRole::relayed;
     kind = relayed ? wire::FrameKind::relayed : wire::FrameKind::repeated;
     counters_.proxy_sends += relayed ? 1 : 0;
+    counters_.proxy_sent_in_place += relayed && is_in_cell(*slot) ? 1 : 0;
   }
   post_frame(peer, lane, slot, kind, top_up(peer, UINT16_MAX), out);
   ++counters_.frames_sent;

@@ -83,9 +83,10 @@ Engine::Engine(const Options& options, verbs::Device device)
 
 Engine::~Engine() {
   stop();
-  proxy_.reset();
   connections_.reset();  // ids first, then the pairs and queues they belong to
   queues_.reset();
+  cells_ = {};  // nothing is sent from them any more
+  proxy_.reset();
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
 
@@ -129,7 +130,9 @@ bool Engine::start(std::string& why) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if (node_ != nullptr && options_.node.processes > 0) tidy_at_ = clock() + seconds(2);
+  if ((node_ != nullptr || proxy_ != nullptr) && options_.node.processes > 0) {
+    tidy_at_ = clock() + seconds(2);
+  }
   thread_ = std::thread([this] { run_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   start_failed_ = false;
@@ -178,6 +181,8 @@ void Engine::flush() {
         carry_out(action);
       }
       out_.connects.clear();
+      for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
+      out_.relays_failed.clear();
     }
     for (const Retired& retired : out_.retired) {
       if (retired.slot->notify) {
@@ -463,6 +468,7 @@ void Engine::stop() {
     wake_thread();
     thread_.join();
   }
+  tidy_node();  // of a job that was shorter
 }
 
 }  // namespace weir

@@ -325,6 +325,8 @@ class Engine {
   // node.cc
   void join_node();
   void look_after_node(Time now);
+  void tidy_node();
+  void count_node();
   void show_board(Time now);
   void open_proxy();
   void join_proxy();
@@ -344,6 +346,7 @@ class Engine {
   std::string why_no_node_;
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
+  verbs::RegisteredMemory cells_;  // of the proxy
   Core core_;
   Outbox out_;
 

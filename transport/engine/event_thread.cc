@@ -107,6 +107,10 @@ void Engine::run_thread() {
       core_.on_timer(now, out_);
     }
     if (node_ != nullptr) look_after_node(now);
+    if (now >= tidy_at_) {
+      tidy_node();
+      count_node();
+    }
     if (core_.waits_for_server()) look_after_proxy(now);
     if (!out_.empty()) flush();
   }

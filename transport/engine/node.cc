@@ -1,6 +1,11 @@
 // What the event thread does with the memory that the node's processes share: it takes back what
 // dead ones held, shows this one, and notices when some are not there, or a server is dead.
 
+#include <cerrno>
+#include <optional>
+#include <span>
+#include <utility>
+
 #include "flowctl/shm/process.h"
 #include "flowctl/shm/view.h"
 #include "transport/engine/engine.h"
@@ -44,17 +49,24 @@ void Engine::look_after_node(Time now) {
     core_.look_at_node(now, out_);
   }
   if (now >= next_show_) show_board(now);
-  if (now >= tidy_at_) {
-    tidy_at_ = Time::never();
-    remove_stale_segments(options_.node.directory);
-    const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
-    if (members < options_.node.processes) {
-      arrived_notices_.emplace_back(
-          "only " + std::to_string(members) + " of the job's " +
-          std::to_string(options_.node.processes) +
-          " processes on this host share a read budget and tokens: containers have a /dev/shm or "
-          "process ids of their own? Together they may put more into the adapter than is set.");
-    }
+}
+
+// Once in a job and node: removes what jobs left that were killed. One killed just before
+// may still be dying when this one starts.
+void Engine::tidy_node() {
+  if (std::exchange(tidy_at_, Time::never()) == Time::never()) return;
+  remove_stale_segments(options_.node.directory);
+}
+
+void Engine::count_node() {
+  if (node_ == nullptr) return;
+  const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
+  if (members < options_.node.processes) {
+    arrived_notices_.emplace_back(
+        "only " + std::to_string(members) + " of the job's " +
+        std::to_string(options_.node.processes) +
+        " processes on this host share a read budget and tokens: containers have a /dev/shm or "
+        "process ids of their own? Together they may put more into the adapter than is set.");
   }
 }
 
@@ -62,14 +74,14 @@ void Engine::look_after_node(Time now) {
 void Engine::open_proxy() {
   const ProxyOptions& proxy = options_.proxy;
   if (proxy.servers == 0 || proxy.tasks < 2) return;
-  remove_stale_segments();  // nobody asks again for those of jobs that were killed
   const std::uint32_t cell_bytes = (options_.core.buffer_bytes + 7) / 8 * 8;
   proxy_ = Segment::open({.device = device_.port().device,
                           .port = device_.port().port,
                           .sharers = "proxy of job " + std::to_string(options_.core.self.job),
                           .servers = proxy.servers,
                           .cell_bytes = cell_bytes,
-                          .tasks = proxy.tasks},
+                          .tasks = proxy.tasks,
+                          .directory = options_.node.directory},
                          why_no_proxy_);
 }
 
@@ -90,7 +102,19 @@ void Engine::join_proxy() {
     if (slot == nullptr) break;
     core_.lend_relay_slot(slot);
   }
-  core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self());
+  const std::span<std::byte> cells = proxy_->cells();
+  cells_ = verbs::RegisteredMemory::to_send_from(device_, cells.data(), cells.size());
+  std::optional<std::uint32_t> lkey;
+  if (cells_) {
+    lkey = cells_.lkey();
+  } else {
+    arrived_notices_.emplace_back(
+        "cannot register the " + std::to_string(cells.size() / 1024) +
+        " KiB of the proxy's memory with " + device_.port().name() + ": " +
+        verbs::registration_error(errno) +
+        ". As a server it copies what it sends for others, and the job goes on.");
+  }
+  core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self(), lkey);
 }
 
 void Engine::look_after_proxy(Time now) {

@@ -22,6 +22,13 @@ RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t by
   return memory;
 }
 
+RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte* at,
+                                                std::size_t bytes) {
+  RegisteredMemory memory;
+  memory.mr_.reset(ibv_reg_mr(device.pd(), at, bytes, 0));  // 0: local reads only
+  return memory;
+}
+
 std::string registration_error(int error) {
   std::string text = std::strerror(error);
   rlimit limit{};

@@ -1,4 +1,4 @@
-// A piece of anonymous memory registered with the adapter; both end together.
+// A piece of memory registered with the adapter: anonymous, then both end together, or lent.
 //
 // Thread rule: made and destroyed under the engine's lock.
 #pragma once
@@ -22,6 +22,10 @@ class RegisteredMemory {
   // `bytes` of zeroed memory, rounded up to pages, for local access only (sends and receives).
   // Empty, and errno set, when it cannot be had or registered.
   static RegisteredMemory allocate(const Device& device, std::size_t bytes);
+
+  // Somebody else's memory, that the adapter may send from and nothing else; outlives this. Pages.
+  // Empty, and errno set, when it cannot be registered.
+  static RegisteredMemory to_send_from(const Device& device, std::byte* at, std::size_t bytes);
 
   explicit operator bool() const { return mr_ != nullptr; }
   std::byte* data() const { return static_cast<std::byte*>(map_.get()); }

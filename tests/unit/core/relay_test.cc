@@ -1,6 +1,8 @@
 // The node's proxy in the core: frames that go by a server, are repeated when it fails, and arrive
 // once and in order.
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <vector>
 
 #include "tests/unit/core/rig.h"
@@ -10,6 +12,7 @@ namespace {
 
 constexpr std::uint32_t cell_bytes = 1024;
 constexpr std::uint32_t tasks = 4;
+constexpr std::uint32_t cells_lkey = 77;
 
 // The memory of a node, and another process there, whose part the test plays.
 struct Node {
@@ -36,7 +39,7 @@ Core::Config with_proxy() {
 
 struct ProxyRig : Rig {
   explicit ProxyRig() : Rig(with_proxy()), node(1) {
-    core.join_proxy(node.ground(), 0, Node::id(0));
+    core.join_proxy(node.ground(), 0, Node::id(0), cells_lkey);
     for (int i = 0; i < 4; ++i) core.lend_relay_slot(slot());
     peer = core.add_peer(rig::other, {9, 9, 9});
     lane = connect(peer, 8);
@@ -66,6 +69,24 @@ struct ProxyRig : Rig {
     send(peer);
     send(peer);
     ASSERT_TRUE(server.take(0, first));
+  }
+  // What a work request sends is in a task's cell.
+  bool from_cell(const WorkRequest& work) const {
+    const auto* const at = reinterpret_cast<const std::byte*>(work.address);
+    const bool inside = at >= node.cells.data() && at < node.cells.data() + node.cells.size();
+    EXPECT_EQ(work.lkey == cells_lkey, inside);
+    return inside;
+  }
+  // It becomes the server, and sends a frame of task 1.
+  WorkRequest serve_one() {
+    send(peer);
+    complete(take_work().at(0));
+    ask(1, other, 0);
+    look();
+    return take_work().at(0);
+  }
+  Retirement outcome_of(std::uint32_t task, std::uint64_t& outcome) const {
+    return node.process[task].oldest(outcome, [](ProcessId) { return true; });
   }
   // Another task wants this to be sent.
   void ask(std::uint32_t task, PeerName to, std::uint32_t sequence, std::uint64_t key = 0x090909) {
@@ -213,6 +234,40 @@ TEST(CoreRelay, ADeadServersFramesAreRepeatedAndItsTokenIsFree) {
   EXPECT_TRUE(rig.node.process[2].try_serve() || rig.core.proxy_standing().serves);
 }
 
+// What it was about to send it may still send: so its cells are not written again before it has
+// said what became of them.
+TEST(CoreRelay, ACellIsNotUsedAgainBeforeItsServerIsDoneWithIt) {
+  ProxyRig rig;
+  Proxy& server = rig.node.process[1];
+  Proxy::Work work;
+  rig.give_two(server, work);
+  const std::vector<std::byte> before(work.bytes, work.bytes + work.length_bytes);
+  const std::uint32_t free = rig.core.free_cells();
+  EXPECT_EQ(std::popcount(free), static_cast<int>(proxy_depth) - 2);
+  rig.now = rig.now + rig.core.config().proxy_patience;
+  rig.look();  // it stands still: both are repeated
+  EXPECT_EQ(rig.take_work().size(), 2u);
+  for (std::uint32_t i = 0; i < 2 * proxy_depth; ++i) rig.send(rig.peer);
+  rig.look();
+  EXPECT_EQ(rig.core.free_cells(), free);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), work.bytes));
+  server.complete(0, work.at, Proxy::sent);
+  rig.look();
+  EXPECT_EQ(std::popcount(rig.core.free_cells()), static_cast<int>(proxy_depth) - 1);
+}
+
+TEST(CoreRelay, ADeadServersCellIsNeverUsedAgain) {
+  ProxyRig rig;
+  Proxy::Work work;
+  rig.give_two(rig.node.process[1], work);
+  const std::uint32_t free = rig.core.free_cells();
+  rig.core.look_for_dead_servers(
+      rig.now, [](ProcessId id) { return !(id == Node::id(1)); }, rig.out);
+  for (int i = 0; i < 3; ++i) rig.look();
+  EXPECT_EQ(rig.core.proxy_standing().given, 0u);
+  EXPECT_EQ(std::popcount(rig.core.free_cells()), std::popcount(free) + 1);  // the other one's
+}
+
 TEST(CoreRelay, APeersFailureEndsWhatServersHaveForIt) {
   ProxyRig rig;
   Proxy& server = rig.node.process[1];
@@ -257,6 +312,48 @@ TEST(CoreRelay, AServerPutsFramesOfSeveralTasksIntoOneSend) {
   rig.look(false);
   EXPECT_FALSE(rig.core.proxy_standing().serves);
   EXPECT_EQ(rig.core.counters().proxy_coalesced, 2u);
+}
+
+TEST(CoreRelay, AFrameThatGoesAloneIsSentFromItsCell) {
+  ProxyRig rig;
+  const WorkRequest alone = rig.serve_one();
+  EXPECT_TRUE(rig.from_cell(alone));
+  const auto* const frame = reinterpret_cast<const std::byte*>(alone.address);
+  EXPECT_TRUE(wire::check_frame(frame, alone.length_bytes));
+  EXPECT_EQ(rig.header_of(alone).kind, wire::FrameKind::relayed);
+  rig.complete(alone);
+  EXPECT_EQ(rig.core.counters().proxy_sent_in_place, 1u);
+  // With others it is copied, in the slot's own memory as before.
+  rig.ask(1, other, 1);
+  rig.ask(2, other, 0);
+  rig.look();
+  EXPECT_FALSE(rig.from_cell(rig.take_work().at(0)));
+  EXPECT_EQ(rig.core.counters().proxy_sent_in_place, 1u);
+  EXPECT_EQ(rig.core.counters().proxy_sends, 2u);
+}
+
+TEST(CoreRelay, WithoutRegisteredCellsAFrameIsCopied) {
+  ProxyRig rig;
+  rig.core.join_proxy(rig.node.ground(), 0, Node::id(0));
+  const WorkRequest copied = rig.serve_one();
+  const auto* const frame = reinterpret_cast<const std::byte*>(copied.address);
+  EXPECT_FALSE(rig.from_cell(copied));
+  EXPECT_TRUE(wire::check_frame(frame, copied.length_bytes));
+}
+
+TEST(CoreRelay, AFailedFramesTaskHearsOfItWhenTheLaneIsGone) {
+  ProxyRig rig;
+  const WorkRequest sent = rig.serve_one();
+  ASSERT_TRUE(rig.from_cell(sent));
+  rig.core.on_lane_error(rig.now, rig.lane, rig.out);
+  std::uint64_t outcome = 0;
+  EXPECT_EQ(rig.outcome_of(1, outcome), Retirement::pending);  // the adapter may still repeat it
+  EXPECT_EQ(rig.core.proxy_standing().in_hand, 1u);
+  ASSERT_EQ(rig.out.relays_failed.size(), 1u);
+  rig.core.on_relay_failed(rig.out.relays_failed[0]);
+  EXPECT_EQ(rig.outcome_of(1, outcome), Retirement::done);
+  EXPECT_EQ(outcome, Proxy::refused);
+  EXPECT_EQ(rig.core.proxy_standing().in_hand, 0u);
 }
 
 TEST(CoreRelay, AServerSendsBackWhatItCannotSend) {

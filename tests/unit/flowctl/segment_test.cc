@@ -163,6 +163,30 @@ TEST_F(SegmentTest, StaleOnesAreRemoved) {
   EXPECT_EQ(files(), 0u);
 }
 
+// Of another build nothing is known but that who is in it has its lock.
+TEST_F(SegmentTest, StaleOnesOfOtherLayoutsAreRemoved) {
+  struct {
+    std::size_t at;
+    std::uint32_t value;
+    bool known;
+  } const others[] = {{offsetof(SegmentHeader, version), 5, true},
+                      {offsetof(SegmentHeader, version), 1000, true},
+                      {offsetof(SegmentHeader, layout_bytes), 4096, true},
+                      {offsetof(SegmentHeader, version), 3, false},
+                      {offsetof(SegmentHeader, magic), 7, false},
+                      {offsetof(SegmentHeader, tokens), 7, false}};
+  for (const auto& other : others) {
+    const pid_t living = process_with(1);
+    const std::string path = fs::directory_iterator(options_.directory)->path();
+    write_at(path, static_cast<off_t>(other.at), &other.value, sizeof other.value);
+    EXPECT_EQ(remove_stale_segments(options_.directory), 0u);
+    kill(living);
+    EXPECT_EQ(remove_stale_segments(options_.directory), other.known ? 1u : 0u);
+    EXPECT_EQ(files(), other.known ? 0u : 1u);
+    fs::remove(path);
+  }
+}
+
 TEST_F(SegmentTest, StaleOneOfOtherConstantsIsReplaced) {
   leave_one_behind();
   options_.tokens = 100;

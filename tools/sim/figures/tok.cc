@@ -26,6 +26,7 @@ Plan plan_of(const Load& load, Limit limit, std::uint64_t seed) {
   plan.seed = seed;
   plan.adapter = {.contexts = contexts};
   plan.processes_per_adapter = load.cores;
+  plan.connect_first = true;
   plan.hazards = {};
   plan.timing.jitter = {0};
   plan.timing.per_frame = {0};  // the adapter's time is the model's
@@ -57,6 +58,8 @@ Plan plan_of(const Load& load, Limit limit, std::uint64_t seed) {
     script.messages.assign(2 * load.cores, 0);
     if (node < load.cores) script.messages[node + load.cores] = load.messages;
     script.burst = load.messages;
+    script.spins = true;
+    script.start = microseconds(10);  // all at once, IRT's requests would stay in step
     script.small_permille = 1000;
     script.notify_permille = 0;
     plan.scripts.push_back(script);
@@ -69,7 +72,9 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
   return {
       .series = series, .x = x, .seeds = 1, .cost = 0.1, .play = [load, limit](std::uint64_t seed) {
         return sample(plan_of(load, limit, seed), [](const Outcome& outcome) {
-          const auto us = [](Time t) { return static_cast<double>(t.ns) / 1000; };
+          const auto us = [&](Time t) {
+            return static_cast<double>((t - outcome.begun).ns) / 1000;
+          };
           return Values{
               {"throughput", static_cast<double>(outcome.messages) / us(outcome.last_served)},
               {"first_done", us(outcome.first_served) / us(outcome.last_served)},
@@ -78,7 +83,7 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
       }};
 }
 
-constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 100 : 400; }
+constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 200 : 400; }
 
 struct Series {
   const char* name;
