@@ -22,7 +22,7 @@ void SegmentView::Unmap::operator()(const NodeState* state) const {
 SegmentView::SegmentView(Mapping state, std::string path, std::uint32_t user)
     : state_(std::move(state)), path_(std::move(path)), user_(user) {}
 
-std::vector<SegmentView> SegmentView::all(const std::string& directory) {
+std::vector<SegmentView> SegmentView::find(const std::string& directory, bool proxies) {
   std::vector<SegmentView> found;
   DIR* entries = ::opendir(directory.c_str());
   if (entries == nullptr) return found;
@@ -41,9 +41,9 @@ std::vector<SegmentView> SegmentView::all(const std::string& directory) {
     ::close(fd);
     if (at == MAP_FAILED) continue;
     Mapping state(static_cast<const NodeState*>(at));
-    // One with cells is a job's proxy: its processes show themselves elsewhere.
-    if (state->header.tasks > 0) continue;
     if (!is_whole(state->header) || state->header.pid_namespace != own_namespace) continue;
+    // One with cells is a job's proxy: its processes show themselves elsewhere.
+    if ((state->header.tasks > 0) != proxies) continue;
     found.push_back(SegmentView(std::move(state), path, about.st_uid));
   }
   ::closedir(entries);
@@ -80,6 +80,7 @@ NodeView SegmentView::look() const {
                       .active = slot.active.load(),
                       .waiting_since = board.waiting_since.load(),
                       .shown_at = board.shown_at.load(),
+                      .server = {},
                       .counters = {}};
     for (const auto& reads : state_->read_slots) {
       const std::uint64_t owner = reads.lease.load();
@@ -95,6 +96,25 @@ NodeView SegmentView::look() const {
     return a.job != b.job ? a.job < b.job : a.rank < b.rank;
   });
   return node;
+}
+
+void SegmentView::add_to(NodeView& node) const {
+  const std::uint32_t servers = std::min(state_->header.servers, NodeState::most_servers);
+  for (std::uint32_t i = 0; i < state_->header.tasks && servers > 0; ++i) {
+    const std::uint64_t lease = state_->slots[i].lease.load();
+    if (lease::free(lease) || lease::is_left(lease)) continue;
+    for (MemberView& member : node.members) {
+      if (member.process != lease::process(lease)) continue;
+      const QueueHead<SharedWord>& queue = state_->queues[i].head;
+      const std::uint64_t retired = queue.retired.load();
+      const std::uint64_t taken = queue.taken.load();
+      const std::uint64_t submitted = queue.submitted.load();
+      member.in_proxy = true;
+      member.server = lease::process(state_->servers[server_group(i, servers)].load());
+      member.proxy_waiting = std::min<std::uint64_t>(submitted - taken, proxy_depth);
+      member.proxy_taken = std::min<std::uint64_t>(taken - retired, proxy_depth);
+    }
+  }
 }
 
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory) {

@@ -25,6 +25,10 @@ struct MemberView {
   std::uint64_t active = 0;         // requests in the adapter, if they are counted
   std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: it does not wait
   std::uint64_t shown_at = 0;       // of the counters, likewise
+  bool in_proxy = false;            // with what follows
+  ProcessId server;                 // who serves its group now; pid 0: nobody
+  std::uint64_t proxy_waiting = 0;  // its frames that no server has taken yet
+  std::uint64_t proxy_taken = 0;    // those that one has, or that it has not heard of yet
   Counters counters;
 };
 
@@ -40,12 +44,19 @@ struct NodeView {
 class SegmentView {
  public:
   // The segments of this user on this node, of all users for root; of `directory` those that are
-  // whole and in this pid namespace.
-  static std::vector<SegmentView> all(const std::string& directory = "/dev/shm");
+  // whole and in this pid namespace. Without those of proxies, or these.
+  static std::vector<SegmentView> all(const std::string& directory = "/dev/shm") {
+    return find(directory, false);
+  }
+  static std::vector<SegmentView> proxies(const std::string& directory = "/dev/shm") {
+    return find(directory, true);
+  }
 
   SegmentView(SegmentView&&) = default;
   SegmentView& operator=(SegmentView&&) = default;
   NodeView look() const;
+  // Of a proxy: what it knows of those members of a node that take part.
+  void add_to(NodeView& node) const;
   const std::string& path() const { return path_; }
 
  private:
@@ -53,6 +64,7 @@ class SegmentView {
     void operator()(const NodeState* state) const;
   };
   using Mapping = std::unique_ptr<const NodeState, Unmap>;
+  static std::vector<SegmentView> find(const std::string& directory, bool proxies);
   SegmentView(Mapping state, std::string path, std::uint32_t user);
 
   Mapping state_;

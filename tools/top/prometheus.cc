@@ -32,9 +32,9 @@ class Text {
     out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
     for (const PortLook& port : look_.ports) {
       for (const MemberView& member : port.node.members) {
-        out_ +=
-            fmt::format("{}{{device=\"{}\",port=\"{}\",job=\"{}\",rank=\"{}\"}} {}\n", name,
-                        port.node.device, port.node.port, member.job, member.rank, value(member));
+        out_ += fmt::format("{}{{device=\"{}\",port=\"{}\",job=\"{}\",rank=\"{}\"}} {}\n", name,
+                            port.node.device, port.node.port, member.job, member.rank,
+                            value(port.node, member));
       }
     }
   }
@@ -52,18 +52,27 @@ std::string to_prometheus(const Look& now) {
 #define WEIR_X(name, unit, help)                                                \
   text.metric(std::string("weir_") + #name + (is_gauge(#name) ? "" : "_total"), \
               is_gauge(#name) ? "gauge" : "counter", help " [" unit "]",        \
-              [](const MemberView& member) { return member.counters.name; });
+              [](const NodeView&, const MemberView& member) { return member.counters.name; });
   WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
   text.metric("weir_tokens_asked", "gauge", "Tokens of the node taken or waited for [tokens]",
-              [](const MemberView& member) { return member.tokens; });
-  text.metric(
-      "weir_reads_asked_bytes", "gauge",
-      "Reads under way or waited for, of the node's budget [bytes]",
-      [](const MemberView& member) { return member.read_tokens * NodeReads::bytes_per_token; });
+              [](const NodeView&, const MemberView& member) { return member.tokens; });
+  text.metric("weir_reads_asked_bytes", "gauge",
+              "Reads under way or waited for, of the node's budget [bytes]",
+              [](const NodeView&, const MemberView& member) {
+                return member.read_tokens * NodeReads::bytes_per_token;
+              });
+  text.metric("weir_proxy_serves", "gauge",
+              "Processes of the node that this one sends for now [processes]",
+              [](const NodeView& node, const MemberView& member) {
+                return served_by(node, member).size();
+              });
+  text.metric("weir_proxy_waiting", "gauge",
+              "Frames of the process that no server has taken yet [frames]",
+              [](const NodeView&, const MemberView& member) { return member.proxy_waiting; });
   text.metric("weir_waiting_seconds", "gauge",
               "How long the process has waited for the node [seconds]",
-              [&](const MemberView& member) {
+              [&](const NodeView&, const MemberView& member) {
                 const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
                 return waits ? static_cast<double>(now.at_ns - member.waiting_since) / 1e9 : 0.0;
               });

@@ -62,6 +62,18 @@ std::string since(std::uint64_t now_ns, std::uint64_t then_ns) {
   return fmt::format("{:.1f}s", static_cast<double>(now_ns - then_ns) / 1e9);
 }
 
+constexpr const char* proxy_columns = "{:>6} {:>5} {:>7} ";
+
+// The rank that serves the member's group now.
+std::string server_of(const NodeView& node, const MemberView& member) {
+  if (!member.in_proxy || member.server.pid == 0) return "-";
+  if (member.server == member.process) return "self";
+  for (const MemberView& other : node.members) {
+    if (other.process == member.server) return std::to_string(other.rank);
+  }
+  return "?";
+}
+
 template <typename F>
 void each_adapter_counter(const verbs::HwCounters& adapter, F&& say) {
   const auto one = [&](const char* name, const std::optional<std::uint64_t>& value) {
@@ -91,7 +103,19 @@ Look look(const std::string& directory) {
         verbs::read_hw_counters(verbs::hw_counter_folder(port.node.device, port.node.port));
     now.ports.push_back(std::move(port));
   }
+  for (const SegmentView& proxy : SegmentView::proxies(directory)) {
+    for (PortLook& port : now.ports) proxy.add_to(port.node);
+  }
   return now;
+}
+
+std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server) {
+  std::vector<std::uint64_t> ranks;
+  for (const MemberView& member : node.members) {
+    const bool other = member.process != server.process;
+    if (other && member.in_proxy && member.server == server.process) ranks.push_back(member.rank);
+  }
+  return ranks;
 }
 
 Json to_json(const Look& now, const Look& before) {
@@ -109,6 +133,13 @@ Json to_json(const Look& now, const Look& before) {
   if (const auto value = rate(member, then, &Counters::name)) rates[#name] = *value;
       WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
+      Json proxy;  // null without one
+      if (member.in_proxy) {
+        proxy = {{"server_pid", member.server.pid == 0 ? Json() : Json(member.server.pid)},
+                 {"serves_ranks", served_by(port.node, member)},
+                 {"waiting", member.proxy_waiting},
+                 {"taken", member.proxy_taken}};
+      }
       const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
       members.push_back(
           {{"pid", member.process.pid},
@@ -119,6 +150,7 @@ Json to_json(const Look& now, const Look& before) {
            {"active_requests", member.active},
            {"waiting_ns", waits ? now.at_ns - member.waiting_since : 0},
            {"shown_ns_ago", now.at_ns > member.shown_at ? now.at_ns - member.shown_at : 0},
+           {"proxy", proxy},
            {"counters", counters},
            {"per_second", rates}});
     }
@@ -142,7 +174,9 @@ std::string to_table(const Look& now, const Look& before) {
   std::string text;
   for (const PortLook& port : now.ports) {
     std::uint64_t tokens = 0, reads = 0;
+    bool with_proxy = false;
     for (const MemberView& member : port.node.members) {
+      with_proxy = with_proxy || member.in_proxy;
       tokens += member.tokens;
       reads += member.read_tokens;
     }
@@ -154,14 +188,15 @@ std::string to_table(const Look& now, const Look& before) {
       if (value > 0) text += fmt::format("  {} {}", name, value);
     });
     text += fmt::format(
-        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}\n",
+        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}\n",
         "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WAITS",
-        "READS", "c", "LOST", "JOB");
+        "READS", "c", "LOST",
+        with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
-          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}\n",
+          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -172,7 +207,12 @@ std::string to_table(const Look& now, const Look& before) {
           bytes(static_cast<double>(counters.receive_bytes)), member.tokens,
           since(now.at_ns, member.waiting_since),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
-          bytes(static_cast<double>(counters.read_window)), counters.peer_failures, member.job,
+          bytes(static_cast<double>(counters.read_window)), counters.peer_failures,
+          with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),
+                                   member.in_proxy ? std::to_string(member.proxy_waiting) : "-",
+                                   number(rate(member, then, &Counters::proxy_served)))
+                     : "",
+          member.job,
           now.at_ns > member.shown_at + stale_ns
               ? "  (silent for " + since(now.at_ns, member.shown_at) + ")"
               : "");

@@ -23,6 +23,9 @@ struct Look {
 
 Look look(const std::string& directory);
 
+// The ranks that a member serves now as the node's proxy, itself not counted.
+std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server);
+
 // Rates are since `before`; without one (at_ns 0) there are none. All counters are in it, and what
 // the table shows.
 nlohmann::json to_json(const Look& now, const Look& before);

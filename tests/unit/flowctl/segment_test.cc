@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "flowctl/shm/process.h"
+#include "flowctl/shm/view.h"
 
 namespace weir {
 namespace {
@@ -299,6 +300,37 @@ TEST_F(SegmentTest, CellsAreBehindTheRestAndOfThoseWhoAskForThem) {
   expect_refused("other cells");
   options_.cell_bytes = 2049;
   expect_refused("not possible");
+}
+
+// What a look from outside shows of a member of the node that is in a proxy, too.
+TEST_F(SegmentTest, AViewOfAProxy) {
+  const auto node = open();
+  ASSERT_NE(node, nullptr) << reason_;
+  node->board().show(1, Counters{});
+  options_.sharers = "proxy of job 7";
+  options_.servers = options_.tasks = 1;
+  options_.cell_bytes = 64;
+  const auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  Proxy proxy;
+  proxy.join(segment->proxy(), segment->slot(), segment->self());
+  const auto look = [&] {
+    NodeView view = SegmentView::all(options_.directory).at(0).look();
+    SegmentView::proxies(options_.directory).at(0).add_to(view);
+    EXPECT_EQ(view.members.size(), 1u);
+    return view.members.at(0);
+  };
+  EXPECT_TRUE(look().in_proxy);
+  EXPECT_EQ(look().server.pid, 0u);
+  const std::byte message[16]{};
+  ASSERT_TRUE(proxy.submit({1, 2}, 3, 4, message, sizeof message));
+  ASSERT_TRUE(proxy.submit({1, 2}, 3, 4, message, sizeof message));
+  ASSERT_TRUE(proxy.try_serve());
+  Proxy::Work work;
+  ASSERT_TRUE(proxy.take(0, work));
+  EXPECT_EQ(look().server, segment->self());
+  EXPECT_EQ(look().proxy_waiting, 1u);
+  EXPECT_EQ(look().proxy_taken, 1u);
 }
 
 TEST_F(SegmentTest, AForkedChildTakesNothingAway) {
