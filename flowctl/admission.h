@@ -76,6 +76,13 @@ class Admission {
     return true;
   }
 
+  // Whether a request of so many bytes may go without more ado: nothing is waited for, and no
+  // threshold is reached.
+  bool passes(std::uint64_t bytes) {
+    if (config_.policy != Policy::thresholds || waiting() || member_.in_hand() > 0) return false;
+    return decide(bytes) == Thresholds::Admission::straight_through;
+  }
+
   void give(std::uint32_t tokens) { member_.give(tokens); }
 
   // A ticket or a delay is waited for, as far as is known.

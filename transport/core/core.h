@@ -454,6 +454,14 @@ class Core {
     return !admission_.on() || admit_frame(now, peer, slot);
   }
   [[gnu::noinline]] bool admit_frame(Time now, Peer& peer, SendSlot& slot);
+  // A frame that nothing is ahead of, here or in the line for the node, and no threshold is in the
+  // way of.
+  bool passes_node(const SendSlot& slot) {
+    if (proxy_.joined() || chunks_wait_ || !waiters_.empty()) return false;
+    if (!admission_.passes(slot.frame_bytes)) return false;
+    book_posted();
+    return true;
+  }
   bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens);
   void landed(SendSlot* slot, bool delivered, Outbox& out) {
     if (slot->messages > 0 && admission_.on()) [[unlikely]]
@@ -464,9 +472,17 @@ class Core {
     if (admission_.on()) [[unlikely]]
       take_back_tokens(chunk.tokens);
   }
-  [[gnu::noinline]] void take_back_tokens(std::uint16_t tokens);
+  // A request has left the adapter, or will without anybody hearing of it.
+  void take_back_tokens(std::uint16_t tokens) {
+    admission_.set_active(--in_adapter_);
+    if (tokens > 0) give_tokens(tokens);
+  }
+  [[gnu::noinline]] void give_tokens(std::uint16_t tokens);
   bool has_turn(bool others_wait) const;
-  void book_posted();
+  void book_posted() {
+    turn_taken_ = true;
+    admission_.set_active(++in_adapter_);
+  }
   void book_node();
   void excuse_stuck(Time now);
 

@@ -31,6 +31,7 @@ bool Core::admit_frame(Time now, Peer& peer, SendSlot& slot) {
   const bool others = chunks_wait_ || !waiters_.empty();
   if (has_turn(others) && admission_.admit(now, slot.frame_bytes, slot.tokens)) {
     book_posted();
+    if (slot.tokens > 0) book_node();
     return true;
   }
   const bool drew = admission_.waits() != waits;
@@ -44,6 +45,7 @@ bool Core::admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) {
   const std::uint64_t waits = admission_.waits();
   if (has_turn(!waiters_.empty()) && admission_.admit(now, bytes, tokens)) {
     book_posted();
+    if (tokens > 0) book_node();
     return true;
   }
   chunks_wait_ = true;
@@ -89,18 +91,8 @@ void Core::excuse_stuck(Time now) {
   }
 }
 
-void Core::book_posted() {
-  turn_taken_ = true;
-  ++in_adapter_;
-  admission_.set_active(in_adapter_);
-  book_node();
-}
-
-// A request has left the adapter, or will without anybody hearing of it.
-void Core::take_back_tokens(std::uint16_t tokens) {
-  --in_adapter_;
-  admission_.set_active(in_adapter_);
-  if (tokens > 0) admission_.give(tokens);
+void Core::give_tokens(std::uint16_t tokens) {
+  admission_.give(tokens);
   book_node();
 }
 

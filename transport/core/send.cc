@@ -31,7 +31,7 @@ namespace weir {
   add_message(*slot, length_bytes, tag);
   ++counters_.messages_sent;
   counters_.bytes_sent += length_bytes;
-  if (may_go_at_once(peer)) [[likely]] {
+  if (may_go_at_once(peer) && (straight_ || passes_node(*slot))) [[likely]] {
     ++peer.burst;
     Lane& lane = at(peer.lane);
     post_messages(peer, lane, slot, out);
@@ -59,7 +59,7 @@ bool Core::may_go_at_once(Peer& peer) {
     peer.burst = 0;
   }
   return peer.state == PeerState::ready && peer.pending.empty() && peer.credits > 0 &&
-         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false) && straight_;
+         peer.burst < config_.burst_frames && at(peer.lane).queue.has_room(false);
 }
 
 bool Core::would_hold(PeerId id) const {

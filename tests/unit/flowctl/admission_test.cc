@@ -138,7 +138,8 @@ TEST(Admission, BelowTheThresholdsRequestsGoStraightThrough) {
   b.join(&pool_b);
   std::uint16_t tokens = 0;
   a.set_active(1);
-  EXPECT_TRUE(b.admit({}, 8, tokens));  // one is below two
+  EXPECT_TRUE(b.passes(8));  // one is below two
+  EXPECT_TRUE(b.admit({}, 8, tokens));
   EXPECT_EQ(tokens, 0u);
   EXPECT_EQ(b.counts().counted, 0u);
   a.set_active(2);
@@ -148,7 +149,12 @@ TEST(Admission, BelowTheThresholdsRequestsGoStraightThrough) {
     if (tokens > 0) break;
   }
   EXPECT_EQ(tokens, 1u);
+  EXPECT_FALSE(b.passes(8));
+  EXPECT_FALSE(a.admit({}, 8, tokens));
+  EXPECT_FALSE(a.passes(4096));  // it would pass the ticket
   b.give(1);
+  EXPECT_TRUE(a.over({}));
+  a.decline();
   EXPECT_TRUE(b.admit({}, 4096, tokens));  // a class without a threshold
   EXPECT_EQ(b.counts().counted, 1u);
 }
