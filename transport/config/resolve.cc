@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "transport/config/nearest.h"
 #include "transport/config/yaml_file.h"
@@ -81,7 +82,9 @@ Sources gather(Environment environment, std::string named, const std::string& sy
   if (named.empty()) named = value_of(environment, "WEIR_CONFIG");
   if (!named.empty()) sources.list.push_back(read_yaml_file(named, Layer::named_file));
   sources.list.push_back(from_environment(environment));
-  sources.warnings = suspicious_variables(environment);
+  for (std::string& warning : suspicious_variables(environment)) {
+    sources.warnings.push_back(std::move(warning));
+  }
   return sources;
 }
 

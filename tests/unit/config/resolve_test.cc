@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -69,6 +70,16 @@ TEST_F(Resolve, TheStrongerLayerWinsAndIsNamed) {
   EXPECT_EQ(initial(last).where, "MCA parameter");
   EXPECT_EQ(last.settings.window_initial, 22);
   EXPECT_TRUE(last.problems.empty());
+}
+
+TEST_F(Resolve, WarnsOfFilesAndOfVariables) {
+  std::filesystem::create_symlink("system.yaml", root_ / "system.yaml");  // round and round
+  const Sources sources =
+      gather(std::array{"WEIR_WINDW_MAX=1"}, "", (root_ / "system.yaml").string());
+  ASSERT_EQ(sources.warnings.size(), 2u);
+  EXPECT_NE(sources.warnings[0].find("system.yaml is left out, it cannot be read"),
+            std::string::npos);
+  EXPECT_NE(sources.warnings[1].find("WEIR_WINDOW_MAX"), std::string::npos);
 }
 
 TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
