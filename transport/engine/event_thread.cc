@@ -28,6 +28,9 @@ constexpr int attended_tick_ms = 4;
 // costs one wake-up, not one for each frame.
 constexpr int idle_ticks = 20;
 
+// An SRQ limit event is told once, and may be lost.
+constexpr Duration limit_look_interval = seconds(1);
+
 // At most a second: work posted meanwhile may have brought a deadline of its own.
 int to_poll_timeout(Time now, Time deadline) {
   if (deadline == Time::never()) return 1000;
@@ -50,6 +53,7 @@ void Engine::run_thread() {
 
   int quiet_ticks = idle_ticks;
   int tick = tick_ms;
+  Time next_limit_look = clock() + limit_look_interval;
   for (;;) {
     int timeout = tick;
     {
@@ -64,7 +68,7 @@ void Engine::run_thread() {
                                {connections_->fd(), POLLIN, 0},
                                {device_fd, POLLIN, 0},
                                {queues_->event_fd(), POLLIN, 0}}};
-    const bool silence = ::poll(fds.data(), fds.size(), timeout) == 0;
+    ::poll(fds.data(), fds.size(), timeout);
     thread_sleeps_.store(false, std::memory_order_relaxed);
     const Time woken = clock();
 
@@ -95,12 +99,12 @@ void Engine::run_thread() {
     quiet_ticks = core_.needs_attendance() ? 0 : std::min(quiet_ticks + 1, idle_ticks);
     round_seen_by_thread_ = core_.round();
 
-    if (silence && timeout > slow_tick_ms) {
+    const Time now = clock();
+    if (now >= next_limit_look) {
+      next_limit_look = now + limit_look_interval;
       drain_completions();
       core_.raise_lost_limit(out_);
     }
-
-    const Time now = clock();
     if (now >= core_.next_deadline()) {
       // What an application that computes left there counts too, and is no sign of a dead peer.
       drain_completions();
