@@ -37,7 +37,7 @@ int register_variables() noexcept {
 
 int open() noexcept {
   try {
-    for (const std::string& warning : configuration_warnings()) note(1, warning);
+    for (const std::string& warning : configuration_warnings()) report_warning(warning);
     const config::Configuration found = read_configuration(config::Fabric::unknown);
     if (found.problems.empty()) return OPAL_SUCCESS;
     report_bad_configuration(found.problems);

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "srq/rnr_timer.h"
 #include "transport/btl/module.h"
 #include "transport/config/admission.h"
+#include "transport/config/nearest.h"
 #include "transport/config/schema.h"
 
 namespace weir::btl {
@@ -130,7 +132,20 @@ config::Configuration read_configuration(config::Fabric fabric) {
 }
 
 std::vector<std::string> configuration_warnings() {
-  return gathered != nullptr ? gathered->warnings : std::vector<std::string>{};
+  std::vector<std::string> warnings;
+  if (gathered != nullptr) warnings = gathered->warnings;
+  // mpirun hands its --mca parameters on in the environment; Open MPI takes any name.
+  constexpr std::string_view prefix = "OMPI_MCA_btl_weir_";
+  for (const std::string_view variable : config::own_environment()) {
+    if (!variable.starts_with(prefix)) continue;
+    const std::string name(variable.substr(prefix.size(), variable.find('=') - prefix.size()));
+    if (mca_base_var_find("opal", "btl", "weir", name.c_str()) >= 0) continue;
+    const config::Key* const meant = config::nearest_key(name);
+    warnings.push_back(
+        "MCA parameter btl_weir_" + name + " is not one, and has no effect" +
+        (meant == nullptr ? "" : "; did you mean " + config::mca_name(*meant) + "?"));
+  }
+  return warnings;
 }
 
 void forget_params() {

@@ -35,6 +35,14 @@ void report_unavailable(const std::string& why) {
   }
 }
 
+void report_warning(const std::string& what) {
+  if (asked_for("weir") && first_on_node()) {
+    opal_output(0, "weir: %s", what.c_str());
+  } else {
+    note(1, what);
+  }
+}
+
 void report_start_failure(const std::string& why) {
   if (asked_for("weir")) {
     complain("cannot start: " + why + ".");

@@ -27,6 +27,9 @@ void note(int level, const std::string& text);
 // Weir cannot be used here. Shown once a node if weir was asked for, otherwise a note.
 void report_unavailable(const std::string& why);
 
+// Nothing that keeps weir from running. Shown likewise.
+void report_warning(const std::string& what);
+
 // Weir was ready, and now it cannot be used in this process.
 void report_start_failure(const std::string& why);
 
