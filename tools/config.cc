@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "tools/commands.h"
+#include "tools/here.h"
 #include "transport/config/nearest.h"
 #include "transport/config/reference.h"
 #include "transport/config/resolve.h"
 #include "transport/config/yaml_file.h"
-#include "transport/verbs/device.h"
 
 namespace weir::tools {
 namespace {
@@ -43,42 +43,14 @@ struct ShowOptions {
   bool yaml = false;
 };
 
-// The MCA parameters that mpirun would hand on.
-config::Source mca_environment(config::Environment environment) {
-  config::Source source;
-  source.layer = config::Layer::parameter;
-  for (const Key& key : config::schema()) {
-    const std::string name = "OMPI_MCA_" + config::mca_name(key);
-    const std::string_view value = config::value_of(environment, name);
-    if (!value.empty()) {
-      source.entries.push_back({key.name, std::string(value), "environment variable " + name, 0});
-    }
-  }
-  return source;
-}
-
 config::Sources sources(const ShowOptions& options) {
-  const config::Environment environment = config::own_environment();
-  std::string file = options.file;
-  if (file.empty()) file = config::value_of(environment, "OMPI_MCA_btl_weir_config");
-  config::Sources all = config::gather(environment, file);
-  all.list.push_back(mca_environment(environment));
+  config::Sources all = sources_here(options.file);
   if (!options.profile.empty()) {
     all.list.push_back({.layer = config::Layer::parameter,
                         .entries = {{"profile", options.profile, "option --profile", 0}},
                         .problems = {}});
   }
   return all;
-}
-
-// What a process on this machine would run on.
-Fabric fabric_here(const config::Settings& wish, std::string& port) {
-  std::string why;
-  const auto choice = verbs::choose_port({wish.device, static_cast<int>(wish.gid_index)}, why);
-  if (!choice) return Fabric::unknown;
-  port = choice->name();
-  if (choice->soft_roce) return Fabric::rxe;
-  return choice->ethernet ? Fabric::roce : Fabric::infiniband;
 }
 
 void print_problems(const std::vector<config::Problem>& problems) {

@@ -5,12 +5,13 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "tools/commands.h"
+#include "tools/here.h"
 #include "tools/needs.h"
 #include "tools/port_facts.h"
-#include "transport/config/schema.h"
 #include "transport/verbs/hw_counters.h"
 
 namespace weir::tools {
@@ -19,8 +20,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct InfoOptions {
-  std::string device = "auto";
-  int gid_index = -1;
+  std::string device;  // empty: as configured
+  std::optional<int> gid_index;
   bool json = false;
 };
 
@@ -126,12 +127,18 @@ void print_device(const Json& device) {
 }
 
 void run(const InfoOptions& options) {
-  const config::Settings settings = config::defaults();
+  const config::Configuration here = configuration_here();
+  for (const config::Problem& problem : here.problems) {
+    fmt::print(stderr, "weir: {}\n", config::to_text(problem));
+  }
+  const config::Settings& settings = here.settings;
+  const verbs::DeviceWish wish{options.device.empty() ? settings.device : options.device,
+                               options.gid_index.value_or(static_cast<int>(settings.gid_index))};
   std::string why;
-  const auto choice = verbs::choose_port({options.device, options.gid_index}, why);
+  const auto choice = verbs::choose_port(wish, why);
 
   Json devices = Json::array();
-  for (const verbs::PortChoice& port : verbs::list_ports(options.gid_index)) {
+  for (const verbs::PortChoice& port : verbs::list_ports(wish.gid_index)) {
     if (devices.empty() || devices.back()["name"] != port.device) {
       devices.push_back(describe_device(port, settings));
     }
@@ -146,7 +153,7 @@ void run(const InfoOptions& options) {
     fmt::print("{}\n", whole.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     for (const Json& device : devices) print_device(device);
-    if (choice) fmt::print("* is what weir takes by itself\n");
+    if (choice) fmt::print("* is what weir takes, as it is configured\n");
   }
   if (choice) return;
   if (!options.json) fmt::print(stderr, "weir: {}\n", why);
@@ -159,12 +166,21 @@ void add_info(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* info = app.add_subcommand(
       "info", "Show devices, ports and GIDs, which weir takes, and whether limits meet its needs");
-  info->add_option("--device", options->device, "As btl_weir_device: auto, mlx5_0 or mlx5_0:1")
-      ->capture_default_str();
-  info->add_option("--gid-index", options->gid_index, "As btl_weir_gid_index; -1 chooses")
-      ->capture_default_str();
+  info->add_option("--device", options->device,
+                   "Instead of btl_weir_device: auto, mlx5_0 or mlx5_0:1");
+  info->add_option("--gid-index", options->gid_index, "Instead of btl_weir_gid_index; -1 chooses");
   info->add_flag("--json", options->json, "Print one JSON object instead of a table");
-  info->footer("Exit status: 0; 1 when there is no port weir could use; 2 on wrong usage.");
+  info->footer(
+      "What weir takes and wants is that of a job started here: files, WEIR_<KEY> and\n"
+      "OMPI_MCA_btl_weir_<key> count.\n"
+      "\n"
+      "Exit status: 0; 1 when there is no port weir could use; 2 on wrong usage.\n"
+      "\n"
+      "Examples:\n"
+      "  weir info                            all devices and ports\n"
+      "  weir info --device mlx5_1            would weir take that one?\n"
+      "  weir info --json | jq .taken         for scripts\n"
+      "  tools/lab/lab -- weir info           in a micro-VM with Soft-RoCE");
   info->callback([options] { run(*options); });
 }
 

@@ -10,19 +10,20 @@
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "tools/commands.h"
 #include "tools/doctor/checks.h"
-#include "transport/config/schema.h"
+#include "tools/here.h"
 
 namespace weir::tools {
 namespace doctor {
 namespace {
 
 struct Options {
-  std::string device = "auto";
-  int gid_index = -1;
+  std::string device;  // empty: as configured
+  std::optional<int> gid_index;
   bool json = false;
 };
 
@@ -141,9 +142,32 @@ void check_device(Report& report, const verbs::DeviceWish& wish, const config::S
   run("counters", [&] { return check_counters(device); });
 }
 
+// A job with a problem in its configuration does without the value, and complains.
+Findings check_configuration(const config::Configuration& here) {
+  if (here.problems.empty()) {
+    const auto set = std::count_if(
+        here.values.begin(), here.values.end(),
+        [](const config::Value& value) { return value.layer > config::Layer::profile; });
+    return {
+        ok("configuration",
+           fmt::format("no mistakes; {} key{} set by files or the environment, profile {}", set,
+                       set == 1 ? " is" : "s are", here.profile.empty() ? "none" : here.profile))};
+  }
+  Findings findings;
+  for (const config::Problem& problem : here.problems) {
+    findings.push_back(fail("configuration", config::to_text(problem),
+                            "correct it; 'weir config explain KEY' says what it takes"));
+  }
+  return findings;
+}
+
 void run(const Options& options) {
-  const config::Settings settings = config::defaults();
+  const config::Configuration here = configuration_here();
+  const config::Settings& settings = here.settings;
+  const verbs::DeviceWish wish{options.device.empty() ? settings.device : options.device,
+                               options.gid_index.value_or(static_cast<int>(settings.gid_index))};
   Report report(options.json);
+  report.add(check_configuration(here));
   const Findings devices = check_devices();
   report.add(devices);
   report.add(check_memlock(settings));
@@ -156,7 +180,7 @@ void run(const Options& options) {
       return finding.verdict == Verdict::fail;
     });
     report.add(check_fork());
-    if (usable) check_device(report, {options.device, options.gid_index}, settings);
+    if (usable) check_device(report, wish, settings);
   }
   report.add(in_time(report, "open mpi", check_open_mpi));
   if (const int status = report.finish(); status != 0) throw CLI::RuntimeError(status);
@@ -189,10 +213,10 @@ void add_doctor(CLI::App& app) {
   auto options = std::make_shared<doctor::Options>();
   CLI::App* command =
       app.add_subcommand("doctor", "Try what weir needs on this machine, and say how to repair it");
-  command->add_option("--device", options->device, "As btl_weir_device: auto, mlx5_0 or mlx5_0:1")
-      ->capture_default_str();
-  command->add_option("--gid-index", options->gid_index, "As btl_weir_gid_index; -1 chooses")
-      ->capture_default_str();
+  command->add_option("--device", options->device,
+                      "Instead of btl_weir_device: auto, mlx5_0 or mlx5_0:1");
+  command->add_option("--gid-index", options->gid_index,
+                      "Instead of btl_weir_gid_index; -1 chooses");
   command->add_flag("--json", options->json, "Print one JSON object instead of lines");
   command->footer(doctor::manual);
   command->callback([options] { doctor::run(*options); });
