@@ -364,6 +364,7 @@ TEST_F(Talking, StrangersAreRefusedToldOfAndCostNothing) {
   EXPECT_EQ(collector.refusals[0].reason, wire::Reject::stranger);
   EXPECT_EQ(collector.refusals[0].from, (PeerName{1, 0}));
   EXPECT_NE(collector.refusals[0].address, "unknown");
+  EXPECT_TRUE(collector.refusals[0].greeted);
   EXPECT_EQ(collector.refusals[2].reason, wire::Reject::version);
   EXPECT_EQ(right->counters().peer_failures, 0u);
 }
@@ -372,11 +373,15 @@ TEST_F(Talking, StrangersAreRefusedToldOfAndCostNothing) {
 TEST_F(Talking, GarbageIsRefused) {
   talk();
   const std::vector<std::byte> junk(56, std::byte{0xa5});
-  for (const std::size_t size : {0u, 1u, 8u, 40u, 56u}) {
+  for (const std::size_t size : {0u, 1u, 8u, 40u, 56u, 0u, 1u, 8u, 40u}) {
     EXPECT_TRUE(is_refused(*right, {junk.data(), size})) << size;
   }
   talk();
-  EXPECT_EQ(right->counters().requests_refused, 5u);
+  EXPECT_EQ(right->counters().requests_refused, 9u);
+  ASSERT_EQ(collector.refusals.size(), 8u) << "nobody reads a hundred of them";
+  EXPECT_FALSE(collector.refusals[0].greeted);
+  EXPECT_FALSE(collector.refusals[0].last);
+  EXPECT_TRUE(collector.refusals[7].last);
 }
 
 }  // namespace

@@ -72,8 +72,11 @@ void report_refusal(const Refusal& refusal) {
   const char* why = "it does not know this process's key, so it is none of this job";
   if (refusal.reason == wire::Reject::version) why = "it speaks no common protocol version";
   if (refusal.reason == wire::Reject::buffer) why = "its btl_weir_buffer_size differs from ours";
-  complain("refused a connection request from " + refusal.address + ", which says it is " +
-           rank_text(refusal.from) + ": " + why + ". The job goes on.");
+  const std::string claim = refusal.greeted
+                                ? ", which says it is " + rank_text(refusal.from) + ": " + why
+                                : ": what it sent is no greeting of weir's";
+  complain("refused a connection request from " + refusal.address + claim + ". The job goes on." +
+           (refusal.last ? " Further ones are only counted (btl_weir_requests_refused)." : ""));
 }
 
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,

@@ -314,9 +314,11 @@ void Engine::make_bulk_end(const ConnectAction& action) {
 // Crossed and closing are how connections are made; the rest somebody has to look after.
 void Engine::note_refusal(const ConnectAction& action) {
   if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
-  if (++core_.counters().requests_refused > refusals_told) return;
-  arrived_notices_.emplace_back(
-      Refusal{action.reason, action.hello.from, connections_->asker(action.request)});
+  const std::uint64_t count = ++core_.counters().requests_refused;
+  if (count > refusals_told) return;
+  arrived_notices_.emplace_back(Refusal{action.reason, action.hello.from,
+                                        connections_->asker(action.request),
+                                        action.hello.attempt != 0, count == refusals_told});
 }
 
 int Engine::poll_completions() {

@@ -36,6 +36,8 @@ struct Refusal {
   wire::Reject reason;
   PeerName from;        // so it said
   std::string address;  // where it came from
+  bool greeted;         // it speaks weir's language, some version of it
+  bool last;            // later ones are only counted
 };
 
 // What is shared with the node's other processes: the read budget, and with admission the tokens.
