@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <limits>
 
 #include "tools/sim/figures/figure.h"
+#include "tools/sim/thread_time.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::figures {
@@ -85,12 +85,12 @@ Sample sample(const network::Measured& measured) {
 }
 
 Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
-  const std::clock_t begin = std::clock();
+  const double begin = thread_cpu_seconds();
   const Outcome outcome = run(plan);
   return {.values = values(outcome),
           .events = outcome.steps,
           .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
-          .cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC,
+          .cpu_s = thread_cpu_seconds() - begin,
           .violation = outcome.ok() ? "" : outcome.violations.front()};
 }
 

@@ -43,9 +43,9 @@ Point ordering_point(std::string series, double x, const OrderingScenario& scena
                                      {"reorder_peak", measured.reorder_peak},
                                      {"reorder_mean", measured.reorder_mean},
                                      {"connections", measured.connections_peak}},
-                          .events = 0,
-                          .trace_hash = 0,
-                          .cpu_s = 0,
+                          .events = measured.events,
+                          .trace_hash = measured.trace_hash,
+                          .cpu_s = measured.cpu_s,
                           .violation = measured.violation};
           }};
 }
@@ -69,10 +69,10 @@ Figure ord_fig8a(Size) {
       "Maximum accepted load over the packet length, streams of 10 packets: close to the link "
       "without ordering and with target-side ordering; a small fraction with source-side ordering.";
   figure.differs =
-      "One source, 32 targets in another group, as in the paper; 20,000 cycles with the start "
-      "(some 1 % less). One source alone queues nowhere, so nothing is reordered here; in the "
-      "paper "
-      "a third is.";
+      "One source, 32 targets in another group, as in the paper; 100,000 cycles with the "
+      "start (some 1 % less). One source alone queues nowhere, so nothing is reordered here; in "
+      "the "
+      "paper a third is.";
   figure.x_label = "flits a packet";
   figure.log_y = true;
   for (const Mode& mode : {unordered, at_source, at_target}) {
@@ -173,9 +173,7 @@ Figure ord_fig11(Size) {
       "What routing takes for congestion decides: with the output's own backlog it stays below 50; "
       "counted with credits, packets on a 500 cycle link look like congestion, too, and much more "
       "is reordered in bursts. Twice as many packets as in the paper come early. Fig. 12 (few "
-      "connections) needs lanes with slow and fast mode and "
-      "is "
-      "not here.";
+      "connections) waits for lanes with slow and fast mode.";
   figure.x_label = "packets a stream";
   figure.y_label = "packets held, at most";
   figure.y = "reorder_peak";

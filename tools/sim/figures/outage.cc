@@ -34,8 +34,8 @@ Figure lossy_links(Size size) {
       "times in vain the connection is given up, and its transfers fail.";
   figure.differs =
       "1,056 nodes in pairs, c = 16. Links between groups (528 there are) go down at 60 us and "
-      "stay "
-      "so; or each link loses packets at random (the axis then is packets in a million). A switch "
+      "stay so; or each link loses packets at random (the axis then is packets in a million). A "
+      "switch "
       "discards what has no way, and knows of every link that is down at once. An adapter begins a "
       "read again from its start.";
   figure.x_label = "links down, or packets lost in a million";

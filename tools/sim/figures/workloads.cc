@@ -56,8 +56,7 @@ Figure workloads(Size size) {
   figure.source = "beyond [RDRP §4]";
   figure.shows =
       "The papers have streams without end. Here ranks exchange messages as ob1 does, until all "
-      "are "
-      "received: is it worth anything to them that large ones are fetched within c?";
+      "are received: is it worth anything to them that large ones are fetched within c?";
   figure.differs =
       "1,056 nodes, one rank each, at random places; one node is 8x slower, or none. A rendezvous, "
       "then either the sender writes all of it at once or the receiver fetches it, c = 30 reads of "

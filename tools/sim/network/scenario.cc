@@ -1,23 +1,16 @@
 #include "tools/sim/network/scenario.h"
 
 #include <algorithm>
-#include <ctime>
 #include <numeric>
 
 #include "tools/sim/network/traffic.h"
+#include "tools/sim/thread_time.h"
 
 namespace weir::sim::network {
 namespace {
 
 void shuffle(std::vector<NodeId>& nodes, Random& random) {
   for (std::size_t i = nodes.size(); i-- > 1;) std::swap(nodes[i], nodes[random.below(i + 1)]);
-}
-
-// Of this thread alone: points run side by side.
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 double first_percentile(const Meter& meter, const Roles& roles, double cycles) {
@@ -70,7 +63,7 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Measured run(const Scenario& scenario, std::uint64_t seed) {
-  const double begin = cpu_seconds();
+  const double begin = thread_cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
   const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
   Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
@@ -125,7 +118,7 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;
   result.detours = packets > 0 ? static_cast<double>(network.detours()) / packets : 0;
   result.trace_hash = network.trace_hash();
-  result.cpu_s = cpu_seconds() - begin;
+  result.cpu_s = thread_cpu_seconds() - begin;
   return result;
 }
 

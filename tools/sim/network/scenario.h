@@ -65,7 +65,6 @@ struct Becn {
 };
 
 struct Scenario {
-  std::string name;
   FabricConfig fabric;
   double cycle_ns = 20;  // 256 B at 102.4 Gbit/s
 
