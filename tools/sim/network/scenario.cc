@@ -100,7 +100,7 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
     result.violation = network.violation();
   }
   if (result.violation.empty() && !traffic->conserved()) {
-    result.violation = "the read budget is not conserved";
+    result.violation = "the read budget is not conserved at the end";
   }
   result.messages = traffic->messages();
   // A workload is over when it is.
