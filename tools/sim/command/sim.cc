@@ -182,6 +182,11 @@ void reproduce(const ReproduceOptions& options) {
   fmt::print("{}\n{}\n", how, (directory / "report.html").string());
   if (!good) throw CLI::RuntimeError(1);
 }
+    for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
+      if (name != figure.name) continue;
+      fmt::print(stderr, "weir sim: {} waits for {}\n", name, figure.waits_for);
+      throw CLI::RuntimeError(2);
+    }
 
 // ---- advise
 
@@ -293,6 +298,9 @@ void add_sim(CLI::App& app) {
   reproduce_app->add_option("--figure", reproduce_options->figures,
                             "Only this one (repeatable; weir sim list)");
   reproduce_app->add_flag("--smoke", reproduce_options->smoke,
+  for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
+    fmt::print("{:<12} {} (not yet: waits for {})\n", figure.name, figure.about, figure.waits_for);
+  }
                           "A few points of each on a small fabric");
   reproduce_app->add_option("--jobs", reproduce_options->jobs,
                             "Points at a time; 0: as many as there are cores");

@@ -92,7 +92,15 @@ struct Entry {
 
 std::span<const Entry> all();
 const Entry* find(const std::string& name);
+// A figure that cannot be played yet: it has its place, and no numbers.
+struct Waiting {
+  const char* name;
+  const char* about;
+  const char* waits_for;
+};
 
+
+std::span<const Waiting> waiting();
 // A point that plays a scenario.
 Point point(std::string series, double x, const network::Scenario& scenario,
             std::uint32_t seeds = 1);

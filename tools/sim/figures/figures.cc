@@ -34,9 +34,15 @@ constexpr std::array entries = {
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
 };
 
+constexpr std::array waiting_entries = {
+    Waiting{"ord-fig12", "ordered streams with few connections at a target",
+            "lanes with slow and fast mode and NACKs"},
+};
+
 }  // namespace
 
 std::span<const Entry> all() { return entries; }
+std::span<const Waiting> waiting() { return waiting_entries; }
 
 const Entry* find(const std::string& name) {
   const auto at = std::find_if(entries.begin(), entries.end(),
