@@ -77,7 +77,9 @@ Sample sample(const network::Measured& measured) {
                 .events = measured.events,
                 .trace_hash = measured.trace_hash,
                 .cpu_s = measured.cpu_s,
-                .violation = measured.violation};
+                .violation = measured.violation,
+                .windows = measured.windows,
+                .peak_mib = 0};
   const network::Messages& messages = measured.messages;
   if (messages.all > 0) {
     sample.values.insert(sample.values.end(), {{"messages", static_cast<double>(messages.all)},
@@ -97,7 +99,9 @@ Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& val
           .events = outcome.steps,
           .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
           .cpu_s = thread_cpu_seconds() - begin,
-          .violation = outcome.ok() ? "" : outcome.violations.front()};
+          .violation = outcome.ok() ? "" : outcome.violations.front(),
+          .windows = {},
+          .peak_mib = 0};
 }
 
 Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {

@@ -59,6 +59,21 @@ std::vector<std::string> series_of(const Results& results) {
   return series;
 }
 
+// Folded away: for those who want to know what a point cost.
+std::string cost_table(const Results& results) {
+  std::string html =
+      "<details><summary>What each point cost</summary><table><tr><th>series</th><th>x</th>"
+      "<th>seed</th><th>CPU s</th><th>events</th><th>process, at most MiB so far</th></tr>";
+  for (const Results::Row& row : results.rows) {
+    html += fmt::format(
+        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>"
+        "<td class=\"n\">{}</td><td class=\"n\">{:.0f}</td></tr>",
+        escaped(row.series), row.x, row.seed, row.sample.cpu_s, row.sample.events,
+        row.sample.peak_mib);
+  }
+  return html + "</table></details>";
+}
+
 constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
                                    "#c79a2a", "#3f9aa8", "#804020", "#6f7f8f"};
 
@@ -112,12 +127,13 @@ std::string to_csv(const Results& results) {
   if (!results.rows.empty()) {
     for (const auto& [name, value] : results.rows.front().sample.values) csv += "," + name;
   }
-  csv += ",events,trace_hash,cpu_s,violation\n";
+  csv += ",events,trace_hash,cpu_s,peak_mib,violation\n";
   for (const Results::Row& row : results.rows) {
     csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
     for (const auto& [name, value] : row.sample.values) csv += fmt::format(",{:.6g}", value);
-    csv += fmt::format(",{},{:016x},{:.3f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
-                       row.sample.cpu_s, row.sample.violation);
+    csv +=
+        fmt::format(",{},{:016x},{:.3f},{:.0f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
+                    row.sample.cpu_s, row.sample.peak_mib, row.sample.violation);
   }
   return csv;
 }
@@ -147,6 +163,7 @@ std::string to_json(const Shown& shown) {
     point["events"] = row.sample.events;
     point["trace_hash"] = fmt::format("{:016x}", row.sample.trace_hash);
     point["cpu_s"] = row.sample.cpu_s;
+    point["process_peak_mib"] = row.sample.peak_mib;
     if (!row.sample.violation.empty()) point["violation"] = row.sample.violation;
     json["points"].push_back(point);
   }
@@ -218,7 +235,7 @@ std::string to_html(const std::vector<Shown>& figures, const std::vector<std::st
           band_text(judged), judged.verdict == Verdict::outside ? "outside" : "ok",
           verdict_text(judged.verdict));
     }
-    html += "</table>";
+    html += "</table>" + cost_table(*shown.results);
     for (const std::string& violation : shown.violations) {
       html += "<p class=\"outside\">" + escaped(violation) + "</p>";
     }

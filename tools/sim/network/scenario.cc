@@ -80,6 +80,7 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const double nodes = network.nodes();
   constexpr std::uint64_t window = 1'000;
   std::uint64_t before = 0;
+  std::uint64_t window_begin = 0;
   std::uint64_t at_start = 0;
   for (std::uint64_t cycle = 0; cycle < scenario.to_cycles && result.violation.empty();) {
     if (cycle == scenario.from_cycles) {
@@ -93,6 +94,10 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
     if (until - cycle == window) {
       result.best_window =
           std::max(result.best_window, static_cast<double>(total - before) / window / nodes);
+    }
+    if (until % window == 0) {
+      result.windows.push_back(static_cast<double>(total - window_begin) / window / nodes);
+      window_begin = total;
     }
     before = total;
     cycle = until;
