@@ -45,15 +45,16 @@ Figure lossy_links(Size size) {
       Scenario scenario = base(size);
       scenario.fabric.switching.routing = routing;
       if (links > 0) scenario.outages = {{links, 3'000, scenario.to_cycles}};
-      figure.points.push_back(point(
-          routing == Routing::minimal ? "down, minimal" : "down, progressive", links, scenario));
+      figure.points.push_back(
+          point(routing == Routing::minimal ? "down, minimal" : "down, progressive", links,
+                scenario, seeds(size)));
     }
   }
   for (const std::uint32_t millionth : {1u, 10u, 100u, 1'000u}) {
     if (!full && millionth != 100) continue;
     Scenario scenario = base(size);
     scenario.loss = millionth * 1e-6;
-    figure.points.push_back(point("loss", millionth, scenario));
+    figure.points.push_back(point("loss", millionth, scenario, seeds(size)));
   }
   figure.claims = [full](const Results& r) {
     const double whole = r.mean("down, progressive", 0);
