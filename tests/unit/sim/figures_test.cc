@@ -89,7 +89,8 @@ TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
 }
 
 TEST(Figures, APictureIsDrawn) {
-  const Playing playing = tiny();
+  Playing playing = tiny();
+  playing.figure.y_label = "a message's latency";
   const Results results = play({playing}, 2, 1, nullptr)[0];
   EXPECT_NE(to_svg(playing.figure, results).find("<svg"), std::string::npos) << "gnuplot?";
 }

@@ -77,11 +77,19 @@ std::string cost_table(const Results& results) {
 constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
                                    "#c79a2a", "#3f9aa8", "#804020", "#6f7f8f"};
 
+// Within '…', where a quote is written twice.
+std::string quotable(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out;
+}
+
 std::string gnuplot_script(const Figure& figure, const Results& results) {
   std::string script =
       "set terminal svg size 560,360 font 'sans,11' background 'white'\n"
       "set key outside right\nset grid ytics lc rgb '#e0e0e0'\nset border 3\nset tics nomirror\n";
-  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", figure.x_label, figure.y_label);
+  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", quotable(figure.x_label),
+                        quotable(figure.y_label));
   script += figure.log_x ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
   script += figure.log_y ? "set logscale y\n" : "set yrange [0:*]\n";
   const std::vector<std::string> series = series_of(results);
