@@ -73,6 +73,32 @@ TEST(Figures, ResultsDoNotDependOnHowManyPlay) {
   }
 }
 
+TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
+  for (const char* const name : {"ord-fig8b", "lane", "tok-cores"}) {
+    SCOPED_TRACE(name);
+    Playing playing{.name = name, .figure = find(name)->make(Size::smoke)};
+    playing.figure.points.resize(1);
+    const Results results = play({playing}, 1, 1, nullptr)[0];
+    const Sample& sample = results.rows[0].sample;
+    EXPECT_EQ(sample.violation, "");
+    EXPECT_GT(sample.events, 0u);
+    EXPECT_NE(sample.trace_hash, 0u);
+    EXPECT_GT(sample.cpu_s, 0);
+    EXPECT_GT(sample.peak_mib, 0);
+  }
+}
+
+TEST(Figures, APictureIsDrawn) {
+  Playing playing = tiny();
+  playing.figure.y_label = "a message's latency";
+  const Results results = play({playing}, 2, 1, nullptr)[0];
+  EXPECT_NE(to_svg(playing.figure, results).find("<svg"), std::string::npos) << "gnuplot?";
+}
+
+TEST(Figures, AFigureThatWaitsIsNone) {
+  for (const Waiting& figure : waiting()) EXPECT_EQ(find(figure.name), nullptr);
+}
+
 TEST(Figures, APointThatBreaksIsShown) {
   Playing playing = tiny();
   playing.figure.points[1].play = [](std::uint64_t) -> Sample {

@@ -54,6 +54,13 @@ class Batch : public Endpoints {
   std::uint64_t arrived_ = 0;
 };
 
+// As Batch, until they no longer keep what they promised.
+class Breaking final : public Batch {
+ public:
+  using Batch::Batch;
+  bool conserved() const override { return arrived_count() < 100; }
+};
+
 std::vector<Topology> topologies() {
   return {{.shape = Shape::dragonfly, .p = 2, .a = 4, .h = 2},
           {.shape = Shape::dragonfly, .p = 1, .a = 2, .h = 1},
@@ -152,6 +159,17 @@ TEST(Network, TheSameSeedIsTheSameRun) {
   EXPECT_EQ(first.events, again.events);
   EXPECT_EQ(first.throughput, again.throughput);
   EXPECT_NE(first.trace_hash, other.trace_hash);
+}
+
+TEST(Network, NoticesWhileItRunsThatEndpointsBreakTheirPromise) {
+  Network::Config config;
+  config.fabric.topology = topologies()[0];
+  config.check_interval = 50;
+  Breaking breaking(config.fabric.topology.nodes(), 60, 7);
+  Network network(config, breaking, 3);
+  network.run_until(60'000);
+  EXPECT_NE(network.violation().find("read budget is not conserved by"), std::string::npos);
+  EXPECT_LT(network.now(), 1'000);
 }
 
 TEST(Network, NoticesThatNothingMoves) {

@@ -51,7 +51,8 @@ TEST(TraceFile, AScenarioNamesIt) {
   };
   EXPECT_TRUE(says(problem("pattern: trace\n"), "belong together"));
   EXPECT_TRUE(says(problem("trace: t.csv\n"), "belong together"));
-  EXPECT_TRUE(says(problem("pattern: trace\ntrace: t.csv\n"), "/nowhere/t.csv: cannot be read"));
+  EXPECT_TRUE(
+      says(problem("pattern: trace\ntrace: t.csv\n"), "2: trace: /nowhere/t.csv cannot be read"));
 }
 
 }  // namespace

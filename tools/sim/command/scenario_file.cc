@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <initializer_list>
 #include <utility>
 
 #include "tools/sim/command/trace_file.h"
@@ -106,17 +108,28 @@ Error rate(Text text, double& gbit_s) {
   return number(text, 0.1, 10'000, gbit_s);
 }
 
-// "1%@8x, 5@2x", "none"
-Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& slow) {
-  slow.clear();
-  if (text == "none" || text.empty()) return {};
-  const Error wrong = quoted(text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
+// What stands between the commas; nothing for "none".
+std::vector<Text> parts_of(Text text) {
+  std::vector<Text> parts;
+  if (text == "none") return parts;
   while (!text.empty()) {
     const std::size_t comma = std::min(text.find(','), text.size());
     Text part = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+constexpr std::uint32_t any_number = UINT32_MAX;  // before it is known how many there are
+
+// "1%@8x, 5@2x", "none"
+Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& slow) {
+  slow.clear();
+  const Error wrong = quoted(text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
+  for (const Text part : parts_of(text)) {
     const std::size_t at = part.find('@');
     if (at == Text::npos || !part.ends_with('x')) return wrong;
     Text how_many = part.substr(0, at);
@@ -128,12 +141,15 @@ Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& sl
       double percent = 0;
       if (!number(how_many, 0, 100, percent).empty()) return wrong;
       group.nodes = static_cast<std::uint32_t>(std::lround(percent / 100 * nodes));
-    } else if (!count(how_many, 0, nodes, group.nodes).empty()) {
+    } else if (!count(how_many, 0, UINT32_MAX, group.nodes).empty()) {
       return wrong;
     }
     slow.push_back(group);
   }
-  return {};
+  std::uint64_t all = 0;
+  for (const Scenario::Slow& group : slow) all += group.nodes;
+  if (all <= nodes || nodes == any_number) return {};
+  return "they are " + std::to_string(all) + " nodes; the fabric has " + std::to_string(nodes);
 }
 
 // "0.01%"
@@ -150,14 +166,8 @@ Error percent(Text text, double& part) {
 // "3@50us-90us, 1@0-240us", "none"
 Error outages(Text text, double cycle_ns, std::vector<Scenario::Outage>& down) {
   down.clear();
-  if (text == "none" || text.empty()) return {};
   const Error wrong = quoted(text, "a list of links and times, as 3@50us-90us");
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    Text part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    while (part.starts_with(' ')) part.remove_prefix(1);
-    while (part.ends_with(' ')) part.remove_suffix(1);
+  for (const Text part : parts_of(text)) {
     const std::size_t at = part.find('@');
     const std::size_t dash = part.find('-', std::min(at, part.size()));
     if (at == Text::npos || dash == Text::npos) return wrong;
@@ -262,11 +272,12 @@ constexpr Row rows[] = {
        return error;
      }},
     {{"routing", "minimal, valiant, ugal, progressive", "progressive",
-      "Where a packet goes when there is a choice"},
+      "Where a packet goes when there is a choice; on a fat tree ugal and progressive are the "
+      "same"},
      [](Draft& d, Text t) { return choice(t, routings, switching(d).routing); }},
     {{"bias", "number, 0 to 100", "1",
-      "The shortest path is left when its queue is more than bias times the other one, and "
-      "threshold"},
+      "Dragonfly: the shortest path is left when its queue is more than bias times the other one, "
+      "and threshold"},
      [](Draft& d, Text t) { return number(t, 0, 100, switching(d).bias); }},
     {{"threshold", "size, 0 to 16MiB", "7680B", "See bias"},
      [](Draft& d, Text t) {
@@ -324,7 +335,7 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) {
        d.slow = t;
        std::vector<Scenario::Slow> ignored;
-       return slow_nodes(t, UINT32_MAX, ignored);
+       return slow_nodes(t, any_number, ignored);
      }},
     {{"protocol", "push, reads", "push",
       "Who decides when data is sent: the sender or the receiver"},
@@ -377,41 +388,147 @@ std::string no_such_key(Text name) {
 
 constexpr std::uint32_t most_nodes = 100'000;
 
-// What only the whole tells. An empty string, or what is wrong.
-Error finish(Draft& d) {
-  Scenario& scenario = d.scenario;
-  if (topology(d).nodes() > most_nodes) {
-    return "the fabric has " + std::to_string(topology(d).nodes()) + " nodes; at most " +
-           std::to_string(most_nodes) + " are simulated";
+// Ticks, of which a cycle has three, are kept modulo 2^32 in places.
+constexpr std::uint64_t most_cycles = 1'000'000'000;
+
+// What only the whole tells.
+class Whole {
+ public:
+  Whole(Draft& draft, const config::Source& source, std::vector<config::Problem>& problems)
+      : d_(draft), source_(source), problems_(problems) {}
+
+  void finish() {
+    Scenario& scenario = d_.scenario;
+    const std::uint32_t nodes = topology(d_).nodes();
+    if (nodes > most_nodes) {
+      blame({"p", "a", "h", "leaves", "ports"}, "the fabric has " + std::to_string(nodes) +
+                                                    " nodes; at most " +
+                                                    std::to_string(most_nodes) + " are simulated");
+      return;  // what follows counts them
+    }
+    scenario.cycle_ns = network::flit_bytes * 8 / d_.link_gbit_s;
+    switching(d_).local_cycles = static_cast<std::uint32_t>(cycles("local_latency", d_.local_ns));
+    switching(d_).global_cycles =
+        static_cast<std::uint32_t>(cycles("global_latency", d_.global_ns));
+    switching(d_).node_cycles = static_cast<std::uint32_t>(cycles("node_latency", d_.node_ns));
+    scenario.from_cycles = cycles("from", d_.from_ns);
+    scenario.to_cycles = cycles("to", d_.to_ns);
+    if (scenario.to_cycles <= scenario.from_cycles) {
+      blame({"to", "from"}, "'to' has to be later than 'from'");
+    }
+    scenario.timeout_cycles = cycles("retry_timeout", d_.timeout_ns);
+    scenario.work_cycles = d_.work_ns > 0 ? cycles("work", d_.work_ns) : 0;
+    fabric();
+    traffic();
+    const Error slow = slow_nodes(d_.slow, nodes, scenario.slow);
+    if (!slow.empty()) blame({"slow"}, slow);
+    links_down();
   }
-  scenario.cycle_ns = network::flit_bytes * 8 / d.link_gbit_s;
-  const auto cycles = [&](double ns) {
-    return static_cast<std::uint32_t>(std::max(std::lround(ns / scenario.cycle_ns), 1l));
-  };
-  switching(d).local_cycles = cycles(d.local_ns);
-  switching(d).global_cycles = cycles(d.global_ns);
-  switching(d).node_cycles = cycles(d.node_ns);
-  scenario.from_cycles = cycles(d.from_ns);
-  scenario.to_cycles = cycles(d.to_ns);
-  if (scenario.to_cycles <= scenario.from_cycles) return "'to' has to be later than 'from'";
-  scenario.timeout_cycles = cycles(d.timeout_ns);
-  scenario.work_cycles = d.work_ns > 0 ? cycles(d.work_ns) : 0;
-  if ((scenario.pattern == Pattern::trace) == d.trace.empty()) {
-    return "'pattern: trace' and 'trace: FILE' belong together";
+
+ private:
+  // The line of the first of those keys that the file has.
+  void blame(std::initializer_list<Text> keys, const std::string& reason) {
+    for (const Text key : keys) {
+      for (const config::Entry& entry : source_.entries) {
+        if (entry.key != key) continue;
+        problems_.push_back({source_.layer, entry.where, entry.key, reason, entry.line});
+        return;
+      }
+    }
+    problems_.push_back({source_.layer, "", std::string(*keys.begin()), reason, 0});
   }
-  constexpr std::uint64_t most_messages = 4'000'000;
-  if (ends(scenario.pattern) &&
-      std::uint64_t{scenario.rounds} * topology(d).nodes() * 6 > most_messages) {
-    return "rounds times nodes are too many messages";
+
+  // Whether the file asks for something else than the default.
+  bool asks_for(Text key) const {
+    return std::any_of(source_.entries.begin(), source_.entries.end(),
+                       [&](const config::Entry& entry) {
+                         return entry.key == key && entry.value != find(key)->key.fallback;
+                       });
   }
-  const Error error = outages(d.down, scenario.cycle_ns, scenario.outages);
-  if (!error.empty()) return error;
-  return slow_nodes(d.slow, topology(d).nodes(), scenario.slow);
-}
+  void only_with(std::initializer_list<Text> keys, bool fits, const std::string& reason) {
+    for (const Text key : keys) {
+      if (!fits && asks_for(key)) blame({key}, reason);
+    }
+  }
+
+  std::uint64_t cycles(Text key, double ns) {
+    const double count = std::max(std::round(ns / d_.scenario.cycle_ns), 1.0);
+    if (count <= static_cast<double>(most_cycles)) return static_cast<std::uint64_t>(count);
+    blame({key, "link_rate"}, "more than 1,000,000,000 cycles; one is the time of 256 bytes");
+    return most_cycles;
+  }
+
+  void fabric() {
+    const Shape shape = topology(d_).shape;
+    only_with({"p"}, shape != Shape::single_switch, "a single switch has 'ports'");
+    only_with({"a", "h"}, shape == Shape::dragonfly, "only a dragonfly has that");
+    only_with({"leaves", "spines"}, shape == Shape::fat_tree, "only a fat tree has that");
+    only_with({"ports"}, shape == Shape::single_switch, "only a single switch has that");
+  }
+
+  void traffic() {
+    const Scenario& scenario = d_.scenario;
+    const std::uint32_t nodes = topology(d_).nodes();
+    const bool messages = ends(scenario.pattern);
+    const bool incast = scenario.pattern == Pattern::incast;
+    only_with({"receivers", "senders"}, incast, "only 'pattern: incast' has that");
+    if (incast && scenario.receivers == 0) {
+      blame({"receivers", "pattern"}, "'pattern: incast' and 'receivers' belong together");
+    }
+    if (scenario.receivers > nodes) {
+      blame({"receivers"}, "the fabric has " + std::to_string(nodes) + " nodes");
+    }
+    if (incast && scenario.senders >= nodes) {
+      blame({"senders", "pattern"}, "a receiver has at most the " + std::to_string(nodes - 1) +
+                                        " other nodes of the fabric");
+    }
+    only_with({"processes", "budget"}, !messages, "messages of ranks have one process a node");
+    only_with({"ecn"}, !messages && scenario.protocol == Protocol::push,
+              "only streams that are pushed are throttled");
+    if (scenario.pattern == Pattern::trace && d_.trace.empty()) {
+      blame({"pattern"}, "'pattern: trace' and 'trace: FILE' belong together");
+    }
+    if (scenario.pattern != Pattern::trace && !d_.trace.empty()) {
+      blame({"trace"}, "'pattern: trace' and 'trace: FILE' belong together");
+    }
+    constexpr std::uint64_t most_messages = 4'000'000;
+    if (messages && scenario.pattern != Pattern::trace &&
+        std::uint64_t{scenario.rounds} * nodes * 6 > most_messages) {
+      blame({"rounds", "p", "ports", "pattern"}, "rounds times nodes are too many messages");
+    }
+  }
+
+  void links_down() {
+    Scenario& scenario = d_.scenario;
+    const Error error = outages(d_.down, scenario.cycle_ns, scenario.outages);
+    if (!error.empty()) blame({"down"}, error);
+    for (const Scenario::Outage& outage : scenario.outages) {
+      if (outage.links > topology(d_).trunks()) {
+        blame({"down"}, "there are " + std::to_string(topology(d_).trunks()) + " such links");
+      }
+      if (outage.to_cycles > most_cycles) {
+        blame({"down"}, "more than 1,000,000,000 cycles; one is the time of 256 bytes");
+      }
+    }
+  }
+
+  Draft& d_;
+  const config::Source& source_;
+  std::vector<config::Problem>& problems_;
+};
 
 // Beside the file that names it.
-void add_trace(const Draft& draft, const std::string& file, ScenarioFile& to) {
+void add_trace(const Draft& draft, const config::Source& source, const std::string& file,
+               ScenarioFile& to) {
   const std::filesystem::path path = std::filesystem::path(file).parent_path() / draft.trace;
+  if (!std::ifstream(path)) {
+    for (const config::Entry& entry : source.entries) {
+      if (entry.key != "trace") continue;
+      to.problems.push_back(
+          {source.layer, entry.where, entry.key, path.string() + " cannot be read", entry.line});
+    }
+    return;
+  }
   const Scenario& scenario = draft.scenario;
   TraceFile trace = read_trace(path.string(), scenario.fabric.topology.nodes(), scenario.cycle_ns);
   to.scenario.trace = std::move(trace.messages);
@@ -429,14 +546,10 @@ ScenarioFile from_source(const config::Source& source, const std::string& path) 
     }
   }
   if (file.problems.empty()) {
-    const Error error = finish(draft);
-    if (!error.empty()) {
-      const std::string where = source.entries.empty() ? "" : source.entries.back().where;
-      file.problems.push_back({source.layer, where, "", error, 0});
-    }
+    Whole(draft, source, file.problems).finish();
   }
   file.scenario = draft.scenario;
-  if (file.problems.empty() && !draft.trace.empty()) add_trace(draft, path, file);
+  if (file.problems.empty() && !draft.trace.empty()) add_trace(draft, source, path, file);
   return file;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -65,9 +66,51 @@ struct RunOptions {
   std::uint32_t seeds = 1;
   unsigned jobs = 0;
   bool json = false;
+  std::string output;
 };
 
 unsigned jobs_of(unsigned wish) { return wish == 0 ? sim::figures::cores() : wish; }
+
+constexpr int no_pictures = 3;
+
+void warn_of_no_pictures() {
+  fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");
+}
+
+// Throughput over time, a line for each seed.
+Playing over_time(const sim::network::Scenario& scenario, const Results& of, Results& lines) {
+  Playing playing{.name = "run", .figure = {}};
+  playing.figure.x_label = "us";
+  constexpr double window_cycles = 1'000;
+  for (const Results::Row& row : of.rows) {
+    double end = 0;
+    for (const double throughput : row.sample.windows) {
+      end += window_cycles * scenario.cycle_ns / 1'000;
+      lines.rows.push_back({fmt::format("seed {}", row.seed), end, row.seed, {}});
+      lines.rows.back().sample.values = {{"throughput", throughput}};
+    }
+  }
+  return playing;
+}
+
+// run.csv, run.json, and over time windows.csv and run.svg. False: no picture could be made.
+bool write_run(const std::filesystem::path& directory, const std::string& json,
+               const sim::network::Scenario& scenario, const Results& results) {
+  std::filesystem::create_directories(directory);
+  write_file(directory / "run.csv", sim::figures::to_csv(results));
+  write_file(directory / "run.json", json);
+  Results lines;
+  const Playing playing = over_time(scenario, results, lines);
+  std::string windows = "seed,until_us,throughput\n";
+  for (const Results::Row& row : lines.rows) {
+    windows += fmt::format("{},{:.6g},{:.6g}\n", row.seed, row.x, row.sample.values.front().second);
+  }
+  write_file(directory / "windows.csv", windows);
+  if (lines.rows.empty()) return true;  // shorter than a window
+  const std::string svg = sim::figures::to_svg(playing.figure, lines);
+  if (!svg.empty()) write_file(directory / "run.svg", svg);
+  return !svg.empty();
+}
 
 void run(const RunOptions& options) {
   const sim::ScenarioFile file = sim::read_scenario(options.file);
@@ -94,22 +137,28 @@ void run(const RunOptions& options) {
     one["events"] = sample.events;
     one["trace_hash"] = fmt::format("{:016x}", sample.trace_hash);
     one["cpu_s"] = sample.cpu_s;
+    one["process_peak_mib"] = sample.peak_mib;
     one["violation"] = sample.violation;
     all.push_back(one);
     if (options.json) continue;
     fmt::print("seed {}\n", row.seed);
     for (const auto& [name, value] : sample.values) fmt::print("  {:<18} {:.4g}\n", name, value);
-    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n", "events", sample.events,
-               "trace_hash", sample.trace_hash, "cpu_s", sample.cpu_s);
+    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
+               sample.events, "trace_hash", sample.trace_hash, "cpu_s", sample.cpu_s,
+               "process_peak_mib", sample.peak_mib);
     if (!sample.violation.empty()) fmt::print("  BROKEN: {}\n", sample.violation);
   }
-  if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"scenario", options.file},
-                                              {"nodes", file.scenario.fabric.topology.nodes()},
-                                              {"runs", all}}
-                           .dump(2));
-  }
+  const std::string json = nlohmann::ordered_json{{"scenario", options.file},
+                                                  {"nodes", file.scenario.fabric.topology.nodes()},
+                                                  {"runs", all}}
+                               .dump(2) +
+                           "\n";
+  if (options.json) fmt::print("{}", json);
+  const bool pictures =
+      options.output.empty() || write_run(options.output, json, file.scenario, results);
+  if (!pictures) warn_of_no_pictures();
   if (broken) throw CLI::RuntimeError(1);
+  if (!pictures) throw CLI::RuntimeError(no_pictures);
 }
 
 // ---- reproduce
@@ -133,6 +182,11 @@ void reproduce(const ReproduceOptions& options) {
     }
   }
   for (const std::string& name : options.figures) {
+    for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
+      if (name != figure.name) continue;
+      fmt::print(stderr, "weir sim: {} waits for {}\n", name, figure.waits_for);
+      throw CLI::RuntimeError(2);
+    }
     if (sim::figures::find(name) == nullptr) {
       fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
       throw CLI::RuntimeError(2);
@@ -154,6 +208,7 @@ void reproduce(const ReproduceOptions& options) {
   std::vector<Shown> shown;
   std::vector<std::string> pictures;
   double cpu_s = 0;
+  double peak_mib = 0;
   std::uint64_t events = 0;
   bool good = true;
   for (std::size_t i = 0; i < playing.size(); ++i) {
@@ -166,6 +221,7 @@ void reproduce(const ReproduceOptions& options) {
     for (const Results::Row& row : results[i].rows) {
       cpu_s += row.sample.cpu_s;
       events += row.sample.events;
+      peak_mib = std::max(peak_mib, row.sample.peak_mib);
     }
     good = good && shown.back().violations.empty();
     for (const sim::figures::Judged& judged : shown.back().claims) {
@@ -175,12 +231,17 @@ void reproduce(const ReproduceOptions& options) {
   }
   const std::string how = fmt::format(
       "{} points{} in {:.0f} s on {} core{}; {:.0f} CPU seconds, {:.1f} million events a CPU "
-      "second.",
+      "second; at most {:.0f} MiB.",
       last.points, options.smoke ? " of the smoke set" : "", last.elapsed_s, jobs,
-      jobs == 1 ? "" : "s", cpu_s, cpu_s > 0 ? static_cast<double>(events) / cpu_s / 1e6 : 0);
+      jobs == 1 ? "" : "s", cpu_s, cpu_s > 0 ? static_cast<double>(events) / cpu_s / 1e6 : 0,
+      peak_mib);
   write_file(directory / "report.html", sim::figures::to_html(shown, pictures, how));
   fmt::print("{}\n{}\n", how, (directory / "report.html").string());
+  const bool all_drawn = std::none_of(pictures.begin(), pictures.end(),
+                                      [](const std::string& svg) { return svg.empty(); });
+  if (!all_drawn) warn_of_no_pictures();
   if (!good) throw CLI::RuntimeError(1);
+  if (!all_drawn) throw CLI::RuntimeError(no_pictures);
 }
 
 // ---- advise
@@ -237,6 +298,9 @@ void list() {
   for (const sim::figures::Entry& entry : sim::figures::all()) {
     fmt::print("{:<12} {}\n", entry.name, entry.about);
   }
+  for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
+    fmt::print("{:<12} {} (not yet: waits for {})\n", figure.name, figure.about, figure.waits_for);
+  }
 }
 
 std::string keys_text() {
@@ -263,7 +327,8 @@ void add_sim(CLI::App& app) {
       "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
       "  weir sim run conf/sim/rdrp-1pct-8x.yaml --seed 2\n"
       "  weir sim advise --topology fat_tree --buffers 128KiB --slow '5%@4x'\n"
-      "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage.");
+      "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage; 3 without\n"
+      "pictures.");
 
   auto run_options = std::make_shared<RunOptions>();
   CLI::App* run_app = group->add_subcommand("run", "Play one scenario and show what came of it");
@@ -274,17 +339,22 @@ void add_sim(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   run_app->add_option("--jobs", run_options->jobs, "At a time; 0: as many as there are cores");
   run_app->add_flag("--json", run_options->json, "For programs");
+  run_app->add_option("--output", run_options->output,
+                      "A directory for run.csv, run.json, and throughput over time: windows.csv,\n"
+                      "run.svg");
   run_app->footer(keys_text() +
                   "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
                   "link); first_percentile, the same for the node that fares worst but for one in\n"
                   "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
-                  "trace_hash, the same for the same run.\n"
+                  "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
+                  "process so far.\n"
                   "\nExamples:\n"
                   "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
                   "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+                  "  weir sim run conf/sim/small.yaml --output /tmp/small\n"
                   "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
-                  "nothing moved; 2 on wrong usage or a mistake in the file (named with its "
-                  "line).");
+                  "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
+                  "line); 3 when that is all well, but there is no gnuplot to draw run.svg.");
   run_app->callback([run_options] { run(*run_options); });
 
   auto reproduce_options = std::make_shared<ReproduceOptions>();
@@ -309,8 +379,8 @@ void add_sim(CLI::App& app) {
       "\nExamples:\n"
       "  weir sim reproduce                         all of it: some minutes on two cores\n"
       "  weir sim reproduce --figure rdrp-fig5 --output /tmp/fig5\n"
-      "\nExit status: 0; 1 when a number left its band or a check did not hold; 2 on wrong "
-      "usage.");
+      "\nExit status: 0; 1 when a number left its band or a check did not hold; 2 on wrong usage;\n"
+      "3 when that is all well, but there is no gnuplot to draw pictures.");
   reproduce_app->callback([reproduce_options] { reproduce(*reproduce_options); });
 
   auto advise_options = std::make_shared<AdviseOptions>();

@@ -57,7 +57,7 @@ Figure routing_variants(Size size) {
       scenario.slow = {{slow, 8}};
       scenario.fabric.switching.routing = variant.routing;
       scenario.fabric.switching.bias = variant.bias;
-      figure.points.push_back(point(variant.name, slow, scenario));
+      figure.points.push_back(point(variant.name, slow, scenario, seeds(size)));
     }
   }
   figure.claims = [](const Results& r) {
@@ -96,7 +96,7 @@ Figure budget_per_node(Size size) {
     scenario.reads = c;
     scenario.budget_of = of;
     scenario.fabric.switching.request_lanes = own_lane;
-    figure.points.push_back(point(series, c, scenario, size == Size::full ? 2 : 1));
+    figure.points.push_back(point(series, c, scenario, seeds(size)));
   };
   for (const std::uint32_t c : {4u, 16u, 30u}) {
     if (size == Size::smoke && c == 16) continue;
@@ -154,7 +154,7 @@ Figure request_lane(Size size) {
       scenario.protocol = Protocol::reads;
       scenario.reads = c;
       scenario.fabric.switching.request_lanes = own;
-      figure.points.push_back(point(own ? "own lane" : "with data", c, scenario));
+      figure.points.push_back(point(own ? "own lane" : "with data", c, scenario, seeds(size)));
     }
   }
   figure.claims = [](const Results& r) {
@@ -230,7 +230,7 @@ Figure adaptive_budget(Size size) {
       scenario.protocol = Protocol::reads;
       scenario.adaptive = c == 0;
       scenario.reads = c;
-      figure.points.push_back(point(fabric.name, c, scenario));
+      figure.points.push_back(point(fabric.name, c, scenario, seeds(size)));
     }
   }
   figure.claims = [full, reads](const Results& r) {

@@ -30,7 +30,9 @@ struct Sample {
   std::uint64_t events = 0;
   std::uint64_t trace_hash = 0;
   double cpu_s = 0;
-  std::string violation;  // empty: all checks held
+  std::string violation;        // empty: all checks held
+  std::vector<double> windows;  // throughput of each 1,000 cycles, where there is such a thing
+  double peak_mib = 0;  // of the whole process by the end of this, what runs beside included
 };
 
 struct Point {
@@ -90,8 +92,19 @@ struct Entry {
   Figure (*make)(Size size);
 };
 
+// A figure that cannot be played yet: it has its place, and no numbers.
+struct Waiting {
+  const char* name;
+  const char* about;
+  const char* waits_for;
+};
+
 std::span<const Entry> all();
+std::span<const Waiting> waiting();
 const Entry* find(const std::string& name);
+
+// 1 and 2 in full, 1 in smoke.
+inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
 
 // A point that plays a scenario.
 Point point(std::string series, double x, const network::Scenario& scenario,

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <limits>
 
 #include "tools/sim/figures/figure.h"
+#include "tools/sim/thread_time.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::figures {
@@ -34,9 +34,15 @@ constexpr std::array entries = {
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
 };
 
+constexpr std::array waiting_entries = {
+    Waiting{"ord-fig12", "ordered streams with few connections at a target",
+            "lanes with slow and fast mode and NACKs"},
+};
+
 }  // namespace
 
 std::span<const Entry> all() { return entries; }
+std::span<const Waiting> waiting() { return waiting_entries; }
 
 const Entry* find(const std::string& name) {
   const auto at = std::find_if(entries.begin(), entries.end(),
@@ -71,7 +77,9 @@ Sample sample(const network::Measured& measured) {
                 .events = measured.events,
                 .trace_hash = measured.trace_hash,
                 .cpu_s = measured.cpu_s,
-                .violation = measured.violation};
+                .violation = measured.violation,
+                .windows = measured.windows,
+                .peak_mib = 0};
   const network::Messages& messages = measured.messages;
   if (messages.all > 0) {
     sample.values.insert(sample.values.end(), {{"messages", static_cast<double>(messages.all)},
@@ -85,13 +93,15 @@ Sample sample(const network::Measured& measured) {
 }
 
 Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
-  const std::clock_t begin = std::clock();
+  const double begin = thread_cpu_seconds();
   const Outcome outcome = run(plan);
   return {.values = values(outcome),
           .events = outcome.steps,
           .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
-          .cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC,
-          .violation = outcome.ok() ? "" : outcome.violations.front()};
+          .cpu_s = thread_cpu_seconds() - begin,
+          .violation = outcome.ok() ? "" : outcome.violations.front(),
+          .windows = {},
+          .peak_mib = 0};
 }
 
 Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {

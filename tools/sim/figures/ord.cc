@@ -29,11 +29,10 @@ OrderingScenario base() {
   return scenario;
 }
 
-Point ordering_point(std::string series, double x, const OrderingScenario& scenario,
-                     std::uint32_t seeds = 1) {
+Point ordering_point(Size size, std::string series, double x, const OrderingScenario& scenario) {
   return {.series = std::move(series),
           .x = x,
-          .seeds = seeds,
+          .seeds = seeds(size),
           .cost = 0.2,
           .play = [scenario](std::uint64_t seed) {
             const OrderingMeasured measured = run(scenario, seed);
@@ -43,10 +42,12 @@ Point ordering_point(std::string series, double x, const OrderingScenario& scena
                                      {"reorder_peak", measured.reorder_peak},
                                      {"reorder_mean", measured.reorder_mean},
                                      {"connections", measured.connections_peak}},
-                          .events = 0,
-                          .trace_hash = 0,
-                          .cpu_s = 0,
-                          .violation = measured.violation};
+                          .events = measured.events,
+                          .trace_hash = measured.trace_hash,
+                          .cpu_s = measured.cpu_s,
+                          .violation = measured.violation,
+                          .windows = {},
+                          .peak_mib = 0};
           }};
 }
 
@@ -61,7 +62,7 @@ OrderingScenario one_stream(Ordering ordering, std::uint32_t packets) {
 
 }  // namespace
 
-Figure ord_fig8a(Size) {
+Figure ord_fig8a(Size size) {
   Figure figure;
   figure.title = "Ordering costs no throughput when the target does it";
   figure.source = "[ORD] Fig. 8(a)";
@@ -69,10 +70,10 @@ Figure ord_fig8a(Size) {
       "Maximum accepted load over the packet length, streams of 10 packets: close to the link "
       "without ordering and with target-side ordering; a small fraction with source-side ordering.";
   figure.differs =
-      "One source, 32 targets in another group, as in the paper; 20,000 cycles with the start "
-      "(some 1 % less). One source alone queues nowhere, so nothing is reordered here; in the "
-      "paper "
-      "a third is.";
+      "One source, 32 targets in another group, as in the paper; 100,000 cycles with the "
+      "start (some 1 % less). One source alone queues nowhere, so nothing is reordered here; in "
+      "the "
+      "paper a third is.";
   figure.x_label = "flits a packet";
   figure.log_y = true;
   for (const Mode& mode : {unordered, at_source, at_target}) {
@@ -81,7 +82,7 @@ Figure ord_fig8a(Size) {
       scenario.ordering = mode.ordering;
       scenario.flits = flits;
       scenario.cycles = 100'000;
-      figure.points.push_back(ordering_point(mode.name, flits, scenario));
+      figure.points.push_back(ordering_point(size, mode.name, flits, scenario));
     }
   }
   figure.claims = [](const Results& r) {
@@ -96,7 +97,7 @@ Figure ord_fig8a(Size) {
   return figure;
 }
 
-Figure ord_fig8b(Size) {
+Figure ord_fig8b(Size size) {
   Figure figure;
   figure.title = "A stream's latency, ordered by source or target";
   figure.source = "[ORD] Fig. 8(b)";
@@ -111,7 +112,7 @@ Figure ord_fig8b(Size) {
   for (const Mode& mode : {unordered, at_source, at_target}) {
     for (const std::uint32_t packets : {10u, 20u, 40u}) {
       figure.points.push_back(
-          ordering_point(mode.name, packets, one_stream(mode.ordering, packets)));
+          ordering_point(size, mode.name, packets, one_stream(mode.ordering, packets)));
     }
   }
   figure.claims = [](const Results& r) {
@@ -132,7 +133,7 @@ Figure ord_fig8b(Size) {
   return figure;
 }
 
-Figure ord_fig10(Size) {
+Figure ord_fig10(Size size) {
   Figure figure;
   figure.title = "Synchronization held at the target saves a round trip";
   figure.source = "[ORD] Fig. 10";
@@ -147,7 +148,7 @@ Figure ord_fig10(Size) {
   for (const Mode& mode : {sync_source, sync_target, at_target}) {
     for (const std::uint32_t packets : {10u, 20u, 40u}) {
       figure.points.push_back(
-          ordering_point(mode.name, packets, one_stream(mode.ordering, packets)));
+          ordering_point(size, mode.name, packets, one_stream(mode.ordering, packets)));
     }
   }
   figure.claims = [](const Results& r) {
@@ -161,7 +162,7 @@ Figure ord_fig10(Size) {
   return figure;
 }
 
-Figure ord_fig11(Size) {
+Figure ord_fig11(Size size) {
   Figure figure;
   figure.title = "How much a target has to hold back";
   figure.source = "[ORD] Fig. 11";
@@ -173,9 +174,7 @@ Figure ord_fig11(Size) {
       "What routing takes for congestion decides: with the output's own backlog it stays below 50; "
       "counted with credits, packets on a 500 cycle link look like congestion, too, and much more "
       "is reordered in bursts. Twice as many packets as in the paper come early. Fig. 12 (few "
-      "connections) needs lanes with slow and fast mode and "
-      "is "
-      "not here.";
+      "connections) waits for lanes with slow and fast mode.";
   figure.x_label = "packets a stream";
   figure.y_label = "packets held, at most";
   figure.y = "reorder_peak";
@@ -198,9 +197,9 @@ Figure ord_fig11(Size) {
         scenario.stream_packets = packets;
         scenario.load = 1.4 / sources;  // .7 a target
         scenario.bursts = variant.bursts;
-        figure.points.push_back(
-            ordering_point(std::string(variant.name) + ", " + std::to_string(sources) + " sources",
-                           packets, scenario));
+        figure.points.push_back(ordering_point(
+            size, std::string(variant.name) + ", " + std::to_string(sources) + " sources", packets,
+            scenario));
       }
     }
   }

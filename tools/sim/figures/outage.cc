@@ -34,8 +34,8 @@ Figure lossy_links(Size size) {
       "times in vain the connection is given up, and its transfers fail.";
   figure.differs =
       "1,056 nodes in pairs, c = 16. Links between groups (528 there are) go down at 60 us and "
-      "stay "
-      "so; or each link loses packets at random (the axis then is packets in a million). A switch "
+      "stay so; or each link loses packets at random (the axis then is packets in a million). A "
+      "switch "
       "discards what has no way, and knows of every link that is down at once. An adapter begins a "
       "read again from its start.";
   figure.x_label = "links down, or packets lost in a million";
@@ -45,15 +45,16 @@ Figure lossy_links(Size size) {
       Scenario scenario = base(size);
       scenario.fabric.switching.routing = routing;
       if (links > 0) scenario.outages = {{links, 3'000, scenario.to_cycles}};
-      figure.points.push_back(point(
-          routing == Routing::minimal ? "down, minimal" : "down, progressive", links, scenario));
+      figure.points.push_back(
+          point(routing == Routing::minimal ? "down, minimal" : "down, progressive", links,
+                scenario, seeds(size)));
     }
   }
   for (const std::uint32_t millionth : {1u, 10u, 100u, 1'000u}) {
     if (!full && millionth != 100) continue;
     Scenario scenario = base(size);
     scenario.loss = millionth * 1e-6;
-    figure.points.push_back(point("loss", millionth, scenario));
+    figure.points.push_back(point("loss", millionth, scenario, seeds(size)));
   }
   figure.claims = [full](const Results& r) {
     const double whole = r.mean("down, progressive", 0);

@@ -59,14 +59,37 @@ std::vector<std::string> series_of(const Results& results) {
   return series;
 }
 
+// Folded away: for those who want to know what a point cost.
+std::string cost_table(const Results& results) {
+  std::string html =
+      "<details><summary>What each point cost</summary><table><tr><th>series</th><th>x</th>"
+      "<th>seed</th><th>CPU s</th><th>events</th><th>process, at most MiB so far</th></tr>";
+  for (const Results::Row& row : results.rows) {
+    html += fmt::format(
+        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>"
+        "<td class=\"n\">{}</td><td class=\"n\">{:.0f}</td></tr>",
+        escaped(row.series), row.x, row.seed, row.sample.cpu_s, row.sample.events,
+        row.sample.peak_mib);
+  }
+  return html + "</table></details>";
+}
+
 constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
                                    "#c79a2a", "#3f9aa8", "#804020", "#6f7f8f"};
+
+// Within '…', where a quote is written twice.
+std::string quotable(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
+  return out;
+}
 
 std::string gnuplot_script(const Figure& figure, const Results& results) {
   std::string script =
       "set terminal svg size 560,360 font 'sans,11' background 'white'\n"
       "set key outside right\nset grid ytics lc rgb '#e0e0e0'\nset border 3\nset tics nomirror\n";
-  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", figure.x_label, figure.y_label);
+  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", quotable(figure.x_label),
+                        quotable(figure.y_label));
   script += figure.log_x ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
   script += figure.log_y ? "set logscale y\n" : "set yrange [0:*]\n";
   const std::vector<std::string> series = series_of(results);
@@ -112,12 +135,13 @@ std::string to_csv(const Results& results) {
   if (!results.rows.empty()) {
     for (const auto& [name, value] : results.rows.front().sample.values) csv += "," + name;
   }
-  csv += ",events,trace_hash,cpu_s,violation\n";
+  csv += ",events,trace_hash,cpu_s,peak_mib,violation\n";
   for (const Results::Row& row : results.rows) {
     csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
     for (const auto& [name, value] : row.sample.values) csv += fmt::format(",{:.6g}", value);
-    csv += fmt::format(",{},{:016x},{:.3f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
-                       row.sample.cpu_s, row.sample.violation);
+    csv +=
+        fmt::format(",{},{:016x},{:.3f},{:.0f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
+                    row.sample.cpu_s, row.sample.peak_mib, row.sample.violation);
   }
   return csv;
 }
@@ -147,6 +171,7 @@ std::string to_json(const Shown& shown) {
     point["events"] = row.sample.events;
     point["trace_hash"] = fmt::format("{:016x}", row.sample.trace_hash);
     point["cpu_s"] = row.sample.cpu_s;
+    point["process_peak_mib"] = row.sample.peak_mib;
     if (!row.sample.violation.empty()) point["violation"] = row.sample.violation;
     json["points"].push_back(point);
   }
@@ -218,7 +243,7 @@ std::string to_html(const std::vector<Shown>& figures, const std::vector<std::st
           band_text(judged), judged.verdict == Verdict::outside ? "outside" : "ok",
           verdict_text(judged.verdict));
     }
-    html += "</table>";
+    html += "</table>" + cost_table(*shown.results);
     for (const std::string& violation : shown.violations) {
       html += "<p class=\"outside\">" + escaped(violation) + "</p>";
     }

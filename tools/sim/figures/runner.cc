@@ -1,6 +1,7 @@
 #include "tools/sim/figures/runner.h"
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -19,6 +20,12 @@ struct Task {
   std::size_t row;
   double cost;
 };
+
+double peak_mib() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1'024;
+}
 
 }  // namespace
 
@@ -64,6 +71,7 @@ std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
       } catch (const std::exception& error) {
         sample.violation = error.what();
       }
+      sample.peak_mib = peak_mib();
       const std::lock_guard lock(mutex);
       spent += task.cost;
       progress.done += 1;

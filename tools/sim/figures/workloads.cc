@@ -43,7 +43,7 @@ Point load_point(Size size, const Load& load, std::uint32_t slow, Protocol proto
   scenario.to_cycles = 1'000'000;
   const std::string series =
       std::string(load.name) + (protocol == Protocol::push ? ", push" : ", reads");
-  Point made = point(series, slow, scenario, size == Size::full ? 2 : 1);
+  Point made = point(series, slow, scenario, seeds(size));
   made.cost = size == Size::full ? 3 : 0.1;  // it ends long before that
   return made;
 }
@@ -56,8 +56,7 @@ Figure workloads(Size size) {
   figure.source = "beyond [RDRP §4]";
   figure.shows =
       "The papers have streams without end. Here ranks exchange messages as ob1 does, until all "
-      "are "
-      "received: is it worth anything to them that large ones are fetched within c?";
+      "are received: is it worth anything to them that large ones are fetched within c?";
   figure.differs =
       "1,056 nodes, one rank each, at random places; one node is 8x slower, or none. A rendezvous, "
       "then either the sender writes all of it at once or the receiver fetches it, c = 30 reads of "

@@ -23,6 +23,7 @@ void Adapter::post(NodeId node, NodeId peer, Verb verb, std::uint32_t bytes, std
                .verb = verb,
                .live = true,
                .token = token};
+  ++under_way_[static_cast<unsigned>(verb)];
   if (config_.lossy) watch(id);
   issue(id);
 }
@@ -111,6 +112,7 @@ void Adapter::finish(OperationId id, bool failed) {
   operations_[id].live = false;
   const Operation operation = operations_[id];
   free_.push_back(id);
+  --under_way_[static_cast<unsigned>(operation.verb)];
   if (failed) ++counts_.failed;
   client_.completed(operation, failed);
 }

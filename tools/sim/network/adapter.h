@@ -12,6 +12,7 @@
 // Single-threaded.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -97,6 +98,7 @@ class Adapter {
 
   const Operation& operation(OperationId id) const { return operations_[id]; }
   std::uint64_t under_way() const { return operations_.size() - free_.size(); }
+  std::uint64_t under_way(Verb verb) const { return under_way_[static_cast<unsigned>(verb)]; }
   const Counts& counts() const { return counts_; }
 
  private:
@@ -138,6 +140,7 @@ class Adapter {
   std::vector<Node> nodes_;
   std::vector<Operation> operations_;
   std::vector<OperationId> free_;
+  std::array<std::uint64_t, 2> under_way_{};               // by verb
   std::vector<std::map<NodeId, Connection>> connections_;  // by node
   Counts counts_;
 };

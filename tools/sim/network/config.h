@@ -16,6 +16,8 @@ enum class Shape : std::uint8_t { dragonfly, fat_tree, single_switch };
 //   ugal         one of the two, chosen at the first router
 //   progressive  the same, but a packet on its shortest path may still leave it at any router of
 //                its first group (PAR) [RDRP §4.1]
+// In a fat tree there is a choice at the first switch only, and ways are equally long: ugal and
+// progressive both take the spine with the shortest queue.
 enum class Routing : std::uint8_t { minimal, valiant, ugal, progressive };
 
 struct Topology {
@@ -35,6 +37,15 @@ struct Topology {
     switch (shape) {
       case Shape::dragonfly: return p * a * groups();
       case Shape::fat_tree: return p * leaves;
+      case Shape::single_switch: return ports;
+    }
+    return 0;
+  }
+  // Links that may be down: between groups, between leaves and spines, of a single switch's nodes.
+  std::uint32_t trunks() const {
+    switch (shape) {
+      case Shape::dragonfly: return groups() * (groups() - 1) / 2;
+      case Shape::fat_tree: return leaves * spines;
       case Shape::single_switch: return ports;
     }
     return 0;

@@ -20,6 +20,8 @@ class Endpoints {
   virtual void soon(NodeId, const Packet*, unsigned /*stage*/) const {}
   // The time that Network::wake was asked for has come.
   virtual void woken(NodeId) {}
+  // Whether they keep their own promises (a read budget). Asked at each of the fabric's recounts.
+  virtual bool conserved() const { return true; }
 };
 
 }  // namespace weir::sim::network

@@ -107,6 +107,9 @@ void Network::check() {
   if (!conserved()) {
     violation_ =
         "flits or credits are lost or made by cycle " + std::to_string(now() / ticks_a_cycle);
+  } else if (!endpoints_.conserved()) {
+    violation_ =
+        "the read budget is not conserved by cycle " + std::to_string(now() / ticks_a_cycle);
   } else if (under_way_ > 0 && now() - moved_ > config_.patience) {
     violation_ = "no progress since cycle " + std::to_string(moved_ / ticks_a_cycle) + ", with " +
                  std::to_string(under_way_) + " packets under way";

@@ -15,8 +15,9 @@
 // no other way (a switch discards it). Credits come back all the same, as InfiniBand's do, which
 // are told as totals. Who sent it has to notice.
 //
-// Checked while it runs (check_interval): flits and credits are neither lost nor made, and somebody
-// moves. A tick is a third of a cycle, so the 2.4x crossbar moves 16 flits in 20 ticks exactly.
+// Checked while it runs (check_interval): flits and credits are neither lost nor made, the
+// endpoints keep their budgets, and somebody moves. A tick is a third of a cycle, so the 2.4x
+// crossbar moves 16 flits in 20 ticks exactly.
 //
 // Single-threaded; nothing outside of it is touched, so many run side by side.
 #pragma once

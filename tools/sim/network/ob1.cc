@@ -185,13 +185,13 @@ void Ob1::woken(NodeId node) {
 }
 
 bool Ob1::conserved() const {
-  std::uint64_t waiting = 0;
+  std::uint64_t outstanding = 0;
   for (const Rank& rank : ranks_) {
     if (rank.scheduler == nullptr) continue;
     if (!rank.scheduler->conserved()) return false;
-    waiting += rank.scheduler->reads().chunks();
+    outstanding += rank.scheduler->reads().chunks();
   }
-  return waiting <= adapter_.under_way();
+  return outstanding == adapter_.under_way(Verb::read);
 }
 
 Messages Ob1::messages() const {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <set>
 
+#include "tools/sim/thread_time.h"
+
 namespace weir::sim::network {
 namespace {
 
@@ -82,6 +84,8 @@ class Streams final : public Endpoints {
     }
     result.reorder_peak = held_peak_;
     result.connections_peak = connections_peak_;
+    result.events = network_->events();
+    result.trace_hash = network_->trace_hash();
     result.violation = network_->violation();
     return result;
   }
@@ -228,11 +232,14 @@ class Streams final : public Endpoints {
 }  // namespace
 
 OrderingMeasured run(const OrderingScenario& scenario, std::uint64_t seed) {
+  const double begin = thread_cpu_seconds();
   Streams streams(scenario, seed);
   Network network({.fabric = scenario.fabric, .slowness = {}}, streams, seed);
   streams.begin(network);
   network.run_until(static_cast<Tick>(scenario.cycles) * ticks_a_cycle);
-  return streams.measured();
+  OrderingMeasured measured = streams.measured();
+  measured.cpu_s = thread_cpu_seconds() - begin;
+  return measured;
 }
 
 FabricConfig ordering_fabric() {

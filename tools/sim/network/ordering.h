@@ -43,6 +43,9 @@ struct OrderingMeasured {
   std::uint32_t reorder_peak = 0;      // packets held at one target
   double reorder_mean = 0;             // at an arrival
   std::uint32_t connections_peak = 0;  // streams of which a target knows at a time
+  std::uint64_t events = 0;
+  std::uint64_t trace_hash = 0;
+  double cpu_s = 0;
   std::string violation;
 };
 

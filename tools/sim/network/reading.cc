@@ -26,6 +26,7 @@ Scheduler::Config Reading::scheduler_config(const Scenario& scenario) {
 Reading::Reading(const Scenario& scenario, const Roles& roles)
     : Traffic(scenario.fabric.topology.nodes()),
       tick_ns_(scenario.cycle_ns / ticks_a_cycle),
+      chunk_bytes_(scenario.chunk_bytes),
       adapter_(Adapter::Config::of(scenario), *this),
       nodes_(roles.sources.size()) {
   const Scheduler::Config config = scheduler_config(scenario);
@@ -139,7 +140,20 @@ bool Reading::conserved() const {
     if (!scheduler->conserved()) return false;
     outstanding += scheduler->reads().chunks();
   }
-  return outstanding == adapter_.under_way();
+  return outstanding == adapter_.under_way(Verb::read) &&
+         std::all_of(nodes_.begin(), nodes_.end(),
+                     [this](const Node& node) { return has_tokens(node); });
+}
+
+// What the processes of a node have outstanding, they took from its pool.
+bool Reading::has_tokens(const Node& node) const {
+  if (node.shared == nullptr) return true;
+  std::uint64_t tokens = 0;
+  for (std::uint32_t i = 0; i < node.schedulers; ++i) {
+    const ChunkBudget& reads = schedulers_[node.first + i]->reads();
+    tokens += reads.chunks() * NodeReads::tokens(chunk_bytes_);
+  }
+  return tokens <= node.shared->doors.front().reads.asked();
 }
 
 double Reading::mean_reads() const {

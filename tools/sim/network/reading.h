@@ -57,8 +57,10 @@ class Reading final : public Traffic, private Adapter::Client {
   void submit(Node& node, std::uint32_t source);
   void post(NodeId node, std::uint32_t scheduler);
   void post_waiting(NodeId node);
+  bool has_tokens(const Node& node) const;
 
   double tick_ns_;
+  std::uint64_t chunk_bytes_;
   Adapter adapter_;
   std::vector<Node> nodes_;
   std::vector<std::unique_ptr<Scheduler>> schedulers_;

@@ -1,23 +1,16 @@
 #include "tools/sim/network/scenario.h"
 
 #include <algorithm>
-#include <ctime>
 #include <numeric>
 
 #include "tools/sim/network/traffic.h"
+#include "tools/sim/thread_time.h"
 
 namespace weir::sim::network {
 namespace {
 
 void shuffle(std::vector<NodeId>& nodes, Random& random) {
   for (std::size_t i = nodes.size(); i-- > 1;) std::swap(nodes[i], nodes[random.below(i + 1)]);
-}
-
-// Of this thread alone: points run side by side.
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
 double first_percentile(const Meter& meter, const Roles& roles, double cycles) {
@@ -70,7 +63,7 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Measured run(const Scenario& scenario, std::uint64_t seed) {
-  const double begin = cpu_seconds();
+  const double begin = thread_cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
   const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
   Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
@@ -87,6 +80,7 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const double nodes = network.nodes();
   constexpr std::uint64_t window = 1'000;
   std::uint64_t before = 0;
+  std::uint64_t window_begin = 0;
   std::uint64_t at_start = 0;
   for (std::uint64_t cycle = 0; cycle < scenario.to_cycles && result.violation.empty();) {
     if (cycle == scenario.from_cycles) {
@@ -101,13 +95,17 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
       result.best_window =
           std::max(result.best_window, static_cast<double>(total - before) / window / nodes);
     }
+    if (until % window == 0) {
+      result.windows.push_back(static_cast<double>(total - window_begin) / window / nodes);
+      window_begin = total;
+    }
     before = total;
     cycle = until;
     if (traffic->over()) break;
     result.violation = network.violation();
   }
   if (result.violation.empty() && !traffic->conserved()) {
-    result.violation = "the read budget is not conserved";
+    result.violation = "the read budget is not conserved at the end";
   }
   result.messages = traffic->messages();
   // A workload is over when it is.
@@ -125,7 +123,7 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;
   result.detours = packets > 0 ? static_cast<double>(network.detours()) / packets : 0;
   result.trace_hash = network.trace_hash();
-  result.cpu_s = cpu_seconds() - begin;
+  result.cpu_s = thread_cpu_seconds() - begin;
   return result;
 }
 

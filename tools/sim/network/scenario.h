@@ -65,7 +65,6 @@ struct Becn {
 };
 
 struct Scenario {
-  std::string name;
   FabricConfig fabric;
   double cycle_ns = 20;  // 256 B at 102.4 Gbit/s
 
@@ -127,6 +126,7 @@ struct Messages {
 struct Measured {
   double throughput = 0;        // flits into memory, a node and cycle; 1 is the link
   double best_window = 0;       // of 1,000 cycles, from the start
+  std::vector<double> windows;  // throughput of each 1,000 cycles, from the start
   double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
   double latency_cycles = 0;    // mean of packets, from adapter to memory
   double mean_reads = 0;        // of receivers, at the end: reads outstanding

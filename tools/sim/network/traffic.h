@@ -17,8 +17,6 @@ class Traffic : public Endpoints {
 
   // Before the first event.
   virtual void begin(Network& network) { network_ = &network; }
-  // Whether it has kept its own promises so far.
-  virtual bool conserved() const { return true; }
   virtual double mean_reads() const { return 0; }
   // Nothing will be sent any more.
   virtual bool over() const { return false; }
