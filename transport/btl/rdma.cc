@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "transport/btl/capability.h"
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"
 
@@ -200,17 +201,16 @@ void set_rdma_entry_points(mca_btl_base_module_t& module) {
 }
 
 void offer_rdma(Module& module) {
-  switch (module.engine->device().limits().atomic_cap) {
-    case IBV_ATOMIC_NONE:
-      module.btl_flags &= ~std::uint32_t{MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS};
-      module.btl_atomic_op = nullptr;
-      module.btl_atomic_fop = nullptr;
-      module.btl_atomic_cswap = nullptr;
-      module.btl_atomic_flags = 0;
-      break;
-    case IBV_ATOMIC_GLOB: module.btl_atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB; break;
-    default: break;
-  }
+  const ibv_device_attr& limits = module.engine->device().limits();
+  const Offer offer = what_to_offer({module.btl_flags, module.btl_atomic_flags},
+                                    {limits.atomic_cap, limits.max_qp_init_rd_atom});
+  module.btl_flags = offer.flags;
+  module.btl_atomic_flags = offer.atomic_flags;
+  if ((offer.flags & MCA_BTL_FLAGS_GET) == 0) module.btl_get = nullptr;
+  if (offer.atomic_flags != 0) return;
+  module.btl_atomic_op = nullptr;
+  module.btl_atomic_fop = nullptr;
+  module.btl_atomic_cswap = nullptr;
 }
 
 // Called by progress: without a lock, in order.

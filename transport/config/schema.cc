@@ -148,10 +148,12 @@ constexpr std::array keys{
            &Settings::send_memory_bytes),
 
     // Large messages and one-sided operations.
-    number("chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
-           {"Gets and puts are cut into RDMA work requests of this size",
-            "What [RDRP] takes: large enough to cost nothing, small enough to share the port"},
-           &Settings::chunk_bytes),
+    number(
+        "chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
+        {"Gets and puts are cut into RDMA work requests of this size",
+         "What [RDRP] takes, and measured: from there on little is gained, and a larger chunk is a "
+         "slower lower bound for a slow receiver (rendezvous/README.md)"},
+        &Settings::chunk_bytes),
     number_or_auto("reads_max", Kind::count, "auto", 1, 128, 2,
                    {"RDMA reads that a process has under way at most, over all peers (c); auto "
                     "adapts the bytes in the fabric to the round trips it sees",

@@ -25,11 +25,13 @@ void Core::want_bulk_lane(Peer& peer, Outbox& out) {
   make_bulk_end(peer, {}, out);
 }
 
-// A chain is bounded by its lane. While c moves nothing else bounds what is not chained: it has the
-// budget.
+// A chain is bounded by its lane alone. Kept apart, what is scheduled goes over it, too, and must
+// not get less than c: while that moves, all there is; fixed, the next power of two, for which
+// software keeps to c and which has no chains.
 std::uint32_t Core::most_bulk_reads() const {
-  return config_.fetches_apart && scheduler_.controller().adaptive() ? config_.max_rd_atomic
-                                                                     : scheduler_.chain_reads();
+  if (!config_.fetches_apart) return scheduler_.chain_reads();
+  if (scheduler_.controller().adaptive()) return config_.max_rd_atomic;
+  return std::bit_ceil(std::min(scheduler_.controller().reads(), config_.max_rd_atomic));
 }
 
 // Makes our end, and connects it if the peer's is known.

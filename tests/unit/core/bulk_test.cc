@@ -2,6 +2,9 @@
 // over it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/unit/core/rig.h"
 
 namespace weir {
@@ -382,6 +385,53 @@ TEST_F(Apart, GetsAndAtomicsWaitForTheirLaneAndPutsDoNot) {
   const auto next = rig.take_work();
   ASSERT_EQ(next.size(), 1u);
   EXPECT_EQ(next[0].lane, action.lane);
+}
+
+Core::Config apart_config(std::uint32_t c) {
+  Core::Config config = Apart::config();
+  config.max_rd_atomic = 16;
+  config.queue.depth = 64;
+  config.transfers.chain_bytes = 64 * KiB;
+  config.transfers.reads.reads = c;
+  return config;
+}
+
+// c, and the lane's depth.
+struct ApartWithC : Bulk, testing::WithParamInterface<std::array<std::uint32_t, 2>> {
+  ApartWithC() : Bulk(apart_config(GetParam()[0])) {}
+};
+
+TEST_P(ApartWithC, NoMoreAndNoFewerAreUnderWay) {
+  const auto [c, depth] = GetParam();
+  get(40 * 16 * KiB);
+  EXPECT_EQ(make().reads, depth);
+  hear(joined(theirs));
+  const ConnectAction action = asked();
+  EXPECT_EQ(action.reads, depth);
+  answer(action, action.ours);
+  EXPECT_EQ(std::ranges::count(rig.take_work(), Opcode::read, &WorkRequest::opcode), c);
+}
+
+INSTANTIATE_TEST_SUITE_P(SomeC, ApartWithC,
+                         testing::Values(std::array{12u, 16u}, std::array{8u, 8u},
+                                         std::array{3u, 4u}));
+
+struct ApartAndAdaptive : Bulk {
+  static Core::Config config() {
+    Core::Config config = apart_config(0);
+    config.transfers.reads = {.adaptive = true,
+                              .initial_bytes = 64 * KiB,
+                              .least_bytes = 64 * KiB,
+                              .queue_bytes = 16 * KiB,
+                              .step_bytes = 16 * KiB};
+    return config;
+  }
+  ApartAndAdaptive() : Bulk(config()) {}
+};
+
+TEST_F(ApartAndAdaptive, TheLaneIsAsDeepAsCanBe) {
+  get(10 * 16 * KiB);
+  EXPECT_EQ(make().reads, 16u);
 }
 
 TEST_F(Apart, WithoutTheirLaneThePeerFails) {

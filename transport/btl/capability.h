@@ -1,0 +1,34 @@
+// What of the one-sided operations a device can do: what it lacks is not offered, for Open MPI has
+// ways without it, and an operation that was offered must be right.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "transport/btl/compat.h"
+
+namespace weir::btl {
+
+struct Capability {
+  ibv_atomic_cap atomics;
+  int fetches;  // max_qp_init_rd_atom: reads and atomics that a queue pair may start
+};
+
+struct Offer {
+  std::uint32_t flags;         // of btl_flags
+  std::uint32_t atomic_flags;  // btl_atomic_flags
+};
+
+constexpr Offer what_to_offer(const Offer& wanted, const Capability& device) {
+  constexpr std::uint32_t atomics = MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+  std::uint32_t flags = wanted.flags;
+  if (device.fetches <= 0) flags &= ~std::uint32_t{MCA_BTL_FLAGS_GET};
+  const bool can =
+      device.fetches > 0 && (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
+  if (!can) return {flags & ~atomics, 0};
+  std::uint32_t atomic_flags = wanted.atomic_flags;
+  // Only then the processor's own atomics on the same memory are safe beside them.
+  if (device.atomics == IBV_ATOMIC_GLOB) atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+  return {flags, atomic_flags};
+}
+
+}  // namespace weir::btl
