@@ -52,6 +52,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
       flush();
     });
   };
+  nic_.advertise_rnr_timer(rnr_timer_duration(config.core.rnr_code));
   look_for_lost_limit();
   connections_.listen(node, this);
   core_.start(out_);

@@ -32,7 +32,7 @@ struct Timing {
   Duration slow = microseconds(500);
   Duration per_frame = {200};            // the adapter's work for one frame
   std::int64_t bytes_per_us = 12500;     // 100 Gbit/s
-  Duration rnr = microseconds(640);      // RNR NAK: the sender waits so long
+  Duration rnr = microseconds(640);      // RNR NAK of an adapter that was told no timer
   Duration retries = milliseconds(500);  // no answer for so long: retry_exc_err
   Duration connection_message = microseconds(100);
   Duration connection_jitter = microseconds(200);

@@ -238,6 +238,7 @@ class World {
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;
       result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
+      result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       if (const Time served = applications_[node]->last_message(); served != Time{}) {
         result.first_served = std::min(result.first_served, served);
         result.last_served = std::max(result.last_served, served);

@@ -65,6 +65,7 @@ struct Outcome {
   std::uint64_t token_waits = 0;
   std::uint64_t node_read_waits = 0;
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
+  double window = 0;                     // receive buffers, in the end; the same
   Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one

@@ -120,6 +120,9 @@ Figure ord_fig8b(Size size);
 Figure ord_fig10(Size size);
 Figure ord_fig11(Size size);
 Figure arws_fig2(Size size);
+Figure arws_fig2_time(Size size);
+Figure arws_fig3(Size size);
+Figure arws_fig3_memory(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
 
