@@ -141,6 +141,7 @@ void Engine::transfer(const TransferRequest& request) {
 
 void Engine::finish_send() {
   if (!out_.work.empty() || !out_.connects.empty()) flush();
+  time_tickets();
   watch_pending(config_.tick);
   watch_deadline();
 }
@@ -192,9 +193,28 @@ void Engine::flush() {
     out_.transfers.clear();
     out_.wanted.clear();  // all know all
   }
+  time_tickets();
   spoil_free_cells();
   watch_pending(config_.tick);
   watch_deadline();
+}
+
+// The core says how many tickets had to wait, not when; no time passes within a step.
+void Engine::time_tickets() {
+  const Counters& counters = core_.counters();
+  const bool another = counters.token_waits != tickets_;
+  if (!another && ticket_since_ == Time::never()) return;
+  const bool waits = core_.waits_for_node();
+  if (ticket_since_ != Time::never() &&
+      (another || !waits || counters.token_requests != token_requests_)) {
+    token_waits_.push_back(now() - ticket_since_);
+    ticket_since_ = Time::never();
+  }
+  if (another && waits) {
+    ticket_since_ = now();
+    token_requests_ = counters.token_requests;
+  }
+  tickets_ = counters.token_waits;
 }
 
 void Engine::post_work() {
@@ -351,6 +371,7 @@ int Engine::progress(Upcalls& upcalls) {
   if (core_.waits_for_node()) core_.look_at_node(now(), out_);
   if (core_.has_proxy()) core_.look_at_proxy(now(), true, out_);
   if (!out_.empty()) flush();
+  time_tickets();
 
   int count = 0;
   for (const Delivery& delivery : out_.deliveries) {

@@ -78,10 +78,19 @@ class World {
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       const Counters& counters = engines_[node]->core().counters();
+      const std::uint64_t drawn = engines_[node]->tokens_drawn();
+      if (drawn < counters.tokens_out ||
+          (drawn > counters.tokens_out && !engines_[node]->core().waits_for_node())) {
+        fabric_.violation("node " + std::to_string(node) + " has " +
+                          std::to_string(counters.tokens_out) + " tokens out, its pool says " +
+                          std::to_string(drawn));
+      }
       out[node / plan_.processes_per_host] += counters.tokens_out;
       if (counters.tokens_excused > 0) excused[node / plan_.processes_per_host] = true;
     }
+    ++token_looks_;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      tokens_out_most_ = std::max(tokens_out_most_, out[host]);
       if (out[host] > plan_.engine.core.admission.tokens && !excused[host]) {
         fabric_.violation("a host has more tokens out than there are");
       }
@@ -231,6 +240,7 @@ class World {
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
       result.token_waits += counters.token_waits;
+      result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
       result.node_read_waits += counters.node_read_waits;
       result.proxy_served += counters.proxy_served;
       result.proxy_in_place += counters.proxy_sent_in_place;
@@ -246,6 +256,8 @@ class World {
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     result.begun = begun_;
+    result.tokens_out_most = tokens_out_most_;
+    result.token_looks = token_looks_;
     return result;
   }
 
@@ -257,6 +269,8 @@ class World {
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Time begun_{};
+  std::uint64_t tokens_out_most_ = 0;
+  std::uint64_t token_looks_ = 0;
 };
 
 }  // namespace

@@ -4,7 +4,9 @@
 //   * every message exactly once, in order, unharmed; healthy peers are never given up
 //   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
 //   * no RNR NAK while nothing fails and the window covers the credits
-//   * processes of a host never have more tokens out than there are, and give all of them back
+//   * processes of a host never have more tokens out than there are, have those that their pool
+//   says
+//     they have, and give all of them back
 //
 // Single-threaded; a run is a function of the Plan.
 #pragma once
@@ -50,6 +52,12 @@ struct Plan {
   std::uint64_t most_steps = 20'000'000;  // of events; the same
 };
 
+// What a process waited for tokens of its host.
+struct TokenWaits {
+  std::uint64_t requests = 0;    // that took tokens
+  std::vector<Duration> waited;  // those of them that did not have theirs at once
+};
+
 struct Outcome {
   std::vector<std::string> violations;
   std::uint64_t messages = 0;
@@ -63,6 +71,9 @@ struct Outcome {
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
   std::uint64_t token_waits = 0;
+  std::vector<TokenWaits> waits;      // by process
+  std::uint64_t tokens_out_most = 0;  // of a host, at any look
+  std::uint64_t token_looks = 0;      // checks of all hosts' tokens
   std::uint64_t node_read_waits = 0;
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
   double window = 0;                     // receive buffers, in the end; the same

@@ -125,5 +125,6 @@ Figure arws_fig3(Size size);
 Figure arws_fig3_memory(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
+Figure tok_wait(Size size);
 
 }  // namespace weir::sim::figures
