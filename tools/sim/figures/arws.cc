@@ -147,6 +147,8 @@ Figure fig3(Size size) {
 
 }  // namespace
 
+Plan arws_world(std::uint64_t seed) { return plan_of(Load::halo, {.most = 256}, seed); }
+
 Figure arws_fig2(Size size) {
   Figure figure = fig2(size);
   figure.title = "Receive memory of an adaptive window";

@@ -105,6 +105,11 @@ Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& val
 network::Scenario rdrp(Size size);
 network::Scenario small_dragonfly();
 
+// Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
+// changes what ships in them.
+Plan arws_world(std::uint64_t seed);
+Plan tok_world(std::uint64_t seed);
+
 // The makers.
 Figure rdrp_fig1(Size size);
 Figure rdrp_fig4(Size size);

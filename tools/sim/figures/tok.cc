@@ -157,6 +157,10 @@ Figure tok_figure() {
 
 }  // namespace
 
+Plan tok_world(std::uint64_t seed) {
+  return plan_of({.outstanding = 64, .messages = messages(Size::smoke)}, Limit::tokens, seed);
+}
+
 Figure tok_rate(Size size) {
   Figure figure = tok_figure();
   figure.title = "Rate congestion: outstanding messages of each of 16 cores";
