@@ -312,7 +312,8 @@ void Engine::make_bulk_end(const ConnectAction& action) {
   auto found = lanes_.find(index(action.lane));
   if (found == lanes_.end()) {
     found = lanes_.emplace(index(action.lane), LanePair{}).first;
-    if (fabric_.random.chance(fabric_.hazards.no_bulk_pair_permille)) {
+    if (fabric_.strikes(fabric_.hazards.no_bulk_pair_permille,
+                        fabric_.injected.bulk_pairs_missed)) {
       return core_.on_bulk_end(now(), action.lane, {}, out_);
     }
     found->second.qp = nic_.create_qp(core_.bulk_depth());

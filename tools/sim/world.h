@@ -33,6 +33,7 @@ struct Fault {
   Node node = 0;
   Node other = 0;
   std::uint64_t step = 0;  // if not 0: after so many events, not at a time
+  std::uint32_t pick = 0;  // break_pair: which of the node's, modulo how many it has
 };
 
 struct Plan {
@@ -85,12 +86,19 @@ struct Outcome {
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
+  Injected injected;
   Time end{};
 
   bool ok() const { return violations.empty(); }
 };
 
-Plan random_plan(std::uint64_t seed);
+// Of what goes wrong at a time. The draws of `several` are a stream of their own: with
+// `one_at_most` a seed is the world it was before there were several.
+enum class Trouble : std::uint8_t {
+  one_at_most,  // and of queue pairs it breaks the one with the lowest number
+  several,
+};
+Plan random_plan(std::uint64_t seed, Trouble trouble = Trouble::several);
 // With a `trace`, every step of the connections goes there.
 Outcome run(const Plan& plan, std::function<void(const std::string&)> trace = nullptr);
 std::string describe(const Plan& plan);
