@@ -1,15 +1,18 @@
 // Plays random small worlds and looks for broken promises. Prints the seed and the line that plays
-// it again.
+// it again. Fails, too, if what the worlds are there for did not happen in enough of them.
 //
 //   weir_explore [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]
+//                [--one-fault]
 //
 // WEIR_SEEDS sets K. Seeds in FILE, which failed once, run first.
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,51 +20,85 @@
 
 namespace {
 
+using weir::sim::Outcome;
+using weir::sim::Trouble;
+
+// Something that is to happen: in `least` of 10,000 worlds, about half of what was seen when that
+// was set.
+struct Event {
+  const char* name;
+  std::uint64_t least;
+  std::uint64_t (*count)(const Outcome&);
+};
+
+constexpr std::array events = {
+    Event{"processes killed", 1900, [](const Outcome& o) { return o.injected.kills; }},
+    Event{"ways cut", 1100, [](const Outcome& o) { return o.injected.cuts; }},
+    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.injected.broken_pairs; }},
+    Event{"second faults and more", 1200,
+          [](const Outcome& o) {
+            const std::uint64_t all = o.injected.kills + o.injected.cuts + o.injected.broken_pairs;
+            return all > 1 ? all - 1 : 0;
+          }},
+    Event{"peer failures", 2300, [](const Outcome& o) { return o.failures; }},
+    Event{"limit events lost", 410, [](const Outcome& o) { return o.injected.lost_limits; }},
+    Event{"limit events doubled", 150, [](const Outcome& o) { return o.injected.doubled_limits; }},
+    Event{"RNR NAKs", 32, [](const Outcome& o) { return o.rnr_naks; }},
+    Event{"RNR NAKs of storms", 860, [](const Outcome& o) { return o.injected.rnr_storms; }},
+    Event{"completions delayed", 1300,
+          [](const Outcome& o) { return o.injected.delayed_completions; }},
+    Event{"requests lost", 940, [](const Outcome& o) { return o.injected.lost_requests; }},
+    Event{"answers lost", 940, [](const Outcome& o) { return o.injected.lost_answers; }},
+    Event{"connection messages lost", 1000,
+          [](const Outcome& o) { return o.injected.lost_connection_messages; }},
+    Event{"bulk pairs not to be had", 16,
+          [](const Outcome& o) { return o.injected.bulk_pairs_missed; }},
+    Event{"connections crossed", 4400, [](const Outcome& o) { return o.crossings; }},
+    Event{"credits overcommitted", 1200, [](const Outcome& o) { return o.overcommitted; }},
+    Event{"windows shrunk", 2600, [](const Outcome& o) { return o.shrinks; }},
+    Event{"credits recalled", 1200, [](const Outcome& o) { return o.recalls; }},
+    Event{"slabs dropped", 1000, [](const Outcome& o) { return o.slabs_dropped; }},
+    Event{"chains", 430, [](const Outcome& o) { return o.chains; }},
+    Event{"waits for tokens", 530, [](const Outcome& o) { return o.token_waits; }},
+    Event{"waits for the host's reads", 680, [](const Outcome& o) { return o.node_read_waits; }},
+    Event{"frames served", 430, [](const Outcome& o) { return o.proxy_served; }},
+    Event{"frames sent in place", 210, [](const Outcome& o) { return o.proxy_in_place; }},
+    Event{"frames coalesced", 200, [](const Outcome& o) { return o.proxy_coalesced; }},
+    Event{"frames repeated", 420, [](const Outcome& o) { return o.proxy_repeated; }},
+    Event{"duplicates dropped", 64, [](const Outcome& o) { return o.proxy_duplicates; }},
+};
+
 struct Totals {
   std::uint64_t worlds = 0;
   std::uint64_t failed = 0;
   std::uint64_t messages = 0;
   std::uint64_t steps = 0;
-  std::uint64_t crossings = 0;
-  std::uint64_t failures = 0;
-  std::uint64_t rnr_naks = 0;
-  std::uint64_t shrinks = 0;
-  std::uint64_t recalls = 0;
-  std::uint64_t chains = 0;
-  std::uint64_t slabs_dropped = 0;
-  std::uint64_t token_waits = 0;
-  std::uint64_t node_read_waits = 0;
-  std::uint64_t proxy_served = 0;
-  std::uint64_t proxy_in_place = 0;
-  std::uint64_t proxy_coalesced = 0;
-  std::uint64_t proxy_repeated = 0;
-  std::uint64_t proxy_duplicates = 0;
+  std::array<std::uint64_t, events.size()> count{};
+  std::array<std::uint64_t, events.size()> in{};  // so many worlds
 };
 
-void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Totals& totals) {
-  const weir::sim::Plan plan = weir::sim::random_plan(seed);
-  if (verbose)
-    std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), describe(plan).c_str());
+struct Seed {
+  std::uint64_t number;
+  Trouble trouble;
+};
+
+constexpr const char* one_fault = "one-fault";
+
+void play(const Seed& seed, bool verbose, bool trace, const char* program, Totals& totals) {
+  const weir::sim::Plan plan = weir::sim::random_plan(seed.number, seed.trouble);
+  const auto number = static_cast<unsigned long long>(seed.number);
+  if (verbose) std::printf("seed %llu: %s\n", number, describe(plan).c_str());
   std::function<void(const std::string&)> sink;
   if (trace) sink = [](const std::string& line) { std::printf("  %s\n", line.c_str()); };
-  const weir::sim::Outcome outcome = weir::sim::run(plan, sink);
+  const Outcome outcome = weir::sim::run(plan, sink);
   ++totals.worlds;
   totals.messages += outcome.messages;
   totals.steps += outcome.steps;
-  totals.crossings += outcome.crossings;
-  totals.failures += outcome.failures;
-  totals.rnr_naks += outcome.rnr_naks;
-  totals.shrinks += outcome.shrinks;
-  totals.recalls += outcome.recalls;
-  totals.chains += outcome.chains;
-  totals.slabs_dropped += outcome.slabs_dropped;
-  totals.token_waits += outcome.token_waits;
-  totals.node_read_waits += outcome.node_read_waits;
-  totals.proxy_served += outcome.proxy_served;
-  totals.proxy_in_place += outcome.proxy_in_place;
-  totals.proxy_coalesced += outcome.proxy_coalesced;
-  totals.proxy_repeated += outcome.proxy_repeated;
-  totals.proxy_duplicates += outcome.proxy_duplicates;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const std::uint64_t count = events[i].count(outcome);
+    totals.count[i] += count;
+    totals.in[i] += count > 0 ? 1 : 0;
+  }
   if (verbose) {
     std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
                 static_cast<unsigned long long>(outcome.messages),
@@ -72,11 +109,41 @@ void play(std::uint64_t seed, bool verbose, bool trace, const char* program, Tot
   }
   if (outcome.ok()) return;
   ++totals.failed;
-  std::printf("FAILED seed %llu (%s)\n", static_cast<unsigned long long>(seed),
-              describe(plan).c_str());
+  std::printf("FAILED seed %llu (%s)\n", number, describe(plan).c_str());
   for (const std::string& text : outcome.violations) std::printf("  %s\n", text.c_str());
-  std::printf("  again: %s --seed %llu --verbose\n", program,
-              static_cast<unsigned long long>(seed));
+  std::printf("  again: %s --seed %llu%s --verbose\n", program, number,
+              seed.trouble == Trouble::one_at_most ? " --one-fault" : "");
+}
+
+// A line is a seed, perhaps with "one-fault", or a remark. False: there is none to be read.
+bool read_seeds(const char* name, std::vector<Seed>& seeds) {
+  std::ifstream file(name);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream words(line);
+    Seed seed{0, Trouble::several};
+    std::string word;
+    words >> seed.number;
+    if (words >> word && word == one_fault) seed.trouble = Trouble::one_at_most;
+    seeds.push_back(seed);
+  }
+  return !seeds.empty();
+}
+
+// What happened, and whether it did in enough worlds.
+bool report(const Totals& totals) {
+  bool enough = true;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const std::uint64_t least = events[i].least * totals.worlds / 10'000;
+    const bool few = totals.in[i] < least;
+    std::printf("%s%10llu %-26s in %6llu worlds, at least %llu\n", few ? "TOO FEW " : "        ",
+                static_cast<unsigned long long>(totals.count[i]), events[i].name,
+                static_cast<unsigned long long>(totals.in[i]),
+                static_cast<unsigned long long>(least));
+    enough = enough && !few;
+  }
+  if (!enough) std::printf("FAILED: the worlds do not try what they are there for\n");
+  return enough;
 }
 
 }  // namespace
@@ -86,8 +153,9 @@ int main(int argc, char** argv) {
   std::uint64_t first = 1;
   bool verbose = false;
   bool trace = false;
-  std::vector<std::uint64_t> seeds;
-  bool only = false;
+  Trouble trouble = Trouble::several;
+  std::vector<Seed> seeds;
+  std::vector<std::uint64_t> only;
   if (const char* text = std::getenv("WEIR_SEEDS")) count = std::strtoull(text, nullptr, 10);
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
@@ -96,54 +164,39 @@ int main(int argc, char** argv) {
       verbose = true;
     } else if (option == "--trace") {
       trace = true;
+    } else if (option == "--one-fault") {
+      trouble = Trouble::one_at_most;
     } else if (option == "--seed" && value != nullptr) {
-      seeds.push_back(std::strtoull(argv[++i], nullptr, 10));
-      only = true;
+      only.push_back(std::strtoull(argv[++i], nullptr, 10));
     } else if (option == "--seeds" && value != nullptr) {
       count = std::strtoull(argv[++i], nullptr, 10);
     } else if (option == "--first" && value != nullptr) {
       first = std::strtoull(argv[++i], nullptr, 10);
     } else if (option == "--failed" && value != nullptr) {
-      std::ifstream file(argv[++i]);
-      for (std::string line; std::getline(file, line);) {
-        if (!line.empty() && line[0] != '#')
-          seeds.push_back(std::strtoull(line.c_str(), nullptr, 10));
+      if (!read_seeds(argv[++i], seeds)) {
+        std::fprintf(stderr, "%s: no seeds\n", argv[i]);
+        return 2;
       }
     } else {
-      std::fprintf(
-          stderr,
-          "usage: %s [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]\n",
-          argv[0]);
+      std::fprintf(stderr,
+                   "usage: %s [--seed N] [--seeds K] [--first N] [--verbose] [--trace] "
+                   "[--failed FILE] [--one-fault]\n",
+                   argv[0]);
       return 2;
     }
   }
+  for (const std::uint64_t number : only) seeds.push_back({number, trouble});
+  Totals again;  // not random, so nothing is expected of them but that they hold
+  for (const Seed& seed : seeds) play(seed, verbose, trace, argv[0], again);
   Totals totals;
-  for (const std::uint64_t seed : seeds) play(seed, verbose, trace, argv[0], totals);
-  for (std::uint64_t i = 0; !only && i < count && totals.failed < 20; ++i) {
-    play(first + i, verbose, trace, argv[0], totals);
+  for (std::uint64_t i = 0; only.empty() && i < count && again.failed + totals.failed < 20; ++i) {
+    play({first + i, trouble}, verbose, trace, argv[0], totals);
   }
-  std::printf(
-      "%llu worlds, %llu failed; %llu messages, %llu events, %llu crossings, "
-      "%llu peer failures, %llu RNR NAKs, %llu shrinks, %llu recalls, %llu slabs dropped, "
-      "%llu chains, %llu waits for tokens, %llu for the host's reads, %llu frames served, "
-      "%llu sent in place, %llu coalesced, %llu repeated, %llu dropped as duplicates\n",
-      static_cast<unsigned long long>(totals.worlds),
-      static_cast<unsigned long long>(totals.failed),
-      static_cast<unsigned long long>(totals.messages),
-      static_cast<unsigned long long>(totals.steps),
-      static_cast<unsigned long long>(totals.crossings),
-      static_cast<unsigned long long>(totals.failures),
-      static_cast<unsigned long long>(totals.rnr_naks),
-      static_cast<unsigned long long>(totals.shrinks),
-      static_cast<unsigned long long>(totals.recalls),
-      static_cast<unsigned long long>(totals.slabs_dropped),
-      static_cast<unsigned long long>(totals.chains),
-      static_cast<unsigned long long>(totals.token_waits),
-      static_cast<unsigned long long>(totals.node_read_waits),
-      static_cast<unsigned long long>(totals.proxy_served),
-      static_cast<unsigned long long>(totals.proxy_in_place),
-      static_cast<unsigned long long>(totals.proxy_coalesced),
-      static_cast<unsigned long long>(totals.proxy_repeated),
-      static_cast<unsigned long long>(totals.proxy_duplicates));
-  return totals.failed == 0 ? 0 : 1;
+  std::printf("%llu worlds, %llu failed; %llu messages, %llu events\n",
+              static_cast<unsigned long long>(again.worlds + totals.worlds),
+              static_cast<unsigned long long>(again.failed + totals.failed),
+              static_cast<unsigned long long>(again.messages + totals.messages),
+              static_cast<unsigned long long>(again.steps + totals.steps));
+  const bool enough = totals.worlds == 0 || trouble == Trouble::one_at_most || report(totals);
+  return again.failed + totals.failed == 0 && enough ? 0 : 1;
 }

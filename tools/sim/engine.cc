@@ -52,6 +52,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
       flush();
     });
   };
+  nic_.advertise_rnr_timer(rnr_timer_duration(config.core.rnr_code));
   look_for_lost_limit();
   connections_.listen(node, this);
   core_.start(out_);
@@ -140,6 +141,7 @@ void Engine::transfer(const TransferRequest& request) {
 
 void Engine::finish_send() {
   if (!out_.work.empty() || !out_.connects.empty()) flush();
+  time_tickets();
   watch_pending(config_.tick);
   watch_deadline();
 }
@@ -191,9 +193,28 @@ void Engine::flush() {
     out_.transfers.clear();
     out_.wanted.clear();  // all know all
   }
+  time_tickets();
   spoil_free_cells();
   watch_pending(config_.tick);
   watch_deadline();
+}
+
+// The core says how many tickets had to wait, not when; no time passes within a step.
+void Engine::time_tickets() {
+  const Counters& counters = core_.counters();
+  const bool another = counters.token_waits != tickets_;
+  if (!another && ticket_since_ == Time::never()) return;
+  const bool waits = core_.waits_for_node();
+  if (ticket_since_ != Time::never() &&
+      (another || !waits || counters.token_requests != token_requests_)) {
+    token_waits_.push_back(now() - ticket_since_);
+    ticket_since_ = Time::never();
+  }
+  if (another && waits) {
+    ticket_since_ = now();
+    token_requests_ = counters.token_requests;
+  }
+  tickets_ = counters.token_waits;
 }
 
 void Engine::post_work() {
@@ -291,7 +312,8 @@ void Engine::make_bulk_end(const ConnectAction& action) {
   auto found = lanes_.find(index(action.lane));
   if (found == lanes_.end()) {
     found = lanes_.emplace(index(action.lane), LanePair{}).first;
-    if (fabric_.random.chance(fabric_.hazards.no_bulk_pair_permille)) {
+    if (fabric_.strikes(fabric_.hazards.no_bulk_pair_permille,
+                        fabric_.injected.bulk_pairs_missed)) {
       return core_.on_bulk_end(now(), action.lane, {}, out_);
     }
     found->second.qp = nic_.create_qp(core_.bulk_depth());
@@ -350,6 +372,7 @@ int Engine::progress(Upcalls& upcalls) {
   if (core_.waits_for_node()) core_.look_at_node(now(), out_);
   if (core_.has_proxy()) core_.look_at_proxy(now(), true, out_);
   if (!out_.empty()) flush();
+  time_tickets();
 
   int count = 0;
   for (const Delivery& delivery : out_.deliveries) {

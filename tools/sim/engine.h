@@ -104,6 +104,13 @@ class Engine : public ConnectionListener {
   // Slots that were acquired and have not come back.
   std::size_t slots_lent() const { return slots_lent_; }
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }
+  // How long requests waited for tokens of the host, one after the other; the time of those behind
+  // the one that waits is not in it. Requests that had theirs at once are left out.
+  const std::vector<Duration>& token_waits() const { return token_waits_; }
+  // Tokens out or waited for by this process, as the host's pool has it.
+  std::uint64_t tokens_drawn() const {
+    return door_ == nullptr ? 0 : door_->requests.holder(door_->requests.slot()).out;
+  }
   // Takes back what dead processes of the host held.
   void reap() {
     if (door_ != nullptr && !dead_) host_->reap(*door_);
@@ -166,6 +173,7 @@ class Engine : public ConnectionListener {
   void look_for_dead_servers();
   void stand_in();
   void look_for_lost_limit();
+  void time_tickets();
   void watch_deadline();
   void check();
   LaneId lane_of(EndId end) const;
@@ -196,6 +204,11 @@ class Engine : public ConnectionListener {
   std::deque<SlotMemory> slots_;
   std::array<std::vector<SendSlot*>, 2> free_slots_;
   std::size_t slots_lent_ = 0;
+
+  std::vector<Duration> token_waits_;
+  Time ticket_since_ = Time::never();  // the one that waits
+  std::uint64_t tickets_ = 0;          // that waited, or wait
+  std::uint64_t token_requests_ = 0;   // when that one began to wait
 
   Time thread_free_{};
   bool pending_watched_ = false;

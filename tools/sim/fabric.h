@@ -32,7 +32,7 @@ struct Timing {
   Duration slow = microseconds(500);
   Duration per_frame = {200};            // the adapter's work for one frame
   std::int64_t bytes_per_us = 12500;     // 100 Gbit/s
-  Duration rnr = microseconds(640);      // RNR NAK: the sender waits so long
+  Duration rnr = microseconds(640);      // RNR NAK of an adapter that was told no timer
   Duration retries = milliseconds(500);  // no answer for so long: retry_exc_err
   Duration connection_message = microseconds(100);
   Duration connection_jitter = microseconds(200);
@@ -53,6 +53,21 @@ struct Hazards {
   std::uint32_t delayed_completion_permille = 0;  // completions that the poll sees later
 };
 
+// How often it did.
+struct Injected {
+  std::uint64_t lost_limits = 0;
+  std::uint64_t doubled_limits = 0;
+  std::uint64_t lost_connection_messages = 0;
+  std::uint64_t rnr_storms = 0;
+  std::uint64_t lost_requests = 0;
+  std::uint64_t lost_answers = 0;
+  std::uint64_t bulk_pairs_missed = 0;
+  std::uint64_t delayed_completions = 0;
+  std::uint64_t kills = 0;
+  std::uint64_t cuts = 0;
+  std::uint64_t broken_pairs = 0;
+};
+
 class Fabric {
  public:
   Fabric(const Timing& timing, const Hazards& hazards, std::uint64_t seed)
@@ -63,6 +78,15 @@ class Fabric {
   Hazards hazards;
   Random random;
   std::vector<Nic*> nics;  // by node; nullptr: none or dead
+
+  Injected injected;
+
+  // Whether it goes wrong this time; counted.
+  bool strikes(std::uint32_t permille, std::uint64_t& count) {
+    const bool wrong = random.chance(permille);
+    count += wrong ? 1 : 0;
+    return wrong;
+  }
 
   // Something that must never happen did; the text says what.
   void violation(const std::string& text) {

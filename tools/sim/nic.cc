@@ -69,10 +69,14 @@ void Nic::break_qp(QpNumber number, CompletionStatus status) {
   }
 }
 
-void Nic::break_some_qp(CompletionStatus status) {
-  for (auto& [number, qp] : qps_) {
-    if (qp.connected && !qp.broken) return break_qp(QpNumber{number}, status);
+bool Nic::break_some_qp(std::uint32_t pick, CompletionStatus status) {
+  std::vector<QpNumber> connected;
+  for (const auto& [number, qp] : qps_) {
+    if (qp.connected && !qp.broken) connected.push_back(QpNumber{number});
   }
+  if (connected.empty()) return false;
+  break_qp(connected[pick % connected.size()], status);
+  return true;
 }
 
 // ---- sending ----
@@ -155,12 +159,13 @@ void Nic::transmit(QpNumber number) {
         packet.bytes.assign(memory, memory + request.length_bytes);
       }
       from->last_arrival = std::max(from->last_arrival, fabric_.events.now() + fabric_.latency());
-      fabric_.events.at(from->last_arrival,
-                        [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
-                          if (fabric.is_cut(packet.from_node, to)) return;
-                          if (fabric.random.chance(fabric.hazards.lost_request_permille)) return;
-                          if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
-                        });
+      fabric_.events.at(from->last_arrival, [&fabric = fabric_, to = from->remote_node,
+                                             packet = std::move(packet)] {
+        if (fabric.is_cut(packet.from_node, to)) return;
+        if (fabric.strikes(fabric.hazards.lost_request_permille, fabric.injected.lost_requests))
+          return;
+        if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
+      });
     });
   }
   watch(number);
@@ -310,7 +315,7 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
     return answer(packet, qp, Answer::rnr);
   }
   const std::uint32_t storm = fabric_.hazards.rnr_storm_permille;
-  if (storm > 0 && fabric_.random.chance(storm)) return answer(packet, qp, Answer::rnr);
+  if (fabric_.strikes(storm, fabric_.injected.rnr_storms)) return answer(packet, qp, Answer::rnr);
   const ReceivePost post = srq_.front();
   srq_.pop_front();
   const auto size = static_cast<std::uint32_t>(packet.bytes.size());
@@ -332,8 +337,10 @@ void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
   fabric_.events.at(
       qp.last_ack, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
                     sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
-        if (fabric.is_cut(here, to) || fabric.random.chance(fabric.hazards.lost_answer_permille))
+        if (fabric.is_cut(here, to) ||
+            fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
           return;
+        }
         Nic* const nic = fabric.nics[to];
         if (nic == nullptr) return;
         nic->when_served(number, sequence, [&fabric, to, number, sequence, round, answer, wait] {
@@ -372,8 +379,10 @@ void Nic::consumed() {
 
 void Nic::fire_limit() {
   armed_ = false;
-  if (fabric_.random.chance(fabric_.hazards.lost_limit_permille)) return;
-  const int times = fabric_.random.chance(fabric_.hazards.doubled_limit_permille) ? 2 : 1;
+  if (fabric_.strikes(fabric_.hazards.lost_limit_permille, fabric_.injected.lost_limits)) return;
+  const int times =
+      fabric_.strikes(fabric_.hazards.doubled_limit_permille, fabric_.injected.doubled_limits) ? 2
+                                                                                               : 1;
   for (int i = 0; i < times; ++i) {
     fabric_.events.after({0}, [this] {
       if (on_limit) on_limit();
@@ -387,7 +396,8 @@ void Nic::complete(QpNumber number, const Completion& completion) {
   if (cq_.size() >= config_.cq_depth) return fabric_.violation("the completion queue overflowed");
   Time visible = fabric_.events.now();
   const std::uint32_t late = fabric_.hazards.delayed_completion_permille;
-  if (late > 0 && fabric_.random.chance(late)) visible = visible + fabric_.random.up_to(most_delay);
+  if (fabric_.strikes(late, fabric_.injected.delayed_completions))
+    visible = visible + fabric_.random.up_to(most_delay);
   if (!cq_.empty()) visible = std::max(visible, cq_.back().visible);
   cq_.push_back({number, completion, visible});
   ++completions_made_;

@@ -85,8 +85,9 @@ class Nic {
   void destroy_qp(QpNumber qp);
   // Breaks it as a device error would: the oldest send in flight fails, the rest is flushed.
   void break_qp(QpNumber qp, CompletionStatus status);
-  // The same for whichever queue pair has the lowest number; an idle one breaks at its next send.
-  void break_some_qp(CompletionStatus status);
+  // The same for one of those that are connected, by number modulo how many there are; an idle one
+  // breaks at its next send. False if there is none.
+  bool break_some_qp(std::uint32_t pick, CompletionStatus status);
   // The process is gone: no queue pair answers any more.
   void power_off();
 

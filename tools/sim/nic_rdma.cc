@@ -135,8 +135,10 @@ void Nic::send_back(const Packet& packet, QueuePair& qp,
     if (!fetch(bytes)) return;
     fabric_.events.at(
         arrival, [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
-          if (fabric.is_cut(from, to) || fabric.random.chance(fabric.hazards.lost_answer_permille))
+          if (fabric.is_cut(from, to) ||
+              fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
             return;
+          }
           Nic* const nic = fabric.nics[to];
           if (nic == nullptr) return;
           nic->when_served(number, sequence, [&fabric, to, number, sequence, bytes] {

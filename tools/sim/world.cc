@@ -78,10 +78,19 @@ class World {
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       const Counters& counters = engines_[node]->core().counters();
+      const std::uint64_t drawn = engines_[node]->tokens_drawn();
+      if (drawn < counters.tokens_out ||
+          (drawn > counters.tokens_out && !engines_[node]->core().waits_for_node())) {
+        fabric_.violation("node " + std::to_string(node) + " has " +
+                          std::to_string(counters.tokens_out) + " tokens out, its pool says " +
+                          std::to_string(drawn));
+      }
       out[node / plan_.processes_per_host] += counters.tokens_out;
       if (counters.tokens_excused > 0) excused[node / plan_.processes_per_host] = true;
     }
+    ++token_looks_;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
+      tokens_out_most_ = std::max(tokens_out_most_, out[host]);
       if (out[host] > plan_.engine.core.admission.tokens && !excused[host]) {
         fabric_.violation("a host has more tokens out than there are");
       }
@@ -116,18 +125,22 @@ class World {
     switch (fault.kind) {
       case Fault::Kind::kill_told:
       case Fault::Kind::kill_silent:
+        fabric_.injected.kills += alive(fault.node) ? 1 : 0;
         applications_[fault.node]->stop();
         engines_[fault.node]->kill(fault.kind == Fault::Kind::kill_told);
         for (Node node = 0; node < engines_.size(); ++node) forget_later(node, fault.node);
         break;
       case Fault::Kind::cut:
+        ++fabric_.injected.cuts;
         fabric_.cut(fault.node, fault.other);
         forget_later(fault.node, fault.other);
         forget_later(fault.other, fault.node);
         break;
       case Fault::Kind::break_pair:
         if (!alive(fault.node)) break;
-        engines_[fault.node]->nic().break_some_qp(CompletionStatus::general_err);
+        if (engines_[fault.node]->nic().break_some_qp(fault.pick, CompletionStatus::general_err)) {
+          ++fabric_.injected.broken_pairs;
+        }
         for (Node node = 0; node < engines_.size(); ++node) {
           forget_later(node, fault.node);
           forget_later(fault.node, node);
@@ -231,6 +244,7 @@ class World {
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
       result.token_waits += counters.token_waits;
+      result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
       result.node_read_waits += counters.node_read_waits;
       result.proxy_served += counters.proxy_served;
       result.proxy_in_place += counters.proxy_sent_in_place;
@@ -238,6 +252,7 @@ class World {
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;
       result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
+      result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       if (const Time served = applications_[node]->last_message(); served != Time{}) {
         result.first_served = std::min(result.first_served, served);
         result.last_served = std::max(result.last_served, served);
@@ -245,6 +260,9 @@ class World {
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     result.begun = begun_;
+    result.injected = fabric_.injected;
+    result.tokens_out_most = tokens_out_most_;
+    result.token_looks = token_looks_;
     return result;
   }
 
@@ -256,6 +274,8 @@ class World {
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Time begun_{};
+  std::uint64_t tokens_out_most_ = 0;
+  std::uint64_t token_looks_ = 0;
 };
 
 }  // namespace
@@ -264,9 +284,34 @@ Outcome run(const Plan& plan, std::function<void(const std::string&)> trace) {
   return World(plan, std::move(trace)).run();
 }
 
+namespace {
+
+// More that goes wrong, often soon after something else did.
+void add_faults(std::uint64_t seed, Plan& plan) {
+  Random random(mix(mix(seed) + 2));
+  const auto count = static_cast<Node>(plan.scripts.size());
+  for (Fault& fault : plan.faults) fault.pick = random.between(0, UINT16_MAX);
+  if (!random.chance(400)) return;
+  for (std::uint32_t more = random.between(1, 3); more > 0; --more) {
+    Fault fault{};
+    fault.kind = static_cast<Fault::Kind>(random.below(4));
+    fault.when = {random.between(0, 20'000'000)};
+    if (random.chance(500)) fault.when.ns /= 40;
+    if (!plan.faults.empty() && random.chance(500)) {
+      fault.when = plan.faults.back().when + microseconds(random.between(0, 2000));
+    }
+    fault.node = static_cast<Node>(random.below(count));
+    fault.other = static_cast<Node>((fault.node + 1 + random.below(count - 1)) % count);
+    fault.pick = random.between(0, UINT16_MAX);
+    plan.faults.push_back(fault);
+  }
+}
+
+}  // namespace
+
 // Small numbers on purpose: full queues, empty credits and crossing connections are where the
 // mistakes are.
-Plan random_plan(std::uint64_t seed) {
+Plan random_plan(std::uint64_t seed, Trouble trouble) {
   Random random(mix(seed) + 1);
   Plan plan;
   plan.seed = seed;
@@ -391,6 +436,7 @@ Plan random_plan(std::uint64_t seed) {
     core.proxy = true;
     core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
   }
+  if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }
 
@@ -407,7 +453,9 @@ std::string describe(const Plan& plan) {
   for (const Fault& fault : plan.faults) {
     constexpr const char* kinds[] = {"killed", "host killed", "cut", "pair broken"};
     text += std::string(", ") + kinds[static_cast<int>(fault.kind)] + " node " +
-            std::to_string(fault.node) + " at " + std::to_string(fault.when.ns / 1000) + " us";
+            std::to_string(fault.node) +
+            (fault.kind == Fault::Kind::cut ? " from " + std::to_string(fault.other) : "") +
+            " at " + std::to_string(fault.when.ns / 1000) + " us";
   }
   return text;
 }

@@ -4,7 +4,9 @@
 //   * every message exactly once, in order, unharmed; healthy peers are never given up
 //   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
 //   * no RNR NAK while nothing fails and the window covers the credits
-//   * processes of a host never have more tokens out than there are, and give all of them back
+//   * processes of a host never have more tokens out than there are, have those that their pool
+//   says
+//     they have, and give all of them back
 //
 // Single-threaded; a run is a function of the Plan.
 #pragma once
@@ -31,6 +33,7 @@ struct Fault {
   Node node = 0;
   Node other = 0;
   std::uint64_t step = 0;  // if not 0: after so many events, not at a time
+  std::uint32_t pick = 0;  // break_pair: which of the node's, modulo how many it has
 };
 
 struct Plan {
@@ -50,6 +53,12 @@ struct Plan {
   std::uint64_t most_steps = 20'000'000;  // of events; the same
 };
 
+// What a process waited for tokens of its host.
+struct TokenWaits {
+  std::uint64_t requests = 0;    // that took tokens
+  std::vector<Duration> waited;  // those of them that did not have theirs at once
+};
+
 struct Outcome {
   std::vector<std::string> violations;
   std::uint64_t messages = 0;
@@ -63,8 +72,12 @@ struct Outcome {
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
   std::uint64_t token_waits = 0;
+  std::vector<TokenWaits> waits;      // by process
+  std::uint64_t tokens_out_most = 0;  // of a host, at any look
+  std::uint64_t token_looks = 0;      // checks of all hosts' tokens
   std::uint64_t node_read_waits = 0;
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
+  double window = 0;                     // receive buffers, in the end; the same
   Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
@@ -73,12 +86,19 @@ struct Outcome {
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
+  Injected injected;
   Time end{};
 
   bool ok() const { return violations.empty(); }
 };
 
-Plan random_plan(std::uint64_t seed);
+// Of what goes wrong at a time. The draws of `several` are a stream of their own: with
+// `one_at_most` a seed is the world it was before there were several.
+enum class Trouble : std::uint8_t {
+  one_at_most,  // and of queue pairs it breaks the one with the lowest number
+  several,
+};
+Plan random_plan(std::uint64_t seed, Trouble trouble = Trouble::several);
 // With a `trace`, every step of the connections goes there.
 Outcome run(const Plan& plan, std::function<void(const std::string&)> trace = nullptr);
 std::string describe(const Plan& plan);

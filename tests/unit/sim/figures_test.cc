@@ -5,6 +5,7 @@
 #include "tools/sim/figures/bands.h"
 #include "tools/sim/figures/report.h"
 #include "tools/sim/figures/runner.h"
+#include "tools/sim/world.h"
 
 namespace weir::sim::figures {
 namespace {
@@ -97,6 +98,49 @@ TEST(Figures, APictureIsDrawn) {
 
 TEST(Figures, AFigureThatWaitsIsNone) {
   for (const Waiting& figure : waiting()) EXPECT_EQ(find(figure.name), nullptr);
+}
+
+// What ships is what is drawn: its constants move the figures.
+
+Outcome played(const Plan& plan) {
+  Outcome outcome = run(plan);
+  EXPECT_TRUE(outcome.ok()) << outcome.violations.front();
+  return outcome;
+}
+
+TEST(Figures, TheReceiveWindowsConstantsMoveArwsFig2) {
+  Plan plan = arws_world(1);
+  const Outcome before = played(plan);
+  plan.engine.core.window.max /= 4;
+  const Outcome smaller = played(plan);
+  EXPECT_EQ(smaller.receive_bytes_peak, plan.engine.core.window.max * 4096);
+  EXPECT_LT(smaller.receive_bytes_peak * 2, before.receive_bytes_peak);
+
+  plan = arws_world(1);
+  plan.engine.core.window.initial = 256;
+  EXPECT_GT(played(plan).receive_bytes_peak, before.receive_bytes_peak * 5 / 4);
+
+  plan = arws_world(1);
+  plan.engine.core.shrink_after = microseconds(20);
+  const Outcome shrunk = played(plan);
+  EXPECT_GT(shrunk.shrinks, 0u);
+  EXPECT_LT(shrunk.window * 2, before.window);
+}
+
+TEST(Figures, TheNumberOfTokensMovesTokRate) {
+  const auto rate = [](const Outcome& outcome) {
+    return static_cast<double>(outcome.messages) /
+           static_cast<double>((outcome.last_served - outcome.begun).ns);
+  };
+  Plan plan = tok_world(1);
+  const Outcome twenty = played(plan);
+  EXPECT_EQ(twenty.tokens_out_most, 20u);
+  plan.engine.core.admission.tokens = 4;
+  const Outcome four = played(plan);
+  EXPECT_EQ(four.tokens_out_most, 4u);
+  EXPECT_LT(rate(four) * 1.5, rate(twenty));
+  plan.engine.core.admission.tokens = 200;  // the adapter's contexts are 20
+  EXPECT_LT(rate(played(plan)) * 1.5, rate(twenty));
 }
 
 TEST(Figures, APointThatBreaksIsShown) {

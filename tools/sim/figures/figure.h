@@ -118,6 +118,11 @@ Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& val
 network::Scenario rdrp(Size size);
 network::Scenario small_dragonfly();
 
+// Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
+// changes what ships in them.
+Plan arws_world(std::uint64_t seed);
+Plan tok_world(std::uint64_t seed);
+
 // The makers.
 Figure rdrp_fig1(Size size);
 Figure rdrp_fig4(Size size);
@@ -133,7 +138,11 @@ Figure ord_fig8b(Size size);
 Figure ord_fig10(Size size);
 Figure ord_fig11(Size size);
 Figure arws_fig2(Size size);
+Figure arws_fig2_time(Size size);
+Figure arws_fig3(Size size);
+Figure arws_fig3_memory(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
+Figure tok_wait(Size size);
 
 }  // namespace weir::sim::figures

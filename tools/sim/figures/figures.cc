@@ -29,9 +29,13 @@ constexpr std::array entries = {
     Entry{"ord-fig8b", "latency of one ordered stream", ord_fig8b},
     Entry{"ord-fig10", "latency until the synchronization behind a stream", ord_fig10},
     Entry{"ord-fig11", "reorder buffer and connections of a target", ord_fig11},
-    Entry{"arws-fig2", "receive memory and time against W_max", arws_fig2},
+    Entry{"arws-fig2", "receive memory against W_max", arws_fig2},
+    Entry{"arws-fig2-time", "time against W_max", arws_fig2_time},
+    Entry{"arws-fig3", "time against the RNR timer, with small windows", arws_fig3},
+    Entry{"arws-fig3-memory", "receive memory against the RNR timer", arws_fig3_memory},
     Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
+    Entry{"tok-wait", "how long requests wait for tokens, on a declared adapter", tok_wait},
 };
 
 constexpr std::array waiting_entries = {
