@@ -101,7 +101,8 @@ int register_params(const mca_base_component_t& component, mca_btl_base_module_t
   const int file = register_text(component, "config",
                                  "YAML file with values of these keys, above those of "
                                  "/etc/weir/weir.yaml and ~/.config/weir/weir.yaml (default: what "
-                                 "WEIR_CONFIG names)",
+                                 "WEIR_CONFIG names; none: neither files nor WEIR_ variables "
+                                 "count)",
                                  2, "", named_file);
   if (file < 0) return file;
   forget_params();

@@ -67,6 +67,8 @@ Problem blame(const Contradiction& contradiction, const Configuration& configura
 
 Sources gather(Environment environment, std::string named, const std::string& system) {
   Sources sources;
+  if (named.empty()) named = value_of(environment, "WEIR_CONFIG");
+  if (named == "none") return sources;
   // Files that nobody named may be missing; and one that is closed to this user is no reason for a
   // job to end.
   const auto read_usual = [&](const std::string& path, Layer layer) {
@@ -79,7 +81,6 @@ Sources gather(Environment environment, std::string named, const std::string& sy
   };
   read_usual(system, Layer::system_file);
   read_usual(user_file(environment), Layer::user_file);
-  if (named.empty()) named = value_of(environment, "WEIR_CONFIG");
   if (!named.empty()) sources.list.push_back(read_yaml_file(named, Layer::named_file));
   sources.list.push_back(from_environment(environment));
   for (std::string& warning : suspicious_variables(environment)) {

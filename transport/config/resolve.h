@@ -21,6 +21,7 @@ struct Sources {
 };
 
 // Reads them. `named` is the file that was named explicitly; if empty, WEIR_CONFIG may name one.
+// Named `none`, nothing counts: what is measured must not depend on what somebody wrote somewhere.
 Sources gather(Environment environment, std::string named, const std::string& system = system_file);
 
 struct Value {

@@ -82,6 +82,16 @@ TEST_F(Resolve, WarnsOfFilesAndOfVariables) {
   EXPECT_NE(sources.warnings[1].find("WEIR_WINDOW_MAX"), std::string::npos);
 }
 
+TEST_F(Resolve, NamedNoneOnlyParametersCount) {
+  write("system.yaml", "window_initial: 17\n");
+  write("user/weir/weir.yaml", "window_initial: 18\n");
+  variables_.push_back("WEIR_WINDOW_INITIAL=21");
+  EXPECT_EQ(initial(resolved({}, "none")).where, "profile roce");
+  variables_.push_back("WEIR_CONFIG=none");
+  EXPECT_EQ(initial(resolved()).where, "profile roce");
+  EXPECT_EQ(initial(resolved({{"window_initial", "22", "MCA parameter", 0}})).text, "22");
+}
+
 TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
   const std::string file = write("system.yaml",
                                  "windw_max: 3\n"
