@@ -2,7 +2,8 @@
 // meanwhile. It says when it is under way, and how long the longest pause was.
 //
 //   mpirun -n 6 stream [--seconds 10] [--roles traffic,receive,compute] [--largest 20000]
-//                      [--slow-ms 0] [--end exit|segfault|abort|kill] [--victim 0] [--counters]
+//                      [--slow-ms 0] [--end exit|segfault|abort|kill] [--victim 0]
+//                      [--connect-on-signal] [--counters]
 //
 // Ranks 2i and 2i+1 are a pair; without a role for it, a pair has the last one.
 //   traffic  both send and receive, all the time, every byte checked; ends together
@@ -15,11 +16,14 @@
 // The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
 //
-// With --end, the victim ends like that after --seconds, in the middle of it.
+// With --end, the victim ends like that after --seconds, in the middle of it. With
+// --connect-on-signal, a rank sends and receives nothing before a SIGUSR1.
 
 #include <mpi.h>
 
 #include <algorithm>
+#include <atomic>
+#include <csignal>
 #include <sstream>
 #include <vector>
 
@@ -45,6 +49,14 @@ std::string ending;
   if (ending == "segfault") raise(SIGSEGV);
   raise(SIGKILL);
   std::abort();
+}
+
+void await_signal() {
+  static std::atomic<bool> came = false;
+  std::signal(SIGUSR1, [](int) { came = true; });
+  std::fprintf(stderr, "stream: rank %d connects on a signal, pid %d\n", rank,
+               static_cast<int>(getpid()));
+  while (!came) usleep(10000);
 }
 
 std::size_t bytes_of(std::uint32_t seq) {
@@ -180,6 +192,7 @@ int main(int argc, char** argv) {
   const long slow_ms = session.options.number("slow-ms", 0);
   std::istringstream list(session.options.text("roles", "traffic"));
   ending = session.options.text("end", "");
+  const bool on_signal = session.options.flag("connect-on-signal");
   const bool show_counters = session.options.flag("counters");
   is_victim = !ending.empty() && session.rank == session.options.number("victim", 0);
   session.options.done();
@@ -194,6 +207,7 @@ int main(int argc, char** argv) {
   const int partner = rank ^ 1;
 
   Counters counters;
+  if (on_signal) await_signal();
   check::phase("the first exchange");
   int token = rank;
   MPI_Sendrecv_replace(&token, 1, MPI_INT, partner, kTag, partner, kTag, MPI_COMM_WORLD,
