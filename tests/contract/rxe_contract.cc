@@ -241,6 +241,32 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
   for (Process& process : processes) EXPECT_TRUE(process.engine->shutdown(process.collector));
 }
 
+TEST(Queues, PairsThatAreUpAndThoseToComeGetANewRnrTimer) {
+  constexpr std::uint8_t code = 20;  // 10.24 ms
+  std::string why;
+  const auto port = verbs::choose_port({}, why);
+  ASSERT_TRUE(port) << why;
+  const auto device = verbs::Device::open(*port, why);
+  ASSERT_TRUE(device) << why;
+  const verbs::QueuePairOptions options;
+  ASSERT_NE(options.rnr_timer_code, code);
+  const auto queues = verbs::Queues::create(*device, 16, options, why);
+  ASSERT_NE(queues, nullptr) << why;
+  const auto timer = [&](LaneId lane) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(queues->pair(lane), &now, IBV_QP_MIN_RNR_TIMER, &init), 0);
+    return now.min_rnr_timer;
+  };
+  for (const LaneId lane : {LaneId{0}, LaneId{1}}) ASSERT_NE(queues->create_pair(lane, why), 0u);
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
+  EXPECT_EQ(timer(LaneId{0}), options.rnr_timer_code);
+  queues->advertise_rnr_timer(code);
+  EXPECT_EQ(timer(LaneId{0}), code);
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
+  EXPECT_EQ(timer(LaneId{1}), code);
+}
+
 // ---- who is none of the job's ----
 
 // A process of its own, with a device and a connection manager but no key.
