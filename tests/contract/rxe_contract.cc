@@ -241,32 +241,6 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
   for (Process& process : processes) EXPECT_TRUE(process.engine->shutdown(process.collector));
 }
 
-TEST(Queues, PairsThatAreUpAndThoseToComeGetANewRnrTimer) {
-  constexpr std::uint8_t code = 20;  // 10.24 ms
-  std::string why;
-  const auto port = verbs::choose_port({}, why);
-  ASSERT_TRUE(port) << why;
-  const auto device = verbs::Device::open(*port, why);
-  ASSERT_TRUE(device) << why;
-  const verbs::QueuePairOptions options;
-  ASSERT_NE(options.rnr_timer_code, code);
-  const auto queues = verbs::Queues::create(*device, 16, options, why);
-  ASSERT_NE(queues, nullptr) << why;
-  const auto timer = [&](LaneId lane) {
-    ibv_qp_attr now{};
-    ibv_qp_init_attr init{};
-    EXPECT_EQ(ibv_query_qp(queues->pair(lane), &now, IBV_QP_MIN_RNR_TIMER, &init), 0);
-    return now.min_rnr_timer;
-  };
-  for (const LaneId lane : {LaneId{0}, LaneId{1}}) ASSERT_NE(queues->create_pair(lane, why), 0u);
-  ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
-  EXPECT_EQ(timer(LaneId{0}), options.rnr_timer_code);
-  queues->advertise_rnr_timer(code);
-  EXPECT_EQ(timer(LaneId{0}), code);
-  ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
-  EXPECT_EQ(timer(LaneId{1}), code);
-}
-
 // ---- who is none of the job's ----
 
 // A process of its own, with a device and a connection manager but no key.
@@ -301,30 +275,50 @@ class Intruder {
   std::unique_ptr<verbs::Connections> connections_;
 };
 
-// Asks as other software would, with any private data. True if that is refused.
-bool is_refused(const Engine& engine, std::span<const std::byte> data) {
-  const auto card = wire::decode_card(engine.card());
-  const std::unique_ptr<rdma_event_channel, decltype(&rdma_destroy_event_channel)> channel(
-      rdma_create_event_channel(), rdma_destroy_event_channel);
-  rdma_cm_id* made = nullptr;
-  if (rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP) != 0) return false;
-  const std::unique_ptr<rdma_cm_id, decltype(&rdma_destroy_id)> id(made, rdma_destroy_id);
-  sockaddr_storage to = verbs::make_address(card->address, card->port, engine.port().gid.interface);
-  const auto comes = [&](rdma_cm_event_type wanted) {
+// Asks as other software would.
+class Asker {
+ public:
+  // Asks whoever listens at `to`, with any private data, for a connection to queue pair `number`,
+  // which answers so many reads. False if that cannot be asked.
+  bool ask(sockaddr_storage to, std::span<const std::byte> data, std::uint8_t reads,
+           std::uint32_t number) {
+    rdma_cm_id* made = nullptr;
+    if (rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) return false;
+    id_.reset(made);
+    if (rdma_resolve_addr(made, nullptr, reinterpret_cast<sockaddr*>(&to), 2000) != 0 ||
+        !comes(RDMA_CM_EVENT_ADDR_RESOLVED) || rdma_resolve_route(made, 2000) != 0 ||
+        !comes(RDMA_CM_EVENT_ROUTE_RESOLVED)) {
+      return false;
+    }
+    rdma_conn_param request{};
+    request.private_data = data.data();
+    request.private_data_len = static_cast<std::uint8_t>(data.size());
+    request.responder_resources = reads;
+    request.qp_num = number;
+    return rdma_connect(made, &request) == 0;
+  }
+  // Waits for the next event, and says whether it is this one.
+  bool comes(rdma_cm_event_type wanted) {
     rdma_cm_event* event = nullptr;
-    if (rdma_get_cm_event(channel.get(), &event) != 0) return false;
+    if (rdma_get_cm_event(channel_.get(), &event) != 0) return false;
     const bool is_it = event->event == wanted;
     rdma_ack_cm_event(event);
     return is_it;
-  };
-  if (rdma_resolve_addr(made, nullptr, reinterpret_cast<sockaddr*>(&to), 2000) != 0) return false;
-  if (!comes(RDMA_CM_EVENT_ADDR_RESOLVED)) return false;
-  if (rdma_resolve_route(made, 2000) != 0 || !comes(RDMA_CM_EVENT_ROUTE_RESOLVED)) return false;
-  rdma_conn_param request{};
-  request.private_data = data.data();
-  request.private_data_len = static_cast<std::uint8_t>(data.size());
-  request.qp_num = 99;
-  return rdma_connect(made, &request) == 0 && comes(RDMA_CM_EVENT_REJECTED);
+  }
+
+ private:
+  template <typename T, auto destroy>
+  using Owned = std::unique_ptr<T, verbs::Destroyer<destroy>>;
+  Owned<rdma_event_channel, rdma_destroy_event_channel> channel_{rdma_create_event_channel()};
+  Owned<rdma_cm_id, rdma_destroy_id> id_;
+};
+
+bool is_refused(const Engine& engine, std::span<const std::byte> data) {
+  const auto card = wire::decode_card(engine.card());
+  Asker asker;
+  return asker.ask(verbs::make_address(card->address, card->port, engine.port().gid.interface),
+                   data, 1, 99) &&
+         asker.comes(RDMA_CM_EVENT_REJECTED);
 }
 
 // Two engines that talk, before, between and after the knocks.
@@ -408,6 +402,72 @@ TEST_F(Talking, GarbageIsRefused) {
   EXPECT_FALSE(collector.refusals[0].greeted);
   EXPECT_FALSE(collector.refusals[0].last);
   EXPECT_TRUE(collector.refusals[7].last);
+}
+
+// ---- what queue pairs are set to ----
+
+struct QueuePairs : testing::Test {
+  void SetUp() override {
+    std::string why;
+    const auto port = verbs::choose_port({}, why);
+    ASSERT_TRUE(port) << why;
+    device = verbs::Device::open(*port, why);
+    ASSERT_TRUE(device) << why;
+    queues = verbs::Queues::create(*device, 16, {}, why);
+    ASSERT_NE(queues, nullptr) << why;
+    for (const LaneId lane : {LaneId{0}, LaneId{1}}) {
+      numbers[index(lane)] = queues->create_pair(lane, why);
+      ASSERT_NE(numbers[index(lane)], 0u) << why;
+    }
+  }
+
+  ibv_qp_attr settings(LaneId lane) const {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    EXPECT_EQ(ibv_query_qp(queues->pair(lane), &now,
+                           IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_QP_RD_ATOMIC, &init),
+              0);
+    return now;
+  }
+
+  std::optional<verbs::Device> device;
+  std::unique_ptr<verbs::Queues> queues;
+  std::array<std::uint32_t, 2> numbers{};
+};
+
+TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
+  constexpr std::uint8_t code = 20;  // 10.24 ms
+  ASSERT_NE(verbs::QueuePairOptions{}.rnr_timer_code, code);
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
+  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, verbs::QueuePairOptions{}.rnr_timer_code);
+  queues->advertise_rnr_timer(code);
+  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
+  EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
+}
+
+// One that answers two reads, and one that answers more than we start.
+TEST_F(QueuePairs, StartNoMoreReadsThanThePeersAdapterAnswers) {
+  std::string why;
+  const auto connections = verbs::Connections::listen(*device, why);
+  ASSERT_NE(connections, nullptr) << why;
+  connections->attach(queues.get());
+  const verbs::PortChoice& port = device->port();
+  const sockaddr_storage to = verbs::make_address(verbs::address_bytes(port.address),
+                                                  connections->port(), port.gid.interface);
+  const std::array answered{std::uint8_t{2}, std::uint8_t{100}};
+  std::array<Asker, 2> askers;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    ASSERT_TRUE(askers[i].ask(to, wire::encode(wire::Hello{}), answered[i], 99 + i));
+    const Time deadline = EnginePair::wall() + patience;
+    std::optional<verbs::ConnectionEvent> request;
+    while (!request && EnginePair::wall() < deadline) request = connections->next();
+    ASSERT_TRUE(request);
+    ASSERT_TRUE(connections->accept(request->request, LaneId{i}, {}, numbers[i]));
+    EXPECT_EQ(settings(LaneId{i}).qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(settings(LaneId{i}).max_rd_atomic,
+              std::min(answered[i], device->most_fetches_started()));
+  }
 }
 
 }  // namespace

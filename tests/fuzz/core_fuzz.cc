@@ -263,6 +263,7 @@ class World {
     if (input.below(16) == 0) hello.protocol_min = hello.protocol_max = input.byte();
     hello.credits = input.byte();
     hello.control_credits = input.byte();
+    hello.fetches = input.byte();
     hello.attempt = ++attempts_;
     return hello;
   }

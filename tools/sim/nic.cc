@@ -134,6 +134,10 @@ void Nic::transmit(QpNumber number) {
     if (fetch) {
       if (qp.fetching >= qp.most_fetches) break;
       most_fetches_ = std::max(most_fetches_, ++qp.fetching);
+      const Nic* const there = fabric_.nics[qp.remote_node];
+      if (there != nullptr && qp.fetching > there->config_.max_rd_atomic) {
+        fabric_.violation("more fetches are under way than the peer's adapter answers");
+      }
     }
     const std::uint64_t sequence = qp.sent++;
     Time start = std::max(qp.line_free, fabric_.events.now());

@@ -21,7 +21,12 @@ class World {
       config.core.fetches_apart = config.nic.loses_fetches;
       config.nic.shared = adapter_of(node);
       config.nic.srq_depth = config.core.window.max;
-      config.nic.max_rd_atomic = config.core.max_rd_atomic;
+      if (plan.mixed_adapters) {
+        const std::uint64_t drawn = mix(mix(plan.seed) + node);
+        config.core.max_rd_atomic =
+            1 + static_cast<std::uint32_t>(drawn % config.core.max_rd_atomic);
+      }
+      config.nic.max_rd_atomic = config.core.fetches_answered = config.core.max_rd_atomic;
       engines_.push_back(
           std::make_unique<Engine>(fabric_, connections_, node, config, host_of(node)));
       applications_.push_back(std::make_unique<Application>(
@@ -436,6 +441,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
     core.proxy = true;
     core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
   }
+  plan.mixed_adapters = random.chance(300);
   if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }

@@ -43,6 +43,7 @@ struct Plan {
   Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
+  bool mixed_adapters = false;  // that start and answer 1 to `engine.core.max_rd_atomic` fetches
   std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
   SharedAdapter::Config adapter;         // with contexts, one for so many processes:
   std::uint32_t processes_per_adapter = 0;

@@ -54,7 +54,13 @@ wire::Hello Core::hello_to(Peer& peer, Outbox& out) {
     counters_.credits_overcommitted += beyond;
   }
   hello.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
+  hello.fetches = static_cast<std::uint8_t>(config_.fetches_answered);
   return hello;
+}
+
+// No more than we start, and than the peer's adapter answers. [IBTA 9.4.3]
+void Core::agree_on_fetches(Peer& peer, std::uint32_t answered) {
+  peer.most_fetches = std::clamp(answered, 1u, config_.max_rd_atomic);
 }
 
 // Makes room in the window for a peer. Its first credits may be covered only once the engine has
@@ -129,6 +135,7 @@ void Core::on_request(Time now, RequestId request, const wire::Hello& hello, Out
   peer.credits = hello.credits;
   peer.control_credits = static_cast<std::uint8_t>(
       std::min<std::uint32_t>(hello.control_credits, config_.credits.control_reserve));
+  agree_on_fetches(peer, hello.fetches);
   wire::Hello answer = hello_to(peer, out);
   answer.key = config_.key;
   answer.attempt = hello.attempt;
@@ -154,6 +161,7 @@ void Core::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& ou
   peer.credits += hello.credits;  // a frame that overtook the answer may have brought some
   peer.control_credits = static_cast<std::uint8_t>(
       std::min<std::uint32_t>(hello.control_credits, config_.credits.control_reserve));
+  agree_on_fetches(peer, hello.fetches);
   become_ready(now, peer, out);
 }
 
@@ -166,6 +174,7 @@ void Core::on_established(Time now, LaneId lane, Outbox& out) {
     // Looped: what we granted to "the peer" is what we may use.
     peer.credits = peer.share.out;
     peer.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
+    agree_on_fetches(peer, config_.fetches_answered);
     become_ready(now, peer, out);
   }
 }

@@ -56,7 +56,8 @@ class Core {
     std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
     Scheduler::Config transfers;
     Admission::Config admission;
-    std::uint32_t max_rd_atomic = 16;  // reads and atomics a queue pair has under way
+    std::uint32_t max_rd_atomic = 16;     // reads and atomics a queue pair of ours has under way
+    std::uint32_t fetches_answered = 16;  // of those of a peer's queue pair; 1 to 255
     // Gets and atomics have a lane without sends and writes: Soft-RoCE takes one for complete that
     // lost its data when it repeats a send before it.
     bool fetches_apart = false;
@@ -360,7 +361,8 @@ class Core {
     Bulk bulk;
     bool left = false;  // its goodbye arrived
     bool goodbye_sent = false;
-    bool fetches = false;  // it had a get or an atomic
+    bool fetches = false;            // it had a get or an atomic
+    std::uint32_t most_fetches = 1;  // max_rd_atomic of its lane, as both ends agreed
     bool in_due_list = false;
     bool in_held_list = false;
     Peer* next_held = nullptr;
@@ -544,6 +546,7 @@ class Core {
   PeerId find_or_make(PeerName name);
   PeerId find(PeerName name) const;
   wire::Hello hello_to(Peer& peer, Outbox& out);
+  void agree_on_fetches(Peer& peer, std::uint32_t answered);
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);

@@ -116,7 +116,7 @@ LaneId Core::fetch_lane(const Peer& peer) const {
 // How many of them may be under way; 0 if none may be posted now.
 std::uint32_t Core::fetches_open(const Peer& peer) const {
   const LaneId lane = fetch_lane(peer);
-  if (lane == peer.lane) return config_.max_rd_atomic;
+  if (lane == peer.lane) return peer.most_fetches;
   return lane != LaneId::none && has_bulk_room(at(lane)) ? peer.bulk.reads : 0;
 }
 

@@ -52,6 +52,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   fitted.core.window.most = std::min(fitted.core.window.most, most);
   fitted.core.max_rd_atomic =
       std::min<std::uint32_t>(fitted.core.max_rd_atomic, device->most_fetches_started());
+  fitted.core.fetches_answered = device->most_fetches_answered();
   fitted.core.fetches_apart = device->port().soft_roce;
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {

@@ -203,6 +203,10 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   if ((mask & IBV_QP_PATH_MTU) != 0 && options_.mtu_bytes != 0) {
     attributes.path_mtu = std::min(attributes.path_mtu, mtu_code(options_.mtu_bytes));
   }
+  // What the connection manager has is the peer's part of it. [IBTA 12.7.29, 12.7.30]
+  attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, device_.most_fetches_started());
+  attributes.max_dest_rd_atomic =
+      std::min(attributes.max_dest_rd_atomic, device_.most_fetches_answered());
   return ibv_modify_qp(pair(lane), &attributes, mask) == 0;
 }
 

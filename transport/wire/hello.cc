@@ -63,6 +63,7 @@ std::array<std::byte, hello_bytes> encode(const Hello& hello) {
   store(&out[20], hello.to.rank);
   store(&out[24], hello.buffer_bytes);
   store(&out[28], hello.control_credits);
+  store(&out[29], hello.fetches);
   std::memcpy(&out[32], hello.key.data(), hello.key.size());
   store(&out[48], hello.attempt);
   return out;
@@ -78,6 +79,7 @@ std::optional<Hello> decode_hello(std::span<const std::byte> bytes) {
   hello.to = {load<std::uint32_t>(&bytes[16]), load<std::uint32_t>(&bytes[20])};
   hello.buffer_bytes = load<std::uint32_t>(&bytes[24]);
   hello.control_credits = load<std::uint8_t>(&bytes[28]);
+  hello.fetches = load<std::uint8_t>(&bytes[29]);
   std::memcpy(hello.key.data(), &bytes[32], hello.key.size());
   hello.attempt = load<std::uint64_t>(&bytes[48]);
   if (hello.protocol_min > hello.protocol_max) return std::nullopt;

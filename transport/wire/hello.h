@@ -40,6 +40,7 @@ struct Hello {
   std::uint32_t buffer_bytes = 0;    // size of one receive buffer of the sender of the hello
   std::uint16_t credits = 0;         // eager credits granted to the receiver of the hello
   std::uint8_t control_credits = 0;  // control credits granted to it
+  std::uint8_t fetches = 16;         // reads and atomics of a queue pair that the sender answers
   Key key{};                         // of the process that is asked: in the request and its answer
   std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
 };

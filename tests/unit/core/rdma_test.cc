@@ -264,6 +264,25 @@ TEST(RdmaConnect, ATransferAsksForAConnectionAndWaitsForIt) {
   EXPECT_EQ(work[0].opcode, Opcode::read);
 }
 
+// How many of them go at once to a peer whose adapter answers so many.
+std::size_t reads_at_once(std::uint8_t answered) {
+  Rig rig(rdma_config());
+  rig.core.transfer(rig.now, get_of(rig.core.add_peer(other), 100 * KiB), rig.out);
+  rig.settle();
+  const ConnectAction request = rig.take_connects().at(0);
+  EXPECT_EQ(request.hello.fetches, rdma_config().fetches_answered);
+  wire::Hello answer = rig.answer(request);
+  answer.fetches = answered;
+  rig.core.on_answer(rig.now, request.lane, answer, rig.out);
+  return rig.take_work().size();
+}
+
+TEST(RdmaConnect, ReadsKeepToWhatBothAdaptersTake) {
+  EXPECT_EQ(reads_at_once(2), 2u);
+  EXPECT_EQ(reads_at_once(16), 4u);  // ours starts no more
+  EXPECT_EQ(reads_at_once(0), 1u);   // no adapter says so
+}
+
 TEST(RdmaConnect, ATransferToAPeerThatCannotBeReachedFails) {
   Rig rig(rdma_config());
   const PeerId peer = rig.core.add_peer(other);

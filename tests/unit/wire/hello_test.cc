@@ -53,6 +53,7 @@ TEST(Hello, SurvivesTheRoundTrip) {
                     .buffer_bytes = 65536,
                     .credits = 0xfffe,
                     .control_credits = 250,
+                    .fetches = 131,
                     .key = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
                     .attempt = 0xfedcba9876543210};
   const auto back = decode_hello(encode(hello));
@@ -64,6 +65,7 @@ TEST(Hello, SurvivesTheRoundTrip) {
   EXPECT_EQ(back->buffer_bytes, hello.buffer_bytes);
   EXPECT_EQ(back->credits, hello.credits);
   EXPECT_EQ(back->control_credits, hello.control_credits);
+  EXPECT_EQ(back->fetches, hello.fetches);
   EXPECT_EQ(back->key, hello.key);
   EXPECT_EQ(back->attempt, hello.attempt);
 }
