@@ -23,6 +23,7 @@ Findings check_counters(const verbs::Device& device);
 
 // verbs_probes.cc: memory, messages and the SRQ, over weir's own queues.
 Findings probe_memory(const verbs::Device& device, const config::Settings& settings);
+Findings probe_cache(const verbs::Device& device);
 Findings probe_connection(const verbs::Device& device);
 Findings probe_srq_limit(const verbs::Device& device);
 Findings probe_rnr(const verbs::Device& device, const config::Settings& settings);

@@ -17,6 +17,7 @@
 #include "transport/verbs/hw_counters.h"
 #include "transport/verbs/memory.h"
 #include "transport/verbs/queues.h"
+#include "transport/verbs/registration_cache.h"
 
 namespace weir::tools::doctor {
 namespace {
@@ -149,6 +150,38 @@ Findings probe_memory(const verbs::Device& device, const config::Settings& setti
   }
   return {ok("registration", fmt::format("{} of memory is registered in {:.2f} ms",
                                          bytes_text(wanted), ms_since(start)))};
+}
+
+// The application's buffers of large messages. Hooks that do not work are noticed on creation.
+Findings probe_cache(const verbs::Device& device) {
+  constexpr const char* name = "cache";
+  constexpr std::size_t bytes = 1 << 20;
+  constexpr const char* copies = "large messages are copied";
+  std::string why;
+  const auto cache = verbs::RegistrationCache::create(device, {}, why);
+  if (cache == nullptr) {
+    return {warn(name, fmt::format("no registration cache: {}; {}", why, copies),
+                 "install UCX (Debian: libucx0), and see that nothing else patches munmap")};
+  }
+  std::vector<std::byte> buffer(bytes);
+  const auto get = [&] { return cache->get(buffer.data(), bytes, Access::local_write); };
+  const auto start = Clock::now();
+  verbs::Registration* const first = get();
+  if (first == nullptr) {
+    return {warn(name,
+                 fmt::format("{} of an application cannot be registered: {}; {}", bytes_text(bytes),
+                             verbs::registration_error(errno), copies),
+                 "see memlock above; otherwise look at dmesg")};
+  }
+  const double first_ms = ms_since(start);
+  cache->put(first);
+  constexpr int times = 100;
+  const auto again = Clock::now();
+  for (int i = 0; i < times; ++i) cache->put(get());
+  return {
+      ok(name, fmt::format("UCX's registration cache sees memory that is unmapped; {} take {:.2f} "
+                           "ms at first, {:.1f} us when known",
+                           bytes_text(bytes), first_ms, ms_since(again) * 1e3 / times))};
 }
 
 Findings probe_connection(const verbs::Device& device) {
