@@ -8,7 +8,8 @@
 // slows down, it never stops.
 //
 // A peer's limit is its queue pair's max_rd_atomic. One more read would only wait in the send
-// queue, and with it every eager frame behind it. [IBTA 9.7]
+// queue, and with it every eager frame behind it. [IBTA 9.7] Its bytes have no limit of their own:
+// so many chunks are at most so many bytes.
 //
 // Differs: [RDRP §3.3] bounds the gets of one transfer; a receiver with n transfers has n*c then.
 //
