@@ -7,7 +7,7 @@ from rig import arws, picture, stats
 
 COLUMNS = ("workload", "ranks", "window", "w_max", "rnr_timer_us", "position", "memory_mib",
            "memory_max_mib", "less_memory", "speed", "speed_low", "speed_high", "first_speed",
-           "naks", "naks_later", "w_peak", "runs")
+           "naks", "naks_later", "w_peak", "runs", "round_speed")
 GROWTH = ("window_peak", "window_grows", "window_demands", "srq_limit_events",
           "srq_limit_self_raised", "credit_stalls", "credits_overcommitted")
 
@@ -29,6 +29,7 @@ def _row(group, who, position, runs):
     speed = stats.pair_ratios(values("time_ms", arws.FIXED), time_ms) or {}
     memory = stats.pair_ratios(values("memory_mib", arws.FIXED), values("memory_mib")) or {}
     first = stats.pair_ratios(values("first_ms", arws.FIXED), values("first_ms")) or {}
+    typical = stats.pair_ratios(values("median_ms", arws.FIXED), values("median_ms")) or {}
     _, most, timer = arws.parts(who)
     return {"workload": group.title, "ranks": group.ranks, "window": who, "w_max": most,
             "rnr_timer_us": timer[:-2] if timer else "", "position": position,
@@ -36,7 +37,7 @@ def _row(group, who, position, runs):
             "memory_max_mib": _median(values("memory_max_mib")),
             "less_memory": memory.get("median"), "speed": speed.get("median"),
             "speed_low": speed.get("low"), "speed_high": speed.get("high"),
-            "first_speed": first.get("median"), "naks": _median(values("naks")),
+            "first_speed": first.get("median"), "round_speed": typical.get("median"), "naks": _median(values("naks")),
             "naks_later": _median(values("naks_later")),
             "w_peak": _median(values("window_peak.max")), "runs": len(time_ms),
             "growth": {key: (_median(values(key)), _median(values(f"{key}.max")))
@@ -73,18 +74,21 @@ def _table(head, rows):
 
 def _main_table(results):
     return _table(
-        ["window", "memory MiB: mean", "max", "fixed / this", "speed", "first round", "RNR NAKs",
-         "after the first round", "W", "runs"],
+        ["window", "memory MiB: mean", "max", "fixed / this", "speed", "median round",
+         "first round", "RNR NAKs", "after the first round", "W", "runs"],
         [[row["window"], _number(row["memory_mib"]), _number(row["memory_max_mib"]),
-          _number(row["less_memory"], 1), _speed(row), _number(row["first_speed"]),
-          _number(row["naks"], 0), _number(row["naks_later"], 0), _number(row["w_peak"], 0), str(row["runs"])]
+          _number(row["less_memory"], 1), _speed(row), _number(row["round_speed"]),
+          _number(row["first_speed"]), _number(row["naks"], 0), _number(row["naks_later"], 0),
+          _number(row["w_peak"], 0), str(row["runs"])]
          for row in results])
 
 
-def _growth_table(results):
+def _growth_table(results, window):
     rows = []
     for group, of in results:
-        row = of[-1]  # the largest W_max: nothing but the traffic stops it
+        row = next((row for row in of if row["window"] == window), None)
+        if row is None:
+            continue
         rows.append([f"{group.title}, {group.ranks}"] +
                     [" / ".join(_number(v, 0) for v in row["growth"][key]) for key in GROWTH])
     return _table(["workload, ranks", "W", "grown", "by demand", "limit events", "self-raised",
@@ -105,7 +109,7 @@ def text(results, taken):
         f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
         f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
         "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
-        "has a column of its own. W: the largest of any rank.", ""]
+        "has a column of its own, as has the median round, when W has grown. W: the largest of any rank.", ""]
     for figure in (2, 3):
         of = [(g, rows) for g, rows in results if g.figure == figure]
         if not of:
@@ -114,8 +118,10 @@ def text(results, taken):
         for group, rows in of:
             lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)
         if figure == 2:
-            lines += [f"### What made W grow, {of[0][1][-1]['window']}", "",
-                      "Mean / largest over the ranks.", ""] + _growth_table(of)
+            # The largest W_max: nothing but the traffic stops it.
+            window = max((row for _, rows in of for row in rows), key=lambda row: row["w_max"])
+            lines += [f"### What made W grow, {window['window']}", "",
+                      "Mean / largest over the ranks.", ""] + _growth_table(of, window["window"])
     return "\n".join(lines)
 
 
