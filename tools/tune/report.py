@@ -10,19 +10,24 @@ import re
 import shutil
 import subprocess
 
-import search
+from tables import size_text
 
 STYLE = ("body{font:14px sans-serif;max-width:70em;margin:2em auto;padding:0 1em}"
          "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;"
          "text-align:right}td:first-child,th:first-child{text-align:left}"
          "figure{display:inline-block;margin:.5em}pre{background:#f4f4f4;padding:.7em}")
+NO_PICTURES = "<p>No pictures: gnuplot is not installed.</p>"
 COLOURS = ("#c8d4e3", "#9db6d6", "#7398c4", "#4a78b0", "#274d7d", "#c04020", "#804020", "#203040")
+
+
+def can_plot():
+    return shutil.which("gnuplot") is not None
 
 
 def plot(title, xlabel, ylabel, lines, log_y=True, one=False):
     """lines: {label: [(x, y)]}. SVG, or nothing where there is no gnuplot."""
     lines = {label: points for label, points in lines.items() if points}
-    if not lines or shutil.which("gnuplot") is None:
+    if not lines or not can_plot():
         return ""
     script = [f'set terminal svg size 420,280 font "sans,10" background "white"',
               f'set title "{title}"', f'set xlabel "{xlabel}"', f'set ylabel "{ylabel}"',
@@ -54,7 +59,7 @@ def curves(plan, result):
     rate = result.survey
     found = []
     for size in plan.sizes:
-        name = search.size_text(size)
+        name = size_text(size)
         found.append(plot(f"{name}: active cores", "cores", "messages/s",
                           {f"{m} outstanding": [(c, rate[(c, m, size)]) for c in plan.cores
                                                 if (c, m, size) in rate]
@@ -71,7 +76,7 @@ def curves(plan, result):
         cores = plan.cores[-1]
         found.append(plot(f"with the settings, {cores} cores", "outstanding, a core",
                           "of the defaults",
-                          {search.size_text(b): [(m, result.by_point[(cores, m, b)])
+                          {size_text(b): [(m, result.by_point[(cores, m, b)])
                                                  for m in plan.outstanding
                                                  if (cores, m, b) in result.by_point]
                            for b in plan.sizes}, log_y=False, one=True))
@@ -79,18 +84,18 @@ def curves(plan, result):
 
 
 def thresholds(result):
-    rows = [["CCT", search.size_text(s), "", v] for s, v in result.tables["cct"].items()]
-    rows += [["NRCT", search.size_text(s), "", v] for s, v in result.tables["nrct"].items()]
-    rows += [["CRCT", search.size_text(s), c, v] for (c, s), v in result.tables["crct"].items()]
+    rows = [["CCT", size_text(s), "", v] for s, v in result.tables["cct"].items()]
+    rows += [["NRCT", size_text(s), "", v] for s, v in result.tables["nrct"].items()]
+    rows += [["CRCT", size_text(s), c, v] for (c, s), v in result.tables["crct"].items()]
     if not rows:
         return "<p>No congestion was found: throughput never falls by more than 7 %.</p>"
     return table(["threshold", "size", "cores", "value"], rows)
 
 
 def tried(result):
-    rows = [[", ".join(f"{k} {v}" for k, v in settings.items()), f"{v.ratio:.3f}",
-             f"{v.low:.3f} – {v.high:.3f}", len(v.ratios), len(points)]
-            for settings, v, points in result.tried]
+    rows = [[", ".join(f"{k} {v}" for k, v in c.settings.items()), f"{c.verdict.ratio:.3f}",
+             f"{c.verdict.low:.3f} – {c.verdict.high:.3f}", len(c.verdict.ratios), len(c.points)]
+            for c in result.tried]
     return table(["settings", "of the defaults", "quartiles", "rounds", "points"], rows)
 
 
@@ -108,6 +113,6 @@ def page(opt, plan, result, when, runs):
             f"<p>{html.escape(opt.hardware)}; {when}; {opt.np} ranks, half of them senders, "
             f"{'random partners' if opt.random else 'one partner each'}; {runs} runs.</p>"
             f"<h2>Settings</h2><pre>{html.escape(settings)}</pre>{final}<ul>{notes}</ul>"
-            f"<h2>With the defaults</h2>{curves(plan, result)}"
+            f"<h2>With the defaults</h2>{curves(plan, result) or NO_PICTURES}"
             f"<h2>Thresholds</h2>{thresholds(result)}"
             f"<h2>What was tried</h2>{tried(result)}</html>\n")

@@ -1,19 +1,16 @@
-"""What `weir tune` looks for, and when it has found it. Knows no MPI, no files and no clock.
-
-A run is asked for as measure(settings, points, round) and gives {point: messages a second}; points
-are (cores, outstanding, bytes). All that is compared was measured in the same round, one run after
-the other: whatever the machine did, it did to both.
+"""What `weir tune` looks for, and when it has found it: candidates, each from what the survey says
+or from the best one before, never a grid. What a run is, and how two settings are compared:
+compare.py.
 """
 
-import math
 import statistics
 
-BASELINE = {}
+from compare import (BASELINE, MARGIN, Verdict, by_point, compare, geometric_mean, lost, mean_over,
+                     medians)
+from tables import (best_in_flight, congested, core_table_text, delay_text, own_limits, pace,
+                    size_text, table_text, tables)
 
-# What is below is noise: neither a threshold nor a better setting.
-MARGIN = 0.03
-DROP = 0.07     # so far below its best a throughput is congested
-ENOUGH = 0.97   # of the best is as good as the best
+SERVERS = ("1", "2", "4")
 
 
 class Plan:
@@ -27,280 +24,249 @@ class Plan:
         return [(c, m, b) for b in self.sizes for c in self.cores for m in self.outstanding]
 
 
-# ---- comparing ---------------------------------------------------------------------------------
+class Candidate:
+    """Settings, and how they compare with the defaults at these points."""
 
-def geometric_mean(values):
-    return math.exp(statistics.fmean(math.log(v) for v in values))
-
-
-def quartiles(values):
-    if len(values) < 3:
-        return min(values), max(values)
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, high
-
-
-class Verdict:
-    """ratio: candidate over baseline, the median of the rounds; low and high are the quartiles."""
-
-    def __init__(self, ratios):
-        self.ratios = ratios
-        self.ratio = statistics.median(ratios)
-        self.low, self.high = quartiles(ratios)
+    def __init__(self, settings, verdict, points):
+        self.settings, self.verdict, self.points = settings, verdict, points
 
     def better(self):
-        return self.low > 1 and self.ratio > 1 + MARGIN
-
-    def worse(self):
-        return self.high < 1 and self.ratio < 1 - MARGIN
-
-    def decided(self):
-        """Better or worse beyond doubt, or the same for all that matters."""
-        return (self.better() or self.worse() or
-                (self.low > 1 - MARGIN and self.high < 1 + MARGIN))
-
-
-def ratio(measure, candidate, against, points, number):
-    """Of one round of both."""
-    order = (candidate, against) if number % 2 else (against, candidate)
-    found = {id(s): measure(s, points, number) for s in order}
-    ours, theirs = found[id(candidate)], found[id(against)]
-    both = [p for p in points if ours.get(p) and theirs.get(p)]
-    if not both:
-        raise RuntimeError("nothing was measured with " + (str(candidate) or "the defaults"))
-    return geometric_mean([ours[p] / theirs[p] for p in both])
-
-
-def compare(measure, plan, candidate, against, points):
-    """Rounds of both, in turns, until it is decided."""
-    ratios = []
-    for number in range(plan.most_rounds):
-        ratios.append(ratio(measure, candidate, against, points, number))
-        if len(ratios) >= plan.least_rounds and Verdict(ratios).decided():
-            break
-    return Verdict(ratios)
-
-
-# ---- the tables of Algorithm 1 [TOK §7] ----------------------------------------------------------
-
-def medians(rounds):
-    """[{point: rate}] to {point: median}."""
-    return {p: statistics.median(r[p] for r in rounds if p in r)
-            for p in set().union(*rounds)}
-
-
-def knee(curve):
-    """[(x, rate)], x rising. The first x that is as good as the best, if beyond it the throughput
-    falls for good; None if more x does no harm."""
-    best = max(rate for _, rate in curve)
-    at = next(x for x, rate in curve if rate >= ENOUGH * best)
-    beyond = [rate for x, rate in curve if x > at]
-    if not beyond or min(beyond) > (1 - DROP) * best:
-        return None
-    # One dip between two good values is noise.
-    return at if beyond[-1] < (1 - DROP / 2) * best else None
-
-
-def tables(plan, survey):
-    """{cct: {bytes: cores}, nrct: {bytes: messages}, crct: {(cores, bytes): messages}}"""
-    found = {"cct": {}, "nrct": {}, "crct": {}}
-    for size in plan.sizes:
-        rate = {(c, m): survey[(c, m, size)] for c in plan.cores for m in plan.outstanding
-                if (c, m, size) in survey}
-        blocking = [(c, rate[(c, plan.outstanding[0])]) for c in plan.cores
-                    if (c, plan.outstanding[0]) in rate]
-        at = knee(blocking) if len(blocking) > 1 else None
-        if at is not None:  # the next one is too many
-            found["cct"][size] = next((c for c in plan.cores if c > at), at + 1)
-        for cores in plan.cores:
-            curve = [(m, rate[(cores, m)]) for m in plan.outstanding if (cores, m) in rate]
-            at = knee(curve) if len(curve) > 1 else None
-            if at is not None:
-                found["crct"][(cores, size)] = at
-        by_node = {}
-        for (cores, messages), value in rate.items():
-            under_way = cores * messages
-            by_node[under_way] = max(by_node.get(under_way, 0), value)
-        at = knee(sorted(by_node.items())) if len(by_node) > 1 else None
-        if at is not None:
-            found["nrct"][size] = at
-    return found
-
-
-def congested(plan, survey, found):
-    """The points beyond a threshold: where throttling can help at all."""
-    points = []
-    for (cores, messages, size) in plan.points():
-        beyond = (cores >= found["cct"].get(size, math.inf) or
-                  cores * messages > found["nrct"].get(size, math.inf) or
-                  messages > found["crct"].get((cores, size), math.inf))
-        if beyond and (cores, messages, size) in survey:
-            points.append((cores, messages, size))
-    return points
-
-
-def size_text(value):
-    for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if value and value % step == 0:
-            return f"{value // step}{unit}"
-    return f"{value}B"
-
-
-NO_LIMIT = 1 << 31  # a table has no holes: where nothing was found, nothing is limited
-
-
-def table_text(table, sizes):
-    if not table:
-        return "none"
-    return ", ".join(f"{size_text(s)}={table.get(s, NO_LIMIT)}" for s in sizes)
-
-
-def core_table_text(table, sizes, cores):
-    if not table:
-        return "none"
-    return ", ".join(f"{c}@{size_text(s)}={table.get((c, s), NO_LIMIT)}"
-                     for c in cores for s in sizes)
-
-
-# ---- the search ----------------------------------------------------------------------------------
-
-def climb(try_value, start, step_up, step_down, most_steps=4):
-    """The value with the best ratio, going up or down from `start` while that is better. try_value
-    gives a Verdict against the defaults, or None if the value is not possible."""
-    best_value, best = start, try_value(start)
-    for step in (step_up, step_down):
-        value, moved = best_value, False
-        for _ in range(most_steps):
-            value = step(value)
-            verdict = try_value(value)
-            if verdict is None or verdict.ratio < best.ratio * (1 + MARGIN / 2):
-                break
-            best_value, best, moved = value, verdict, True
-        if moved:
-            break  # up was better: down has been seen
-    return best_value, best
+        return self.verdict.better()
 
 
 class Result:
     def __init__(self):
         self.survey, self.tables, self.congested = {}, {}, []
         self.settings = {}       # what to write: {key: text}
-        self.tried = []          # [(settings, Verdict, points)]
+        self.tried = []          # [Candidate]
         self.notes = []
         self.final = None        # Verdict of the settings against the defaults, at all points
         self.by_point = {}       # {point: ratio} of that
 
 
-def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda stage: None):
-    result = Result()
-    say("survey")
-    rounds = [measure(BASELINE, plan.points(), n) for n in range(plan.least_rounds)]
-    result.survey = medians(rounds)
-    result.tables = tables(plan, result.survey)
-    result.congested = congested(plan, result.survey, result.tables)
+class Search:
+    def __init__(self, measure, plan, say):
+        self.measure, self.plan, self.say = measure, plan, say
+        self.result = Result()
 
-    def attempt(settings, points):
-        verdict = compare(measure, plan, settings, BASELINE, points)
-        result.tried.append((dict(settings), verdict, points))
-        return verdict
+    def note(self, text):
+        self.result.notes.append(text)
 
-    def confirm(settings, points):
-        """The best of many that were tried may owe that to noise: it has to be better in each of
-        some more rounds, too."""
-        again = Verdict([ratio(measure, settings, BASELINE, points, number)
-                         for number in range(100, 100 + plan.least_rounds + 2)])
-        if min(again.ratios) > 1 and again.ratio > 1 + MARGIN:
-            result.settings.update(settings)
+    def survey(self):
+        plan, result = self.plan, self.result
+        self.say("survey")
+        rounds = [self.measure(BASELINE, plan.points(), n) for n in range(plan.least_rounds)]
+        result.survey = medians(rounds)
+        result.tables = tables(plan, result.survey)
+        result.congested = congested(plan, result.survey, result.tables)
+
+    def attempt(self, settings, points):
+        verdict = compare(self.measure, self.plan, settings, BASELINE, points)
+        self.result.tried.append(Candidate(dict(settings), verdict, points))
+        return self.result.tried[-1]
+
+    def beats(self, one, other, points):
+        return compare(self.measure, self.plan, one.settings, other.settings, points).better()
+
+    # ---- candidates ------------------------------------------------------------------------------
+
+    def climb(self, settings_of, points, start, most_steps=4):
+        """The best candidate, doubling or halving from `start` while that is better. settings_of
+        gives None for what is not possible."""
+        best_value, best = start, self.attempt(settings_of(start), points)
+        for factor in (2, 0.5):
+            value, moved = best_value, False
+            for _ in range(most_steps):
+                value = value * factor
+                settings = settings_of(value)
+                found = settings and self.attempt(settings, points)
+                if not found or found.verdict.ratio < best.verdict.ratio * (1 + MARGIN / 2):
+                    break
+                best_value, best, moved = value, found, True
+            if moved:
+                break  # up was better: down has been seen
+        return best
+
+    def tokens(self):
+        """ITT [TOK §5.2]."""
+        plan, result = self.plan, self.result
+        found, points = result.tables, result.congested
+        sizes = {p[2] for p in points}
+        thresholds = {"admission": "thresholds",
+                      "cct": table_text(found["cct"], plan.sizes, scaled=False),
+                      "nrct": table_text(found["nrct"], plan.sizes),
+                      "crct": core_table_text(found["crct"], plan.sizes, plan.cores)}
+
+        def with_tokens(tokens):
+            return ({**thresholds, "tokens": str(int(tokens))} if 1 <= tokens <= 65535 else None)
+
+        start = int(statistics.median(best_in_flight(result.survey, size) for size in sizes))
+        best = self.climb(with_tokens, points, max(1, start))
+        if len(sizes) > 1:
+            # In proportion to size: as many tokens as before for a message of the middle size.
+            middle = plan.sizes[len(plan.sizes) // 2]
+            by_size = self.attempt(
+                {**best.settings, "bytes_per_token": size_text(max(middle, 64))}, points)
+            if by_size.verdict.ratio > best.verdict.ratio * (1 + MARGIN):
+                best = by_size
+        return best
+
+    def delays(self):
+        """IRT [TOK §5.2]. weir delays where the node shares no tokens, and then a process sees only
+        what it has under way itself: its limit is what it may have when all others have as many."""
+        plan, result = self.plan, self.result
+        limits = own_limits(plan, result.congested)
+        if not limits:
+            return None
+        alone = {"admission": "thresholds", "node_sharing": "off",
+                 "crct": core_table_text({(1, b): m for b, m in limits.items()}, plan.sizes, [1])}
+        paces = {b: pace(plan, result.survey, b) for b in limits}
+
+        def with_delays(factor):
+            return {**alone, "delay": delay_text({b: factor * s for b, s in paces.items()},
+                                                 plan.sizes)}
+
+        best = self.climb(with_delays, result.congested, 1.0, most_steps=3)
+        if not best.better():
+            return best
+        # Without node_sharing there is no read budget of the node either: that may be the gain.
+        if not self.beats(best, Candidate({"node_sharing": "off"}, None, None), result.congested):
+            self.note("Delays are no better than node_sharing off alone: they are not used.")
+            return None
+        return best
+
+    def best_of(self, points, key, values, default):
+        """The best of the values, whether or not it is better than the default."""
+        best = max((self.attempt({key: v}, points) for v in values),
+                   key=lambda found: found.verdict.ratio)
+        if not best.better():
+            self.note(f"{key} stays {default}: the best other one, {best.settings[key]}, has "
+                      f"{best.verdict.ratio:.2f} of its throughput "
+                      f"[{best.verdict.low:.2f} {best.verdict.high:.2f}].")
+        return best
+
+    def servers_with_tokens(self, servers, tokens):
+        """Proxy+ITT [TOK §5.2]: as many servers as are best alone, if any are; and one process has
+        now what several had in the adapter, so another number of tokens may be right."""
+        points = sorted({*servers.points, *tokens.points})
+
+        def with_both(processes, count):
+            return ({**tokens.settings, "proxy_servers": processes, "tokens": str(int(count))}
+                    if 1 <= count <= 65535 else None)
+
+        start = int(tokens.settings["tokens"])
+        processes = servers.settings["proxy_servers"]
+        if not servers.better():
+            best = max((self.attempt(with_both(n, start), points) for n in SERVERS),
+                       key=lambda found: found.verdict.ratio)
+            processes = best.settings["proxy_servers"]
+        return self.climb(lambda count: with_both(processes, count), points, start, most_steps=2)
+
+    # ---- which of them ---------------------------------------------------------------------------
+
+    def limits_and_servers(self, small):
+        """Tokens or delays, servers, or servers with tokens: the best first, and what is to be tried
+        if that does not hold."""
+        tokens = delays = servers = None
+        if self.result.congested:
+            self.say("tokens")
+            tokens = self.tokens()
+            self.say("delays")
+            delays = self.delays()
+            found = [c for c in (tokens, delays) if c]
+            if not any(c.better() for c in found):
+                best = max(found, key=lambda c: c.verdict.ratio)
+                self.note("Throughput falls beyond some load, but neither tokens nor delays bring it "
+                          f"back (best: {describe(best.settings)}, {best.verdict.ratio:.2f} of "
+                          f"without [{best.verdict.low:.2f} {best.verdict.high:.2f}]): admission "
+                          "stays off.")
         else:
-            result.notes.append(
-                f"Measured again, {' and '.join(sorted(settings))} had {again.ratio:.2f} of the "
-                f"throughput of the defaults (at least {min(again.ratios):.2f}): that may be noise, "
-                "and is not written.")
+            self.note("Throughput never falls with more cores or more outstanding messages: "
+                      "there is nothing to throttle, and admission stays off.")
+        if small:
+            self.say("servers")
+            servers = self.best_of(small, "proxy_servers", SERVERS, "0")
 
-    if result.congested:
-        say("tokens")
-        tune_tokens(plan, result, attempt, confirm)
-    else:
-        result.notes.append("Throughput never falls with more cores or more outstanding messages: "
-                            "there is nothing to throttle, and admission stays off.")
+        order = [c for c in (tokens, delays) if c and c.better()]
+        # Of two that are the same, the one that keeps the read budget.
+        if len(order) == 2 and delays.verdict.ratio > tokens.verdict.ratio * (1 + MARGIN):
+            order.reverse()
+        if servers and servers.better():
+            if order and not self.beats(servers, order[0],
+                                        sorted({*servers.points, *order[0].points})):
+                order.append(servers)
+            else:
+                order.insert(0, servers)
+        if servers and tokens:
+            self.say("both")
+            both = self.servers_with_tokens(servers, tokens)
+            if both.better() and all(self.beats(both, one, both.points) for one in order[:2]):
+                order.insert(0, both)
+        return order
+
+    def confirm(self, found):
+        """Whether to take it. The best of many that were tried may owe that to noise: it has to be
+        better in each of some more rounds, too. And it must not lose where nothing is congested."""
+        plan, points = self.plan, self.plan.points()
+        rounds = [by_point(self.measure, found.settings, BASELINE, points, number)
+                  for number in range(100, 100 + plan.least_rounds + 4)]
+        again = Verdict([mean_over(found.points, r) for r in rounds])
+        if min(again.ratios) <= 1 or again.ratio <= 1 + MARGIN:
+            self.note(f"Measured again, {describe(found.settings)} had {again.ratio:.2f} of the "
+                      f"throughput of the defaults (at least {min(again.ratios):.2f}): that may be "
+                      "noise, and is not written.")
+            return False
+        if self.loses(found.settings, rounds, 300):
+            return False
+        self.result.settings.update(found.settings)
+        return True
+
+    def loses(self, settings, rounds, first):
+        calm = [p for p in self.plan.points() if p not in self.result.congested]
+        points = lost(self.measure, settings, calm, rounds, first)
+        if points:
+            (cores, messages, size), ratio = min(points.items(), key=lambda found: found[1])
+            self.note(f"{describe(settings)}: not written, as it loses where nothing is congested: "
+                      f"at {len(points)} of {len(calm)} points, worst {ratio:.2f} ({cores} cores, "
+                      f"{messages} x {size_text(size)}).")
+        return bool(points)
+
+    def prove(self):
+        """All points, those without congestion too. A profile that costs something there is none."""
+        plan, result = self.plan, self.result
+        self.say("proof")
+        rounds = [by_point(self.measure, result.settings, BASELINE, plan.points(), number)
+                  for number in range(200, 200 + plan.least_rounds)]
+        result.by_point = medians(rounds)
+        result.final = Verdict([geometric_mean(r.values()) for r in rounds])
+        if result.final.worse():
+            self.note(f"Over all points the settings have {result.final.ratio:.2f} of the "
+                      "throughput of the defaults: they are not written.")
+        elif not self.loses(result.settings, rounds, 400):
+            return
+        result.settings = {}
+
+
+def describe(settings):
+    """Without the tables, which are long."""
+    shown = {k: v for k, v in settings.items() if k not in ("cct", "nrct", "crct", "admission")}
+    return ", ".join(f"{key} {value}" for key, value in shown.items())
+
+
+def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda stage: None):
+    whole = Search(measure, plan, say)
+    whole.survey()
+    small = [p for p in plan.points() if p[2] <= small_bytes and p[0] > 1]
+    candidates = whole.limits_and_servers(small)
+    next(filter(whole.confirm, candidates), None)  # the first that holds
     large = [p for p in plan.points() if p[2] >= large_bytes]
     if large:
         say("chunks")
-        tune_one(result, attempt, confirm, large, "chunk_size", ("64KiB", "256KiB", "512KiB"), "128KiB")
-        tune_one(result, attempt, confirm, large, "reads_max", ("2", "4", "8", "16"), "auto")
-    small = [p for p in plan.points() if p[2] <= small_bytes and p[0] > 1]
-    if small:
-        say("servers")
-        tune_one(result, attempt, confirm, small, "proxy_servers", ("1", "2", "4"), "0")
-    if result.settings:
-        say("proof")
-        prove(measure, plan, result)
-    return result
-
-
-def tune_tokens(plan, result, attempt, confirm):
-    thresholds = {"admission": "thresholds",
-                  "cct": table_text(result.tables["cct"], plan.sizes),
-                  "nrct": table_text(result.tables["nrct"], plan.sizes),
-                  "crct": core_table_text(result.tables["crct"], plan.sizes, plan.cores)}
-    peaks = [best_in_flight(plan, result.survey, size)
-             for size in {p[2] for p in result.congested}]
-    start = max(1, int(statistics.median(peaks)))
-
-    def with_tokens(tokens, extra=None):
-        return {**thresholds, "tokens": str(tokens), **(extra or {})}
-
-    def try_tokens(tokens):
-        if not 1 <= tokens <= 65535:
-            return None
-        return attempt(with_tokens(tokens), result.congested)
-
-    tokens, best = climb(try_tokens, start, lambda t: t * 2, lambda t: t // 2)
-    chosen = with_tokens(tokens)
-    # In proportion to size: as many tokens as before for a message of the middle size.
-    middle = plan.sizes[len(plan.sizes) // 2]
-    if len({p[2] for p in result.congested}) > 1:
-        by_size = with_tokens(tokens, {"bytes_per_token": size_text(max(middle, 64))})
-        verdict = attempt(by_size, result.congested)
-        if verdict.ratio > best.ratio * (1 + MARGIN):
-            chosen, best = by_size, verdict
-    if best.better():
-        confirm(chosen, result.congested)
-    else:
-        result.notes.append(
-            f"Throughput falls beyond some load, but tokens do not bring it back (best: {tokens} "
-            f"tokens, {best.ratio:.2f} of without [{best.low:.2f} {best.high:.2f}]): admission "
-            "stays off.")
-
-
-def best_in_flight(plan, survey, size):
-    best = max((survey[(c, m, s)], -c * m) for (c, m, s) in survey if s == size)
-    return -best[1]
-
-
-def tune_one(result, attempt, confirm, points, key, values, default):
-    """The best of the values, if it is better than the default."""
-    value, verdict = max(((v, attempt({key: v}, points)) for v in values),
-                         key=lambda found: found[1].ratio)
-    if verdict.better():
-        confirm({key: value}, points)
-    else:
-        result.notes.append(f"{key} stays {default}: the best other one, {value}, has "
-                            f"{verdict.ratio:.2f} of its throughput "
-                            f"[{verdict.low:.2f} {verdict.high:.2f}].")
-
-
-def prove(measure, plan, result):
-    """All points, those without congestion too. A profile that costs something there is none."""
-    points, rounds = plan.points(), []
-    for number in range(200, 200 + plan.least_rounds):
-        order = ((result.settings, BASELINE), (BASELINE, result.settings))[number % 2]
-        found = {bool(s): measure(s, points, number) for s in order}
-        rounds.append({p: found[True][p] / found[False][p] for p in points
-                       if found[True].get(p) and found[False].get(p)})
-    result.by_point = medians(rounds)
-    result.final = Verdict([geometric_mean(r.values()) for r in rounds])
-    if result.final.worse():
-        result.notes.append(f"Over all points the settings have {result.final.ratio:.2f} of the "
-                            "throughput of the defaults: they are not written.")
-        result.settings = {}
+        for key, values, default in (("chunk_size", ("64KiB", "256KiB", "512KiB"), "128KiB"),
+                                     ("reads_max", ("2", "4", "8", "16"), "auto")):
+            best = whole.best_of(large, key, values, default)
+            if best.better():
+                whole.confirm(best)
+    if whole.result.settings:
+        whole.prove()
+    return whole.result

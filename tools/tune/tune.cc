@@ -1,5 +1,5 @@
 // `weir tune` hands over to the program that searches (tools/tune/tune, in Python), and tells it
-// what it cannot know: the hardware, and where the MPI program is.
+// what it cannot know: the device that is configured, its hardware, and where the MPI program is.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -12,15 +12,31 @@
 #include <vector>
 
 #include "tools/commands.h"
+#include "tools/here.h"
 #include "transport/verbs/device.h"
 
 namespace weir::tools {
 namespace {
 
+// What follows the last `--device`, if that is among the arguments.
+std::string device_among(const std::vector<std::string>& arguments, std::string device) {
+  const std::string option = "--device";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].rfind(option + "=", 0) == 0) device = arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option && i + 1 < arguments.size()) device = arguments[i + 1];
+  }
+  return device;
+}
+
 int run(const CLI::App& tune) {
+  const config::Settings settings = configuration_here().settings;
+  ::setenv("WEIR_TUNE_DEVICE", settings.device.c_str(), 0);
+  const std::string device = device_among(tune.remaining(), settings.device);
   std::string why;
-  if (const auto port = verbs::choose_port({}, why)) {
+  if (const auto port = verbs::choose_port({device, static_cast<int>(settings.gid_index)}, why)) {
     ::setenv("WEIR_TUNE_HARDWARE", verbs::hardware_text(*port).c_str(), 0);
+  } else {
+    ::setenv("WEIR_TUNE_NO_HARDWARE", why.c_str(), 1);
   }
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
