@@ -1,44 +1,15 @@
-// Real processes on real shared memory, and kill -9: by the process itself before some access that
-// the seed names, and by its parent whenever.
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
+// Tokens, with real processes on real shared memory and kill -9 (victims.h).
 #include <atomic>
-#include <chrono>
-#include <csignal>
 
-#include "flowctl/shared_word.h"
 #include "flowctl/shm/process.h"
 #include "flowctl/token_pool.h"
-#include "tools/sim/random.h"
+#include "tests/unit/flowctl/victims.h"
 
 namespace weir {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto deadline = std::chrono::seconds(300);
-
-// Dies before the access at which `fuse` is 0.
-class FragileWord {
- public:
-  std::uint64_t load() const { return burn(), word_.load(); }
-  void store(std::uint64_t value) { burn(), word_.store(value); }
-  bool compare_exchange(std::uint64_t& expected, std::uint64_t wanted) {
-    return burn(), word_.compare_exchange(expected, wanted);
-  }
-
-  static inline std::int64_t fuse = INT64_MAX;
-
- private:
-  static void burn() {
-    if (--fuse == 0) ::kill(::getpid(), SIGKILL);
-  }
-  SharedWord word_;
-};
 
 using Pool = TokenPool<FragileWord>;
 
@@ -57,27 +28,14 @@ struct Shared {
 
 class KillTest : public ::testing::Test {
  protected:
-  KillTest() {
-    void* at =
-        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    shared_ = static_cast<Shared*>(at);
-  }
-  ~KillTest() override {
-    for (const pid_t pid : pids_) {
-      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
-    }
-    ::munmap(shared_, sizeof(Shared));
-  }
-
-  void SetUp() override { ASSERT_NE(static_cast<void*>(shared_), MAP_FAILED); }
+  void SetUp() override { ASSERT_TRUE(shared_.valid()); }
 
   // Long enough for those whose turn it is.
   static void pause() { ::usleep(20); }
 
   // Takes and gives until it is told to stop, `most` times at most.
-  void work(std::uint64_t seed, std::uint64_t most, std::int64_t fuse) {
+  void work(std::uint64_t seed, std::uint64_t most) {
     sim::Random random(seed);
-    FragileWord::fuse = fuse;
     Pool pool(shared_->head, shared_->slots, pool_tokens);
     while (!pool.join(*this_process(), process_alive)) pause();
     for (std::uint64_t i = 0; i < most && !shared_->stop; ++i) {
@@ -97,13 +55,6 @@ class KillTest : public ::testing::Test {
       pool.give(ticket.tokens);
     }
     pool.leave();
-    ::_exit(0);
-  }
-
-  void start(std::uint32_t worker, std::uint64_t seed, std::uint64_t most, std::int64_t fuse) {
-    pids_[worker] = ::fork();
-    ASSERT_GE(pids_[worker], 0);
-    if (pids_[worker] == 0) work(seed, most, fuse);
   }
 
   // Whoever comes next finds a full pool and all slots.
@@ -119,64 +70,40 @@ class KillTest : public ::testing::Test {
     EXPECT_EQ(leased, 1u);
   }
 
-  Shared* shared_;
-  std::array<pid_t, workers> pids_{};
+  SharedMemory<Shared> shared_;
+  Victims<workers> victims_;
 };
 
 TEST_F(KillTest, NeverMoreInUseThanThereAre) {
-  for (std::uint32_t i = 0; i < workers; ++i) start(i, i, 500, INT64_MAX);
-  for (pid_t& pid : pids_) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
-    pid = 0;
-    EXPECT_EQ(status, 0);
+  for (std::uint32_t i = 0; i < workers; ++i) {
+    victims_.start(i, i, INT64_MAX, [&](std::uint64_t seed) { work(seed, 500); });
   }
+  EXPECT_TRUE(victims_.wait_for_all(Clock::now() + deadline));
   EXPECT_EQ(shared_->too_many, 0u);
   EXPECT_EQ(shared_->grants, workers * 500u);
   expect_nothing_lost();
 }
 
-// Odd workers die by their fuse, even ones by us.
 TEST_F(KillTest, NothingIsLost) {
   constexpr std::uint32_t most_kills = 200;
   sim::Random random(20120625);
-  const auto fuse = [&](std::uint32_t worker) {
-    return worker % 2 == 1 ? static_cast<std::int64_t>(random.between(1, 400)) : INT64_MAX;
-  };
-  for (std::uint32_t i = 0; i < workers; ++i) start(i, random.next(), UINT64_MAX, fuse(i));
-  const auto until = Clock::now() + deadline;
-  std::uint32_t kills = 0;
-  while (kills < most_kills && Clock::now() < until) {
-    int status = 0;
-    const pid_t died = ::waitpid(-1, &status, WNOHANG);
-    if (died > 0) {
-      ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
-      ++kills;
-      const auto worker =
-          static_cast<std::uint32_t>(std::find(pids_.begin(), pids_.end(), died) - pids_.begin());
-      start(worker, random.next(), UINT64_MAX, fuse(worker));
-    } else {
-      ::usleep(static_cast<useconds_t>(random.between(100, 2'000)));
-      ::kill(pids_[2 * random.below(workers / 2)], SIGKILL);
-    }
+  const auto for_ever = [&](std::uint64_t seed) { work(seed, UINT64_MAX); };
+  for (std::uint32_t i = 0; i < workers; ++i) {
+    victims_.start(i, random.next(), Victims<workers>::fuse(i, random), for_ever);
   }
-  EXPECT_EQ(kills, most_kills);
+  const auto until = Clock::now() + deadline;
+  EXPECT_EQ(victims_.kill_and_restart(random, most_kills, until, for_ever), most_kills);
   // Who lives goes on: nobody waits for what the dead held. (Of the last kills not all were seen:
   // all are dead now, and the even ones begin anew.)
-  for (std::uint32_t i = 0; i < workers; ++i) {
-    ::kill(pids_[i], SIGKILL);
-    ::waitpid(pids_[i], nullptr, 0);
-    pids_[i] = 0;
-  }
+  victims_.kill_all();
   const std::uint64_t grants = shared_->grants;
-  for (std::uint32_t i = 0; i < workers; i += 2) start(i, random.next(), UINT64_MAX, INT64_MAX);
+  for (std::uint32_t i = 0; i < workers; i += 2) {
+    victims_.start(i, random.next(), INT64_MAX, for_ever);
+  }
   while (shared_->grants < grants + 20 && Clock::now() < until) ::usleep(1'000);
   EXPECT_GE(shared_->grants, grants + 20);
   shared_->stop = true;
-  for (pid_t& pid : pids_) {
-    if (pid > 0) ::waitpid(pid, nullptr, 0);
-    pid = 0;
-  }
+  EXPECT_TRUE(victims_.wait_for_all(until));
   EXPECT_GT(shared_->reaped, 0u);
   expect_nothing_lost();
 }
