@@ -247,6 +247,16 @@ class TokenPool {
   static std::uint64_t asked(const PoolSlot<Word>& slot) {
     return sub(total(slot.drawn.load()), slot.returned.load());
   }
+  // Of these, those that its process waits for, if it takes the pool for `limit`; `back` is all
+  // that was ever returned. What it excuses is not known here: it may hold them already.
+  static std::uint64_t waited_for(const PoolSlot<Word>& slot, std::uint64_t back,
+                                  std::uint64_t limit) {
+    const std::uint64_t plan = slot.plan.load();
+    if (!settled(plan, slot.drawn.load())) return 0;
+    const std::uint64_t tokens = plan_tokens(plan);
+    if (reached(add(back, std::max(limit, tokens)), plan_end(plan))) return 0;
+    return std::min(tokens, asked(slot));
+  }
   // Tokens that are out or waited for, by all processes.
   std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
 

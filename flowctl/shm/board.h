@@ -21,6 +21,7 @@ struct Board {
 
   SharedWord job;
   SharedWord rank;
+  SharedWord tokens;         // of the node, as many as it uses; 0: it takes none
   SharedWord shown_at;       // CLOCK_MONOTONIC, ns; of the counters
   SharedWord waiting_since;  // for tokens or reads of the node; 0: not
   SharedWord counters[counter_words];

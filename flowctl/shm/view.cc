@@ -67,6 +67,8 @@ NodeView SegmentView::look() const {
     node.sharers = key.substr(space + 1);
   }
   using Pool = TokenPool<SharedWord>;
+  std::uint64_t back = 0;
+  for (const auto& slot : state_->slots) back += slot.returned.load();
   for (std::uint32_t i = 0; i < NodeState::most_processes; ++i) {
     const PoolSlot<SharedWord>& slot = state_->slots[i];
     const Board& board = state_->boards[i];
@@ -76,12 +78,14 @@ NodeView SegmentView::look() const {
     MemberView member{.process = lease::process(lease),
                       .job = board.job.load(),
                       .rank = board.rank.load(),
-                      .tokens = Pool::asked(slot),
                       .active = slot.active.load(),
                       .waiting_since = board.waiting_since.load(),
                       .shown_at = board.shown_at.load(),
                       .server = {},
                       .counters = {}};
+    const std::uint64_t asked = Pool::asked(slot);
+    member.tokens_waited_for = Pool::waited_for(slot, back, board.tokens.load());
+    member.tokens_held = asked - std::min(asked, member.tokens_waited_for);
     for (const auto& reads : state_->read_slots) {
       const std::uint64_t owner = reads.lease.load();
       if (!lease::free(owner) && !lease::is_left(owner) &&

@@ -20,8 +20,9 @@ struct MemberView {
   ProcessId process;
   std::uint64_t job = 0;
   std::uint64_t rank = 0;
-  std::uint64_t tokens = 0;         // out or waited for
-  std::uint64_t read_tokens = 0;    // the same of the read budget
+  std::uint64_t tokens_held = 0;
+  std::uint64_t tokens_waited_for = 0;
+  std::uint64_t read_tokens = 0;    // of the read budget: held or waited for
   std::uint64_t active = 0;         // requests in the adapter, if they are counted
   std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: it does not wait
   std::uint64_t shown_at = 0;       // of the counters, likewise

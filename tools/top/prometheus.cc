@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-#include <cstring>
+#include <map>
 #include <string_view>
 
 #include "rendezvous/node_reads.h"
@@ -27,9 +27,10 @@ class Text {
  public:
   explicit Text(const Look& look) : look_(look) {}
 
+  // One sample for each process.
   template <typename Value>
   void metric(const std::string& name, const char* type, const char* help, Value&& value) {
-    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+    head(name, type, help);
     for (const PortLook& port : look_.ports) {
       for (const MemberView& member : port.node.members) {
         out_ += fmt::format("{}{{device=\"{}\",port=\"{}\",job=\"{}\",rank=\"{}\"}} {}\n", name,
@@ -38,9 +39,38 @@ class Text {
       }
     }
   }
+  // Of the adapters. Several segments may be of one port: of other users, or jobs.
+  void adapters() {
+    struct Metric {
+      std::string help;
+      std::map<std::string, std::uint64_t> samples;  // by labels
+    };
+    std::map<std::string, Metric> metrics;
+    for (const PortLook& port : look_.ports) {
+      const std::string labels =
+          fmt::format("{{device=\"{}\",port=\"{}\"}}", port.node.device, port.node.port);
+      each_adapter_counter(port.adapter,
+                           [&](const char* name, const char* help, std::uint64_t value) {
+                             Metric& metric = metrics[fmt::format("weir_adapter_{}_total", name)];
+                             metric.help = help;
+                             metric.samples[labels] = value;
+                           });
+    }
+    for (const auto& [name, metric] : metrics) {
+      head(name, "counter", metric.help);
+      for (const auto& [labels, value] : metric.samples) {
+        out_ += fmt::format("{}{} {}\n", name, labels, value);
+      }
+    }
+  }
+
   std::string take() { return std::move(out_); }
 
  private:
+  void head(const std::string& name, const char* type, const std::string& help) {
+    out_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+
   const Look& look_;
   std::string out_;
 };
@@ -55,8 +85,11 @@ std::string to_prometheus(const Look& now) {
               [](const NodeView&, const MemberView& member) { return member.counters.name; });
   WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
-  text.metric("weir_tokens_asked", "gauge", "Tokens of the node taken or waited for [tokens]",
-              [](const NodeView&, const MemberView& member) { return member.tokens; });
+  text.metric("weir_tokens_held", "gauge", "Tokens of the node that the process has [tokens]",
+              [](const NodeView&, const MemberView& member) { return member.tokens_held; });
+  text.metric("weir_tokens_waited_for", "gauge",
+              "Tokens of the node that the process waits for [tokens]",
+              [](const NodeView&, const MemberView& member) { return member.tokens_waited_for; });
   text.metric("weir_reads_asked_bytes", "gauge",
               "Reads under way or waited for, of the node's budget [bytes]",
               [](const NodeView&, const MemberView& member) {
@@ -76,6 +109,7 @@ std::string to_prometheus(const Look& now) {
                 const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
                 return waits ? static_cast<double>(now.at_ns - member.waiting_since) / 1e9 : 0.0;
               });
+  text.adapters();
   return text.take();
 }
 

@@ -74,20 +74,6 @@ std::string server_of(const NodeView& node, const MemberView& member) {
   return "?";
 }
 
-template <typename F>
-void each_adapter_counter(const verbs::HwCounters& adapter, F&& say) {
-  const auto one = [&](const char* name, const std::optional<std::uint64_t>& value) {
-    if (value) say(name, *value);
-  };
-  one("rnr_naks_sent", adapter.rnr_naks_sent);
-  one("rnr_naks_received", adapter.rnr_naks_received);
-  one("retries_exceeded", adapter.retries_exceeded);
-  one("ack_timeouts", adapter.ack_timeouts);
-  one("out_of_sequence", adapter.out_of_sequence);
-  one("sequence_naks", adapter.sequence_naks);
-  one("duplicates", adapter.duplicates);
-}
-
 }  // namespace
 
 Look look(const std::string& directory) {
@@ -145,7 +131,8 @@ Json to_json(const Look& now, const Look& before) {
           {{"pid", member.process.pid},
            {"job", member.job},
            {"rank", member.rank},
-           {"tokens_asked", member.tokens},
+           {"tokens_held", member.tokens_held},
+           {"tokens_waited_for", member.tokens_waited_for},
            {"reads_asked_bytes", member.read_tokens * NodeReads::bytes_per_token},
            {"active_requests", member.active},
            {"waiting_ns", waits ? now.at_ns - member.waiting_since : 0},
@@ -155,8 +142,9 @@ Json to_json(const Look& now, const Look& before) {
            {"per_second", rates}});
     }
     Json adapter = Json::object();
-    each_adapter_counter(port.adapter,
-                         [&](const char* name, std::uint64_t value) { adapter[name] = value; });
+    each_adapter_counter(port.adapter, [&](const char* name, const char*, std::uint64_t value) {
+      adapter[name] = value;
+    });
     ports.push_back({{"device", port.node.device},
                      {"port", port.node.port},
                      {"user", port.node.user},
@@ -173,30 +161,33 @@ std::string to_table(const Look& now, const Look& before) {
   }
   std::string text;
   for (const PortLook& port : now.ports) {
-    std::uint64_t tokens = 0, reads = 0;
+    std::uint64_t held = 0, waited_for = 0, reads = 0;
     bool with_proxy = false;
     for (const MemberView& member : port.node.members) {
       with_proxy = with_proxy || member.in_proxy;
-      tokens += member.tokens;
+      held += member.tokens_held;
+      waited_for += member.tokens_waited_for;
       reads += member.read_tokens;
     }
-    text += fmt::format("{}:{}  {} processes{}  tokens {}  reads {}B", port.node.device,
-                        port.node.port, port.node.members.size(),
-                        port.node.sharers.empty() ? "" : "  (" + port.node.sharers + ")", tokens,
-                        bytes(static_cast<double>(reads * NodeReads::bytes_per_token)));
-    each_adapter_counter(port.adapter, [&](const char* name, std::uint64_t value) {
+    text += fmt::format("{}:{}  {} processes{}  tokens {} held, {} waited for  reads {}B",
+                        port.node.device, port.node.port, port.node.members.size(),
+                        port.node.sharers.empty() ? "" : "  (" + port.node.sharers + ")", held,
+                        waited_for, bytes(static_cast<double>(reads * NodeReads::bytes_per_token)));
+    each_adapter_counter(port.adapter, [&](const char* name, const char*, std::uint64_t value) {
       if (value > 0) text += fmt::format("  {} {}", name, value);
     });
     text += fmt::format(
-        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}\n",
-        "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WAITS",
-        "READS", "c", "LOST",
+        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
+        "{}{}\n",
+        "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WANTS",
+        "WAITS", "READS", "c", "LOST",
         with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
-          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>7} {:>7} {:>5} {}{}{}\n",
+          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
+          "{}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -204,8 +195,8 @@ std::string to_table(const Look& now, const Look& before) {
           number(sum(rate(member, then, &Counters::messages_sent),
                      rate(member, then, &Counters::messages_received))),
           bytes(rate(member, then, &Counters::get_bytes)), counters.window,
-          bytes(static_cast<double>(counters.receive_bytes)), member.tokens,
-          since(now.at_ns, member.waiting_since),
+          bytes(static_cast<double>(counters.receive_bytes)), member.tokens_held,
+          member.tokens_waited_for, since(now.at_ns, member.waiting_since),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
           bytes(static_cast<double>(counters.read_window)), counters.peer_failures,
           with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,22 @@ struct Look {
 };
 
 Look look(const std::string& directory);
+
+// Calls say(name, help, value) for each counter that the adapter has.
+template <typename Say>
+void each_adapter_counter(const verbs::HwCounters& adapter, Say&& say) {
+  const auto one = [&](const char* name, const char* help,
+                       const std::optional<std::uint64_t>& value) {
+    if (value) say(name, help, *value);
+  };
+  one("rnr_naks_sent", "Times there was no receive buffer here", adapter.rnr_naks_sent);
+  one("rnr_naks_received", "Times a peer had no receive buffer", adapter.rnr_naks_received);
+  one("retries_exceeded", "Times a peer did not answer and was given up", adapter.retries_exceeded);
+  one("ack_timeouts", "Times an acknowledgement did not come in time", adapter.ack_timeouts);
+  one("out_of_sequence", "Packets that came after a gap", adapter.out_of_sequence);
+  one("sequence_naks", "Times a peer saw a gap", adapter.sequence_naks);
+  one("duplicates", "Requests that came twice", adapter.duplicates);
+}
 
 // The ranks that a member serves now as the node's proxy, itself not counted.
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server);

@@ -86,18 +86,19 @@ void add_top(CLI::App& app) {
   top->footer(
       "Columns: SENT/s and GOT/s bytes of messages and puts, GET/s bytes of large messages that "
       "are\n"
-      "read, W and RECVMEM receive buffers and their memory, TOKENS taken or waited for, WAITS "
-      "how\n"
-      "long for them or for reads, READS bytes of the node's read budget, c the read window, LOST\n"
-      "peers given up; with a proxy SERVER the rank that sends for this one now, QUEUE frames "
-      "that\n"
-      "wait for it, RELAY/s frames taken to be sent for others. What a process shows is up to a "
-      "second old.\n"
+      "read, W and RECVMEM receive buffers and their memory, TOKENS of the node held, WANTS those\n"
+      "waited for, WAITS how long for them or for reads, READS bytes of the node's read budget "
+      "held or\n"
+      "waited for, c the read window, LOST peers given up; with a proxy SERVER the rank that sends "
+      "for\n"
+      "this one now, QUEUE frames that wait for it, RELAY/s frames taken to be sent for others. "
+      "What a\n"
+      "process shows is up to a second old. Above them the port's own counters that are not 0.\n"
       "Shown are the processes of this user, for root of all users, in this container.\n\n"
       "Exit status: 0; 1 when --once found no process; 2 on wrong usage.\n\n"
       "Examples:\n"
       "  weir top\n"
-      "  weir top --once --json | jq '.ports[].processes[] | {rank, tokens_asked}'\n"
+      "  weir top --once --json | jq '.ports[].processes[] | {rank, tokens_held}'\n"
       "  weir top --interval 15 --prometheus /var/lib/node_exporter/weir.prom");
   top->callback([options] { run(*options); });
 }

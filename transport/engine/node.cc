@@ -34,6 +34,7 @@ void Engine::join_node() {
   Board& board = node_->board();
   board.job.store(options_.core.self.job);
   board.rank.store(options_.core.self.rank);
+  board.tokens.store(counts ? options_.core.admission.tokens : 0);
   show_board(clock());
 }
 

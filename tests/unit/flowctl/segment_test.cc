@@ -170,7 +170,7 @@ TEST_F(SegmentTest, StaleOnesOfOtherLayoutsAreRemoved) {
     std::size_t at;
     std::uint32_t value;
     bool known;
-  } const others[] = {{offsetof(SegmentHeader, version), 5, true},
+  } const others[] = {{offsetof(SegmentHeader, version), 4, true},
                       {offsetof(SegmentHeader, version), 1000, true},
                       {offsetof(SegmentHeader, layout_bytes), 4096, true},
                       {offsetof(SegmentHeader, version), 3, false},
@@ -300,6 +300,40 @@ TEST_F(SegmentTest, CellsAreBehindTheRestAndOfThoseWhoAskForThem) {
   expect_refused("other cells");
   options_.cell_bytes = 2049;
   expect_refused("not possible");
+}
+
+// Two processes, each of which takes the pool for 3.
+TEST_F(SegmentTest, AViewTellsTokensHeldFromThoseWaitedFor) {
+  const auto node = open();
+  ASSERT_NE(node, nullptr) << reason_;
+  NodeState& state = node->state();
+  TokenPool<SharedWord> other(state.pool, state.slots, options_.tokens);
+  ASSERT_TRUE(other.join(
+      {.pid = static_cast<std::uint32_t>(::getppid()), .start_ticks = this_process()->start_ticks},
+      [](ProcessId) { return true; }));
+  state.boards[node->slot()].tokens.store(3);
+  state.boards[node->slot()].show(1, Counters{});
+  const auto expect = [&](std::uint64_t held, std::uint64_t waited_for) {
+    const NodeView view = SegmentView::all(options_.directory).at(0).look();
+    ASSERT_EQ(view.members.size(), 1u);  // the other has not shown itself
+    EXPECT_EQ(view.members[0].tokens_held, held);
+    EXPECT_EQ(view.members[0].tokens_waited_for, waited_for);
+  };
+  expect(0, 0);
+  TokenPool<SharedWord>::Ticket theirs, ours, next;
+  ASSERT_TRUE(other.try_take(2, theirs, 3));
+  ASSERT_TRUE(node->pool().try_take(1, ours, 3));
+  expect(1, 0);
+  ASSERT_FALSE(node->pool().try_take(2, next, 3));
+  expect(1, 2);
+  other.give(1);
+  expect(1, 2);
+  other.give(1);
+  expect(3, 0);  // granted, though nobody has looked
+  ASSERT_TRUE(node->pool().recheck(next, 3));
+  node->pool().give(3);
+  expect(0, 0);
+  other.leave();
 }
 
 // What a look from outside shows of a member of the node that is in a proxy, too.

@@ -1,0 +1,108 @@
+// What `weir top` shows, of a node made up here: as JSON, as a table and for Prometheus.
+#include "tools/top/report.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace weir::tools::top {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::uint64_t second = 1'000'000'000;
+
+MemberView member(std::uint64_t rank) {
+  MemberView made;
+  made.process = {.pid = static_cast<std::uint32_t>(100 + rank), .start_ticks = 1};
+  made.job = 7;
+  made.rank = rank;
+  made.shown_at = 10 * second;
+  return made;
+}
+
+// Rank 0 has tokens, rank 1 waits for some since two seconds.
+Look made_up() {
+  Look look;
+  look.at_ns = 10 * second;
+  PortLook port;
+  port.node.path = "/dev/shm/weir-x";
+  port.node.device = "rxe0";
+  port.node.port = 1;
+  port.node.members = {member(0), member(1)};
+  port.node.members[0].tokens_held = 3;
+  port.node.members[0].counters.messages_sent = 500;
+  port.node.members[1].tokens_held = 1;
+  port.node.members[1].tokens_waited_for = 2;
+  port.node.members[1].waiting_since = 8 * second;
+  port.adapter.rnr_naks_received = 5;
+  port.adapter.retries_exceeded = 0;
+  look.ports.push_back(port);
+  return look;
+}
+
+TEST(Top, JsonTellsHeldFromWaitedFor) {
+  Look before = made_up();
+  before.ports[0].node.members[0].shown_at = 8 * second;
+  before.ports[0].node.members[0].counters.messages_sent = 100;
+  const Json port = to_json(made_up(), before)["ports"].at(0);
+  const Json& first = port["processes"].at(0);
+  EXPECT_EQ(first["tokens_held"], 3);
+  EXPECT_EQ(first["tokens_waited_for"], 0);
+  EXPECT_EQ(first["waiting_ns"], 0);
+  EXPECT_EQ(first["per_second"]["messages_sent"], 200.0);
+  EXPECT_TRUE(first["proxy"].is_null());
+  const Json& second_one = port["processes"].at(1);
+  EXPECT_EQ(second_one["tokens_held"], 1);
+  EXPECT_EQ(second_one["tokens_waited_for"], 2);
+  EXPECT_EQ(second_one["waiting_ns"], 2 * second);
+  EXPECT_EQ(port["adapter"], (Json{{"rnr_naks_received", 5}, {"retries_exceeded", 0}}));
+}
+
+TEST(Top, TheTableHasTheSumsAndCountersThatAreNot0) {
+  const std::string text = to_table(made_up(), {});
+  EXPECT_THAT(text, HasSubstr("rxe0:1  2 processes  tokens 4 held, 2 waited for"));
+  EXPECT_THAT(text, HasSubstr("rnr_naks_received 5"));
+  EXPECT_THAT(text, Not(HasSubstr("retries_exceeded")));
+  EXPECT_THAT(text, HasSubstr("2.0s"));
+}
+
+TEST(Top, PrometheusHasTokensAndTheAdapter) {
+  const std::string text = to_prometheus(made_up());
+  const std::string labels = R"({device="rxe0",port="1",job="7",rank="1"} )";
+  EXPECT_THAT(text, HasSubstr("weir_tokens_held" + labels + "1\n"));
+  EXPECT_THAT(text, HasSubstr("weir_tokens_waited_for" + labels + "2\n"));
+  EXPECT_THAT(text, HasSubstr("weir_waiting_seconds" + labels + "2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("# TYPE weir_adapter_rnr_naks_received_total counter\n"
+                        "weir_adapter_rnr_naks_received_total{device=\"rxe0\",port=\"1\"} 5\n"));
+  EXPECT_THAT(text, HasSubstr("weir_adapter_retries_exceeded_total{"));
+  EXPECT_THAT(text, Not(HasSubstr("adapter_duplicates")));  // this adapter does not count them
+}
+
+// The format wants each sample once, and those of a name together.
+TEST(Top, PrometheusSaysNothingTwice) {
+  Look look = made_up();
+  look.ports.push_back(look.ports[0]);  // another job's segment, of the same port
+  for (MemberView& other : look.ports[1].node.members) other.job = 8;
+  std::istringstream lines(to_prometheus(look));
+  std::set<std::string> samples, names;
+  std::string name;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("# HELP ", 0) == 0) {
+      name = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(names.insert(name).second) << line;
+    } else if (line[0] != '#') {
+      EXPECT_EQ(line.substr(0, line.find('{')), name);
+      EXPECT_TRUE(samples.insert(line.substr(0, line.find('}'))).second) << line;
+    }
+  }
+  EXPECT_GT(names.size(), 10u);
+}
+
+}  // namespace
+}  // namespace weir::tools::top
