@@ -193,7 +193,7 @@ constexpr std::array keys{
            {"Processes of a job on a node that send small messages for the others at a time, "
             "several in one request where they go to the same process; 0 means each sends its own",
             "It can pay where an adapter slows down with the number of processes that use it; "
-            "each message is copied twice more"},
+            "each message is copied once more, and again where several go in one request"},
            &Settings::proxy_servers),
     choice("admission", "off, thresholds, always", "off", 2,
            {"Whether a request needs a token of the node before it may reach the adapter: never, "
@@ -202,32 +202,36 @@ constexpr std::array keys{
            &Settings::admission),
     number("tokens", Kind::count, "64", 1, 65535, 3,
            {"Tokens of a node and port; a request that takes more than there are takes all",
-            "About what an adapter has under way at its best; 'weir tune' measures it"},
+            "A guess at what an adapter has under way at its best; 'weir tune' measures it"},
            &Settings::tokens),
     number("bytes_per_token", Kind::size, "0", 0, 1 * GiB, 4,
            {"A request takes a token for so many bytes, at least one; 0 means one each",
             "Messages count for an adapter more than bytes, until 'weir tune' has found otherwise"},
            &Settings::bytes_per_token),
     text("cct", "none", 4,
-         {"Concurrency congestion threshold by message size: with so many active processes on the "
-          "node all requests need tokens ('64B=12, 4KiB=8': 12 up to 64 bytes, 8 above)",
+         {"Concurrency congestion threshold by size of the request, a frame with its headers or a "
+          "chunk: with so many active processes on the node all requests need tokens ('64B=12, "
+          "4KiB=8': 12 up to 64 bytes, 8 above)",
           "It has to be measured: 'weir tune'"},
          &Settings::cct),
     text("nrct", "none", 4,
-         {"Node congestion threshold by message size: requests that the node has under way before "
+         {"Node congestion threshold by size of the request: requests that the node has under way "
+          "before "
           "the next one needs tokens (as cct)",
           "It has to be measured: 'weir tune'"},
          &Settings::nrct),
     text("crct", "none", 4,
-         {"Core congestion threshold by active processes and message size: requests that one "
-          "process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 for "
+         {"Core congestion threshold by active processes and size of the request: requests that "
+          "one process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 "
+          "for "
           "8 active processes and more)",
           "It has to be measured: 'weir tune'"},
          &Settings::crct),
     text("delay", "none", 4,
-         {"Least time between two requests of a process by message size, where its node shares no "
-          "tokens and they would be needed ('64B=500ns, 64KiB=5us')",
-          "It has to be measured: 'weir tune'"},
+         {"Least time between two requests of a process by size of the second, where its node "
+          "shares "
+          "no tokens (node_sharing off) and they would be needed ('64B=500ns, 64KiB=5us')",
+          "It has to be measured: 'weir tune', which takes it only where tokens bring less"},
          &Settings::delay),
 
     // Time.
