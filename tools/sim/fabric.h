@@ -6,18 +6,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tools/sim/event_queue.h"
 #include "tools/sim/random.h"
+#include "tools/sim/wire.h"
 #include "transport/base/time.h"
 
 namespace weir::sim {
 
 class Nic;
-
-using Node = std::uint32_t;  // a process with its adapter
 
 // How an adapter behaves where adapters differ.
 enum class SrqLimitStyle : std::uint8_t {
@@ -70,14 +70,18 @@ struct Injected {
 
 class Fabric {
  public:
-  Fabric(const Timing& timing, const Hazards& hazards, std::uint64_t seed)
-      : timing(timing), hazards(hazards), random(seed) {}
+  Fabric(const Timing& timing, const Hazards& hazards, std::uint64_t seed);
 
   EventQueue events;
   Timing timing;
   Hazards hazards;
   Random random;
-  std::vector<Nic*> nics;  // by node; nullptr: none or dead
+  std::vector<Nic*> nics;      // by node; nullptr: none or dead
+  std::unique_ptr<Wire> wire;  // Links, if nobody puts in another one before the first adapter
+
+  // As EventQueue's, with what the wire does meanwhile.
+  bool step();
+  void run_until(Time until);
 
   Injected injected;
 

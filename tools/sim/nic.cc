@@ -47,6 +47,8 @@ void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp,
   qp->remote_node = remote_node;
   qp->remote_qp = remote_qp;
   qp->most_fetches = std::min(most_fetches, config_.max_rd_atomic);
+  qp->requests = fabric_.wire->open(node_, remote_node);
+  qp->answers = fabric_.wire->open(node_, remote_node);
 }
 
 void Nic::destroy_qp(QpNumber number) { qps_.erase(raw(number)); }
@@ -120,11 +122,6 @@ bool Nic::is_well_formed(const WorkRequest& request) {
   return wrong == nullptr;
 }
 
-Duration Nic::line_time(std::uint32_t bytes) const {
-  const Timing& timing = fabric_.timing;
-  return {timing.per_frame.ns + std::int64_t{bytes} * 1000 / timing.bytes_per_us};
-}
-
 // Requests leave one after the other at the speed of the line, up to a fetch that is one too many.
 void Nic::transmit(QpNumber number) {
   QueuePair& qp = *find(number);
@@ -145,7 +142,7 @@ void Nic::transmit(QpNumber number) {
       start = std::max(start,
                        config_.shared->begin(fabric_.events.now(), shared_name(number, sequence)));
     }
-    qp.line_free = start + line_time(fetch ? 0 : next.request.length_bytes);
+    qp.line_free = start + fabric_.wire->line_time(fetch ? 0 : next.request.length_bytes);
     if (!next.left) next.first_left = qp.line_free;
     next.left = true;
     next.last_left = qp.line_free;
@@ -162,14 +159,16 @@ void Nic::transmit(QpNumber number) {
         const auto* memory = reinterpret_cast<const std::byte*>(request.address);
         packet.bytes.assign(memory, memory + request.length_bytes);
       }
-      from->last_arrival = std::max(from->last_arrival, fabric_.events.now() + fabric_.latency());
-      fabric_.events.at(from->last_arrival, [&fabric = fabric_, to = from->remote_node,
-                                             packet = std::move(packet)] {
-        if (fabric.is_cut(packet.from_node, to)) return;
-        if (fabric.strikes(fabric.hazards.lost_request_permille, fabric.injected.lost_requests))
-          return;
-        if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
-      });
+      const auto kind = fetches(request.opcode) ? Wire::Kind::control : Wire::Kind::data;
+      const auto size = static_cast<std::uint32_t>(packet.bytes.size());
+      fabric_.wire->send(
+          from->requests, kind, size,
+          [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
+            if (fabric.is_cut(packet.from_node, to)) return;
+            if (fabric.strikes(fabric.hazards.lost_request_permille, fabric.injected.lost_requests))
+              return;
+            if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
+          });
     });
   }
   watch(number);
@@ -185,7 +184,7 @@ void Nic::go_back(QueuePair& qp) {
 // Patience starts when the last byte of the oldest request has left, and is for the time that what
 // it fetches takes on the line. (Between packets of a long message adapters hear of each other.)
 Duration Nic::answer_time(const Send& oldest) const {
-  return line_time(fetches(oldest.request.opcode) ? oldest.request.length_bytes : 0);
+  return fabric_.wire->line_time(fetches(oldest.request.opcode) ? oldest.request.length_bytes : 0);
 }
 
 Time Nic::fails_at(const QueuePair& qp) const {
@@ -337,10 +336,10 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
 }
 
 void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
-  qp.last_ack = std::max(qp.last_ack, fabric_.events.now() + fabric_.latency());
-  fabric_.events.at(
-      qp.last_ack, [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
-                    sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
+  fabric_.wire->send(
+      qp.answers, Wire::Kind::control, 0,
+      [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
+       sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
         if (fabric.is_cut(here, to) ||
             fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
           return;

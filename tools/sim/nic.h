@@ -27,7 +27,8 @@
 //     under way when only the other end broke does.)
 //
 // What is fetched is on the line of the responder's queue pair, one after the other with its
-// sends. Queue pairs do not share a line, and local keys are not looked at.
+// sends. Whether queue pairs get into each other's way is the wire's business (wire.h). Local keys
+// are not looked at.
 //
 // Single-threaded; everything happens in events of the fabric.
 #pragma once
@@ -149,7 +150,7 @@ class Nic {
     std::uint32_t fetching = 0;  // of those sent in this round, fetches without their data
     std::uint32_t most_fetches = 0;
     Time line_free{};
-    Time last_arrival{};  // packets of one queue pair do not overtake
+    Wire::Stream requests{};
     Time last_answer{};
     bool watched = false;  // the retry timer runs
     // An entry of the queue is free again only when a completion at or after it was polled.
@@ -158,7 +159,7 @@ class Nic {
     CompletionStatus fail_next = CompletionStatus::success;
     // Receiving
     std::uint64_t expected = 0;
-    Time last_ack{};
+    Wire::Stream answers{};
     Time last_data{};  // the last byte of what was fetched leaves
     std::deque<Result> results;
   };
@@ -185,7 +186,6 @@ class Nic {
   bool is_well_formed(const WorkRequest& request);
   void transmit(QpNumber number);
   void go_back(QueuePair& qp);
-  Duration line_time(std::uint32_t bytes) const;
   void on_packet(const Packet& packet);
   void on_send(const Packet& packet, QueuePair& qp);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);

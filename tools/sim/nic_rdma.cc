@@ -119,33 +119,28 @@ void Nic::on_atomic(const Packet& packet, QueuePair& qp) {
 // when they leave; false: there is nothing to send.
 void Nic::send_back(const Packet& packet, QueuePair& qp,
                     std::function<bool(std::vector<std::byte>&)> fetch) {
-  qp.line_free =
-      std::max(qp.line_free, fabric_.events.now()) + line_time(packet.request.length_bytes);
+  const std::uint32_t size = packet.request.length_bytes;
+  qp.line_free = std::max(qp.line_free, fabric_.events.now()) + fabric_.wire->line_time(size);
   qp.last_data = qp.line_free;
-  const Time arrival = std::max(qp.last_ack, qp.line_free + fabric_.latency());
-  // Later answers come later. (One of the same time is already in the queue of events when this
-  // one leaves, and would be looked at first.)
-  qp.last_ack = arrival + Duration{1};
-  fabric_.events.at(qp.line_free, [this, here = packet.to_qp, to = packet.from_node,
-                                   number = packet.from_qp, sequence = packet.sequence, arrival,
-                                   fetch = std::move(fetch)] {
+  const auto load = [this, here = packet.to_qp, to = packet.from_node, number = packet.from_qp,
+                     sequence = packet.sequence, fetch = std::move(fetch)]() -> Wire::Action {
     QueuePair* from = find(here);
-    if (from == nullptr || from->broken) return;
+    if (from == nullptr || from->broken) return {};
     std::vector<std::byte> bytes;
-    if (!fetch(bytes)) return;
-    fabric_.events.at(
-        arrival, [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
-          if (fabric.is_cut(from, to) ||
-              fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
-            return;
-          }
-          Nic* const nic = fabric.nics[to];
-          if (nic == nullptr) return;
-          nic->when_served(number, sequence, [&fabric, to, number, sequence, bytes] {
-            if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
-          });
-        });
-  });
+    if (!fetch(bytes)) return {};
+    return [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
+      if (fabric.is_cut(from, to) ||
+          fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
+        return;
+      }
+      Nic* const nic = fabric.nics[to];
+      if (nic == nullptr) return;
+      nic->when_served(number, sequence, [&fabric, to, number, sequence, bytes] {
+        if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
+      });
+    };
+  };
+  fabric_.wire->send_at(qp.line_free, qp.answers, Wire::Kind::data, size, load);
 }
 
 // A bad request breaks this end too, but not before what was fetched before it is sent back.

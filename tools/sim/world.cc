@@ -12,6 +12,7 @@ class World {
   World(const Plan& plan, std::function<void(const std::string&)> trace)
       : plan_(plan), fabric_(plan.timing, plan.hazards, mix(plan.seed)), connections_(fabric_) {
     fabric_.trace_sink = std::move(trace);
+    if (plan.wire) fabric_.wire = plan.wire(fabric_);
     const auto count = static_cast<Node>(plan.scripts.size());
     for (Node node = 0; node < count; ++node) {
       Engine::Config config = plan.engine;
@@ -183,7 +184,7 @@ class World {
       for (const Fault& fault : plan_.faults) {
         if (fault.step != 0 && fault.step == fabric_.events.steps()) strike(fault);
       }
-      if (!fabric_.events.step() || fabric_.events.now() >= Time{} + plan_.deadline ||
+      if (!fabric_.step() || fabric_.events.now() >= Time{} + plan_.deadline ||
           fabric_.events.steps() > plan_.most_steps) {
         fabric_.violation(phase == Application::Phase::closing ? "stuck while closing"
                                                                : "stuck while sending");
@@ -210,13 +211,14 @@ class World {
   void settle() {
     for (auto& application : applications_) application->stop();
     for (auto& application : applications_) application->one_sided().check_end(troubled());
-    fabric_.events.run_until(fabric_.events.now() + milliseconds(5));
+    fabric_.run_until(fabric_.events.now() + milliseconds(5));
     for (int look = 0; look < 3; ++look) {  // a dead one's waiting ticket comes last
       for (Node node = 0; node < engines_.size(); ++node) {
         engines_[node]->reap();
         engines_[node]->progress(*applications_[node]);
       }
     }
+    if (!fabric_.wire->conserved()) fabric_.violation("the wire lost or made something");
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       Engine& engine = *engines_[node];
@@ -266,6 +268,7 @@ class World {
     }
     result.begun = begun_;
     result.injected = fabric_.injected;
+    result.wire = fabric_.wire->counts();
     result.tokens_out_most = tokens_out_most_;
     result.token_looks = token_looks_;
     return result;

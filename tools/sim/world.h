@@ -5,14 +5,15 @@
 //   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
 //   * no RNR NAK while nothing fails and the window covers the credits
 //   * processes of a host never have more tokens out than there are, have those that their pool
-//   says
-//     they have, and give all of them back
+//     says they have, and give all of them back
+//   * the wire loses and makes nothing
 //
 // Single-threaded; a run is a function of the Plan.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Plan {
   std::uint64_t seed = 0;
   Timing timing;
   Hazards hazards;
+  // What carries messages; empty: Links.
+  std::function<std::unique_ptr<Wire>(Fabric&)> wire;
   Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
@@ -88,6 +91,7 @@ struct Outcome {
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
   Injected injected;
+  Wire::Counts wire;
   Time end{};
 
   bool ok() const { return violations.empty(); }
