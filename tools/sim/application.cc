@@ -42,6 +42,7 @@ std::uint64_t Application::key(Node from, Node to, std::uint64_t number) const {
 
 std::uint32_t Application::size_of(std::uint64_t content_seed, const Script& sender, Node from,
                                    Node to, std::uint64_t number, std::uint32_t most) {
+  if (sender.bytes > 0) return std::min(sender.bytes, most);
   Random random(mix(content_seed + 1) ^
                 mix(std::uint64_t{from} << 40 | std::uint64_t{to} << 32 | number));
   if (random.chance(sender.small_permille)) return random.between(0, std::min(64u, most));
@@ -221,6 +222,7 @@ void Application::on_message(const Delivery& delivery) {
   peer.to_receive -= peer.to_receive > 0 ? 1 : 0;
   ++received_;
   last_message_ = fabric_.events.now();
+  if (scripts[from]->one_sided.announced_bytes > 0) one_sided_.fetch(from);
   if (!delivery.last) return;
   if (random_.chance(script_.keep_permille)) {
     const std::uint64_t until = turns_ + random_.between(1, script_.keep_turns);
@@ -251,6 +253,7 @@ void Application::on_failure(const Failure& failure) {
 }
 
 void Application::on_transfer(const TransferEnd& end) {
+  last_message_ = fabric_.events.now();
   if (one_sided_.on_end(end)) return;
   const bool excused =
       std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.may_fail; });

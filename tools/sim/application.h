@@ -1,7 +1,8 @@
 // A program above the engine, written as data: it sends planned messages to the others, in bursts,
 // computes now and then (no progress), keeps buffers for a while, and checks everything that
-// arrives. The n-th message from one process to another has a size and a content that both ends
-// can compute, so "exactly once and in order" is one comparison.
+// arrives. With `one_sided.announced_bytes` a message is ob1's request for a rendezvous: who has it
+// fetches so much from its sender. The n-th message from one process to another has a size and a
+// content that both ends can compute, so "exactly once and in order" is one comparison.
 //
 // Single-threaded; runs in events of the fabric.
 #pragma once
@@ -23,6 +24,7 @@ struct Script {
   std::vector<std::uint32_t> messages;  // planned for each destination node, in one round
   std::uint32_t burst = 4;              // messages in one turn, at most
   std::uint32_t small_permille = 800;   // of the messages: up to 64 bytes; the rest: any size
+  std::uint32_t bytes = 0;              // of each message, if not 0
   std::uint32_t notify_permille = 100;  // sent from a slot that is to come back
   std::uint32_t compute_permille = 0;   // turns after which it computes
   Duration compute = milliseconds(1);   // at most

@@ -27,12 +27,13 @@ std::byte OneSided::page_byte(std::uint64_t offset) const {
 void OneSided::meet(std::vector<OneSided*> all) {
   all_ = std::move(all);
   targets_.resize(all_.size());
-  if (script_.operations == 0) return;
-  pages_ = AlignedBytes(2 * script_.largest);
-  for (std::size_t i = 0; i < pages_.size(); ++i) pages_.data()[i] = page_byte(i);
-  slots_ = AlignedBytes(all_.size() * script_.largest);
+  if (page_bytes() == 0) return;
   Nic& nic = engine_.nic();
+  pages_ = AlignedBytes(page_bytes());
+  for (std::size_t i = 0; i < pages_.size(); ++i) pages_.data()[i] = page_byte(i);
   pages_key_ = nic.register_memory(address_of(pages_.data()), pages_.size(), Access::remote_read);
+  if (script_.operations == 0) return;
+  slots_ = AlignedBytes(all_.size() * script_.largest);
   slots_key_ =
       nic.register_memory(address_of(slots_.data()), slots_.size(),
                           Access::local_write | Access::remote_read | Access::remote_write);
@@ -45,6 +46,9 @@ void OneSided::meet(std::vector<OneSided*> all) {
 
 void OneSided::start_some(Node to, PeerId peer) {
   Target& target = targets_[to];
+  for (; target.to_fetch > 0 && !target.gone; --target.to_fetch) {
+    start(peer, Kind::get, to, 0, AlignedBytes(all_[to]->script_.announced_bytes, untouched));
+  }
   while (target.to_do > 0 && !target.gone && under_way_ < script_.at_a_time) {
     const std::uint32_t size =
         random_.chance(300) ? random_.between(0, 64) : random_.between(0, script_.largest);
@@ -101,7 +105,7 @@ void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, Alig
 
 bool OneSided::is_done(Node to) const {
   const Target& target = targets_[to];
-  return target.under_way == 0 && (target.to_do == 0 || target.gone);
+  return target.under_way == 0 && (target.to_do + target.to_fetch == 0 || target.gone);
 }
 
 bool OneSided::on_end(const TransferEnd& end) {
@@ -122,6 +126,7 @@ bool OneSided::on_end(const TransferEnd& end) {
     return false;
   }
   check(operation);
+  operation.memory = {};  // there may be many
   return true;
 }
 

@@ -5,9 +5,12 @@
 //   slots     one for each origin, who alone writes it; what it wrote is there when its put ends
 //   counter   everybody adds one; in the end they add up
 //
+// And what a message announced is fetched: a large message, as far as the transport sees of it.
+//
 // Single-threaded; runs in events of the fabric.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -19,14 +22,17 @@
 namespace weir::sim {
 
 struct OneSidedScript {
-  std::uint32_t operations = 0;      // planned, to each other process
-  std::uint32_t at_a_time = 4;       // at most, over all
-  std::uint32_t largest = 40 << 10;  // bytes of one
+  std::uint32_t operations = 0;       // planned, to each other process
+  std::uint32_t at_a_time = 4;        // at most, over all
+  std::uint32_t largest = 40 << 10;   // bytes of one
+  std::uint32_t announced_bytes = 0;  // what each message announces (application.h); 0: nothing
 };
 
 // Bytes that start at a cache line: where chunks are cut depends on addresses, and a run must not.
 class AlignedBytes {
  public:
+  static constexpr std::uint32_t line = 64;
+
   AlignedBytes() = default;
   explicit AlignedBytes(std::size_t size, std::byte value = std::byte{0})
       : storage_(size + line, value), size_(size) {}
@@ -40,7 +46,6 @@ class AlignedBytes {
   const std::byte* end() const { return data() + size_; }
 
  private:
-  static constexpr std::size_t line = 64;
   std::size_t offset() const {
     return (line - reinterpret_cast<std::uintptr_t>(storage_.data()) % line) % line;
   }
@@ -56,6 +61,8 @@ class OneSided {
   // All processes of the world, by node; itself included.
   void meet(std::vector<OneSided*> all);
 
+  // A message of `node` announced `announced_bytes`: gets them at the next start_some.
+  void fetch(Node node) { ++targets_[node].to_fetch; }
   // Starts what may be started now.
   void start_some(Node to, PeerId peer);
   // Nothing left to start or to wait for at `to`.
@@ -83,11 +90,15 @@ class OneSided {
 
   struct Target {
     std::uint32_t to_do = 0;
+    std::uint32_t to_fetch = 0;
     std::uint32_t under_way = 0;
     bool slot_busy = false;  // a put is under way
     bool gone = false;
   };
 
+  std::uint64_t page_bytes() const {
+    return std::max(script_.operations > 0 ? 2 * script_.largest : 0, script_.announced_bytes);
+  }
   std::byte page_byte(std::uint64_t offset) const;
   void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory);
   void check(const Operation& operation);

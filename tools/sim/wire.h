@@ -51,7 +51,7 @@ class Wire {
   // Lets a wire with a clock of its own come up to the next event of the fabric.
   virtual void catch_up() {}
   // Whether nothing was lost or made that should not be.
-  virtual bool conserved() const { return true; }
+  virtual bool adds_up() const { return true; }
   virtual Counts counts() const { return {}; }
 };
 

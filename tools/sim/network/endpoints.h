@@ -15,6 +15,8 @@ class Endpoints {
   virtual bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) = 0;
   // All of it is in the node's memory.
   virtual void arrived(NodeId node, const Packet& packet) = 0;
+  // It was lost on the way. No adapter hears of that; it is for those who keep count.
+  virtual void lost(const Packet&) {}
   // The node will be told of that packet soon, or asked for one (nullptr): fetch its memory; with
   // `stage` 1, what that points to.
   virtual void soon(NodeId, const Packet*, unsigned /*stage*/) const {}

@@ -82,13 +82,14 @@ void Network::leave_line(Port port) {
 
 // It will not arrive.
 void Network::lose(PacketId id) {
-  const Packet& packet = packets_[id];
+  const Packet packet = packets_[id];
   return_credit(packet.input, packet.flits);
   lost_flits_ += packet.flits;
   ++lost_packets_;
   --under_way_;
   moved_ = now();
   free_.push_back(id);
+  endpoints_.lost(packet);
 }
 
 void Network::run_until(Tick until) {
@@ -108,8 +109,8 @@ void Network::check() {
     violation_ =
         "flits or credits are lost or made by cycle " + std::to_string(now() / ticks_a_cycle);
   } else if (!endpoints_.conserved()) {
-    violation_ =
-        "the read budget is not conserved by cycle " + std::to_string(now() / ticks_a_cycle);
+    violation_ = "what the endpoints keep account of does not add up by cycle " +
+                 std::to_string(now() / ticks_a_cycle);
   } else if (under_way_ > 0 && now() - moved_ > config_.patience) {
     violation_ = "no progress since cycle " + std::to_string(moved_ / ticks_a_cycle) + ", with " +
                  std::to_string(under_way_) + " packets under way";

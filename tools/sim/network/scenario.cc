@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "tools/sim/network/traffic.h"
+#include "tools/sim/network/whole_core.h"
 #include "tools/sim/thread_time.h"
 
 namespace weir::sim::network {
@@ -62,10 +63,7 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
   return roles;
 }
 
-Measured run(const Scenario& scenario, std::uint64_t seed) {
-  const double begin = thread_cpu_seconds();
-  const Roles roles = draw_roles(scenario, seed);
-  const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
+Network::Config network_config(const Scenario& scenario, const Roles& roles) {
   Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
   config.loss = scenario.loss;
   for (const Scenario::Outage& outage : scenario.outages) {
@@ -73,7 +71,15 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
                               .from = static_cast<Tick>(outage.from_cycles) * ticks_a_cycle,
                               .to = static_cast<Tick>(outage.to_cycles) * ticks_a_cycle});
   }
-  Network network(config, *traffic, seed);
+  return config;
+}
+
+Measured run(const Scenario& scenario, std::uint64_t seed) {
+  if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
+  const double begin = thread_cpu_seconds();
+  const Roles roles = draw_roles(scenario, seed);
+  const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
+  Network network(network_config(scenario, roles), *traffic, seed);
   traffic->begin(network);
 
   Measured result;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,12 @@ struct TraceMessage {
 enum class Protocol : std::uint8_t {
   push,   // the sender, at once: one RDMA operation for a large message
   reads,  // the receiver, by rendezvous/scheduler.h: [RDRP §3.2]
+};
+
+// What hangs on the fabric.
+enum class EndpointsAre : std::uint8_t {
+  models,  // of adapters, with the receivers' side that ships: thousands of nodes
+  core,    // all of transport/core over adapters with RC queue pairs: whole_core.h
 };
 
 // What the read budget belongs to: the node, shared by its processes (flowctl/token_pool.h); each
@@ -109,6 +116,13 @@ struct Scenario {
   std::uint32_t retries = 7;
   bool lossy() const { return loss > 0 || !outages.empty(); }
 
+  // Of processes that are the whole core.
+  EndpointsAre endpoints = EndpointsAre::models;
+  std::uint32_t window_initial = 8;  // receive buffers of a process, at first
+  std::uint32_t window_max = 256;
+  std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
+  bool rxe_limit = false;            // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
+
   std::uint64_t from_cycles = 6'000;
   std::uint64_t to_cycles = 12'000;
 };
@@ -123,6 +137,14 @@ struct Messages {
   double longest_us = 0;
 };
 
+// Of processes that are the whole core: means of the processes, and sums.
+struct CoreMeasured {
+  double window = 0;       // receive buffers, in the end
+  double receive_kib = 0;  // memory of receive buffers, at its peak
+  std::uint64_t rnr_naks = 0;
+  std::uint64_t overcommitted = 0;  // credits for which there was no buffer
+};
+
 struct Measured {
   double throughput = 0;        // flits into memory, a node and cycle; 1 is the link
   double best_window = 0;       // of 1,000 cycles, from the start
@@ -131,6 +153,7 @@ struct Measured {
   double latency_cycles = 0;    // mean of packets, from adapter to memory
   double mean_reads = 0;        // of receivers, at the end: reads outstanding
   Messages messages;
+  std::optional<CoreMeasured> core;
   std::uint64_t lost_packets = 0;
   std::uint64_t retried = 0;  // reads and writes begun again
   std::uint64_t failed = 0;   // of them, given up

@@ -10,6 +10,9 @@
 
 namespace weir::sim::network {
 
+// The fabric of a scenario.
+Network::Config network_config(const Scenario& scenario, const Roles& roles);
+
 class Traffic : public Endpoints {
  public:
   static std::unique_ptr<Traffic> make(const Scenario& scenario, const Roles& roles,

@@ -1,0 +1,120 @@
+#include "tools/sim/network/whole_core.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "tools/sim/network/packet_wire.h"
+#include "tools/sim/network/reading.h"
+#include "tools/sim/network/workload.h"
+#include "tools/sim/thread_time.h"
+
+namespace weir::sim::network {
+namespace {
+
+constexpr std::uint32_t header_room_bytes = 64;
+
+// How many messages each sends to each.
+std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario, const Roles& roles,
+                                                       std::uint64_t seed) {
+  const std::uint32_t nodes = scenario.fabric.topology.nodes();
+  std::vector<std::vector<std::uint32_t>> counts(nodes, std::vector<std::uint32_t>(nodes));
+  if (ends(scenario.pattern)) {
+    for (const Message& message : make_workload(scenario, seed).messages) {
+      ++counts[message.source][message.target];
+    }
+    return counts;
+  }
+  for (NodeId target = 0; target < nodes; ++target) {
+    for (const NodeId source : roles.sources[target]) counts[source][target] = scenario.rounds;
+  }
+  return counts;
+}
+
+Core::Config core_config(const Scenario& scenario) {
+  Core::Config core;
+  core.buffer_bytes = static_cast<std::uint32_t>(scenario.eager_bytes) + header_room_bytes;
+  core.bundle_bytes = std::min(core.bundle_bytes, core.buffer_bytes);
+  core.window = {.initial = scenario.window_initial, .max = scenario.window_max};
+  core.shrink_after = {};
+  core.transfers = Reading::scheduler_config(scenario);
+  // Where memory begins differs from run to run but for that; where chunks are cut must not.
+  core.transfers.plan.alignment_bytes = AlignedBytes::line;
+  core.max_rd_atomic = scenario.max_rd_atomic;
+  return core;
+}
+
+}  // namespace
+
+Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
+  const Roles roles = draw_roles(scenario, seed);
+  const std::uint32_t nodes = scenario.fabric.topology.nodes();
+  Plan plan;
+  plan.seed = seed;
+  plan.engine.core = core_config(scenario);
+  plan.connect_first = true;
+  plan.most_steps = UINT64_MAX;
+  // Without loss nobody has a reason to repeat anything, however long a message stands in line.
+  const double timeout_ns = static_cast<double>(scenario.timeout_cycles) * scenario.cycle_ns;
+  plan.timing.retries =
+      scenario.lossy() ? Duration{static_cast<std::int64_t>(timeout_ns) * 7} : seconds(10);
+  Script script;
+  const bool eager = scenario.message_bytes <= scenario.eager_bytes;
+  script.bytes =
+      eager ? std::max(static_cast<std::uint32_t>(scenario.message_bytes), 1u) : announcement_bytes;
+  if (!eager) {
+    script.one_sided.announced_bytes = static_cast<std::uint32_t>(scenario.message_bytes);
+  }
+  script.notify_permille = 0;
+  script.start = microseconds(1);
+  for (std::vector<std::uint32_t>& counts : count_messages(scenario, roles, seed)) {
+    plan.scripts.push_back(script);
+    plan.scripts.back().messages = std::move(counts);
+  }
+  plan.limit_styles.assign(nodes,
+                           scenario.rxe_limit ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
+  PacketWire::Config wire{.network = network_config(scenario, roles),
+                          .cycle_ns = scenario.cycle_ns,
+                          .places = std::vector<NodeId>(nodes)};
+  std::iota(wire.places.begin(), wire.places.end(), 0u);
+  plan.wire = [wire, seed](Fabric& fabric) {
+    return std::make_unique<PacketWire>(fabric, wire, seed);
+  };
+  return plan;
+}
+
+Measured run_core(const Scenario& scenario, std::uint64_t seed) {
+  const double begin = thread_cpu_seconds();
+  const Plan plan = core_plan(scenario, seed);
+  const Outcome outcome = sim::run(plan);
+  Measured result;
+  result.violation = outcome.ok() ? "" : outcome.violations.front();
+  std::uint64_t planned = 0;
+  for (const Script& script : plan.scripts) {
+    for (const std::uint32_t count : script.messages) {
+      planned += count;
+      result.messages.all += count + (count > 0 ? 1 : 0);  // the one that made the connection
+    }
+  }
+  result.messages.received = outcome.messages;
+  const double us = static_cast<double>((outcome.last_served - outcome.begun).ns) / 1'000;
+  if (outcome.ok()) result.messages.finished_us = us;
+  const double flits = static_cast<double>(planned * scenario.message_bytes) / flit_bytes;
+  const double cycles = us * 1'000 / scenario.cycle_ns;
+  result.throughput = flits / std::max(cycles, 1.0) / static_cast<double>(plan.scripts.size());
+  result.core = {.window = outcome.window,
+                 .receive_kib = static_cast<double>(outcome.receive_bytes_peak) / 1'024,
+                 .rnr_naks = outcome.rnr_naks,
+                 .overcommitted = outcome.overcommitted};
+  result.lost_packets = outcome.wire.lost_packets;
+  result.events = outcome.wire.events + outcome.steps;
+  result.hops = outcome.wire.hops;
+  const double packets = static_cast<double>(outcome.wire.delivered_flits) / packet_flits;
+  result.detours = packets > 0 ? static_cast<double>(outcome.wire.detours) / packets : 0;
+  result.trace_hash =
+      mix(outcome.wire.hash ^ mix(static_cast<std::uint64_t>(outcome.end.ns)) ^ outcome.steps);
+  result.cpu_s = thread_cpu_seconds() - begin;
+  return result;
+}
+
+}  // namespace weir::sim::network

@@ -1,0 +1,29 @@
+// Processes that are all of the transport's core on the fabric of a scenario, one a node: the world
+// of tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.h).
+//
+//   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
+//                 waits for anybody's message before he sends his own. Of pairs and incast it is
+//                 `rounds` to each.
+//   small ones    up to `eager_bytes` are eager frames
+//   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
+//                 receiver; nobody tells the sender. Matching takes no time.
+//
+// Connections are made before, over a connection manager that has its own way (connections.h).
+//
+// Any thread.
+#pragma once
+
+#include "tools/sim/network/scenario.h"
+#include "tools/sim/world.h"
+
+namespace weir::sim::network {
+
+inline constexpr std::uint32_t announcement_bytes = 64;  // ob1's header of a rendezvous, about
+
+// The world of that scenario; what it leaves open may be changed before it is played.
+Plan core_plan(const Scenario& scenario, std::uint64_t seed);
+
+// Plays it. `from_cycles` and `to_cycles` mean nothing: it is over when all is received.
+Measured run_core(const Scenario& scenario, std::uint64_t seed);
+
+}  // namespace weir::sim::network
