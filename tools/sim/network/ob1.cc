@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/sim/network/reading.h"
+#include "tools/sim/network/fetching.h"
 
 namespace weir::sim::network {
 namespace {
@@ -16,7 +16,7 @@ Ob1::Ob1(const Scenario& scenario, std::uint64_t seed)
       tick_ns_(scenario.cycle_ns / ticks_a_cycle),
       reads_(scenario.protocol == Protocol::reads),
       eager_bytes_(scenario.eager_bytes),
-      scheduler_config_(Reading::scheduler_config(scenario)),
+      scheduler_config_(scheduler_config(scenario)),
       adapter_(Adapter::Config::of(scenario), *this),
       workload_(make_workload(scenario, seed)),
       progress_(workload_.messages.size()),
@@ -140,15 +140,8 @@ void Ob1::completed(const Operation& operation, bool failed) {
     return;
   }
   Scheduler& scheduler = *ranks_[operation.node].scheduler;
-  const auto transfer = static_cast<TransferId>(operation.token);
-  if (failed) {
-    const PeerId peer = scheduler.request(transfer).peer;
-    scheduler.on_chunk_failed(transfer, operation.bytes);
-    scheduler.cancel_peer(peer);
-  } else {
-    const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
-    scheduler.on_chunk_done(time(), transfer, operation.bytes, {static_cast<std::int64_t>(took)});
-  }
+  const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
+  end_chunk(scheduler, time(), operation, {static_cast<std::int64_t>(took)}, failed);
   issue(operation.node);
   finish(operation.node);
 }

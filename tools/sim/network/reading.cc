@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tools/sim/network/fetching.h"
+
 namespace weir::sim::network {
 namespace {
 
@@ -9,19 +11,6 @@ namespace {
 constexpr std::uint64_t endless = std::uint64_t{1} << 44u;
 
 }  // namespace
-
-Scheduler::Config Reading::scheduler_config(const Scenario& scenario) {
-  Scheduler::Config config;
-  config.plan.chunk_bytes = static_cast<std::uint32_t>(scenario.chunk_bytes);
-  config.reads.adaptive = scenario.adaptive;
-  config.reads.reads = scenario.reads;
-  config.reads.most_reads = scenario.most_reads;
-  config.reads.queue_bytes = std::max(scenario.queue_bytes, scenario.chunk_bytes);
-  config.reads.step_bytes = scenario.chunk_bytes;
-  config.reads.least_bytes = std::max(scenario.least_bytes, scenario.chunk_bytes);
-  config.reads.initial_bytes = 4 * scenario.chunk_bytes;
-  return config;
-}
 
 Reading::Reading(const Scenario& scenario, const Roles& roles)
     : Traffic(scenario.fabric.topology.nodes()),
@@ -102,16 +91,8 @@ void Reading::completed(const Operation& operation, bool failed) {
   Node& node = nodes_[id];
   const std::uint32_t index = operation.context;
   Scheduler& scheduler = *schedulers_[node.first + index];
-  const auto transfer = static_cast<TransferId>(operation.token);
-  if (failed) {
-    // Its connection is broken: nothing more is read over it.
-    const PeerId peer = scheduler.request(transfer).peer;
-    scheduler.on_chunk_failed(transfer, operation.bytes);
-    scheduler.cancel_peer(peer);
-  } else {
-    const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
-    scheduler.on_chunk_done(time(), transfer, operation.bytes, {static_cast<std::int64_t>(took)});
-  }
+  const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
+  end_chunk(scheduler, time(), operation, {static_cast<std::int64_t>(took)}, failed);
   post(id, index);
   if (node.shared != nullptr) post_waiting(id);
 }

@@ -33,9 +33,6 @@ class Reading final : public Traffic, private Adapter::Client {
   std::uint64_t retried() const override { return adapter_.counts().retried; }
   std::uint64_t failed() const override { return adapter_.counts().failed; }
 
-  // What the transport would be given for that scenario.
-  static Scheduler::Config scheduler_config(const Scenario& scenario);
-
  private:
   // What the processes of a node share.
   struct Shared {

@@ -4,8 +4,9 @@
 #include <memory>
 #include <numeric>
 
+#include "tools/sim/network/fetching.h"
 #include "tools/sim/network/packet_wire.h"
-#include "tools/sim/network/reading.h"
+#include "tools/sim/network/traffic.h"
 #include "tools/sim/network/workload.h"
 #include "tools/sim/thread_time.h"
 
@@ -37,7 +38,7 @@ Core::Config core_config(const Scenario& scenario) {
   core.bundle_bytes = std::min(core.bundle_bytes, core.buffer_bytes);
   core.window = {.initial = scenario.window_initial, .max = scenario.window_max};
   core.shrink_after = {};
-  core.transfers = Reading::scheduler_config(scenario);
+  core.transfers = scheduler_config(scenario);
   // Where memory begins differs from run to run but for that; where chunks are cut must not.
   core.transfers.plan.alignment_bytes = AlignedBytes::line;
   core.max_rd_atomic = scenario.max_rd_atomic;
