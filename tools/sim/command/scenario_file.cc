@@ -213,6 +213,7 @@ network::Topology& topology(Draft& d) { return d.scenario.fabric.topology; }
 network::Switching& switching(Draft& d) { return d.scenario.fabric.switching; }
 
 using network::BudgetOf;
+using network::EndpointsAre;
 using network::Pattern;
 using network::Protocol;
 using network::Routing;
@@ -239,6 +240,10 @@ constexpr std::array<std::pair<const char*, Protocol>, 2> protocols{
     {{"push", Protocol::push}, {"reads", Protocol::reads}}};
 constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
     {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
+constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
+    {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
+constexpr std::array<std::pair<const char*, bool>, 2> limit_events{
+    {{"hardware", false}, {"rxe", true}}};
 
 constexpr Row rows[] = {
     {{"topology", "dragonfly, fat_tree, single_switch", "dragonfly", "The fabric's shape"},
@@ -315,9 +320,12 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return count(t, 0, 100'000, d.scenario.receivers); }},
     {{"senders", "count, 1 to 1024", "16", "Incast: from how many each"},
      [](Draft& d, Text t) { return count(t, 1, 1024, d.scenario.senders); }},
-    {{"rounds", "count, 1 to 10000", "4", "Of halo, wavefront (sweeps) and all_to_all (stages)"},
+    {{"rounds", "count, 1 to 10000", "4",
+      "Of halo, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
+      "core"},
      [](Draft& d, Text t) { return count(t, 1, 10'000, d.scenario.rounds); }},
-    {{"message_size", "size, 0 to 1GiB", "256KiB", "Of halo, wavefront and all_to_all"},
+    {{"message_size", "size, 0 to 1GiB", "256KiB",
+      "Of halo, wavefront and all_to_all; of pairs and incast with endpoints: core"},
      [](Draft& d, Text t) { return size(t, 0, 1 << 30, d.scenario.message_bytes); }},
     {{"eager_max", "size, 0 to 1MiB", "4KiB", "Messages up to that go without a rendezvous"},
      [](Draft& d, Text t) { return size(t, 0, 1 << 20, d.scenario.eager_bytes); }},
@@ -337,8 +345,21 @@ constexpr Row rows[] = {
        std::vector<Scenario::Slow> ignored;
        return slow_nodes(t, any_number, ignored);
      }},
+    {{"endpoints", "models, core", "models",
+      "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
+      "processes with all of transport/core over RC queue pairs"},
+     [](Draft& d, Text t) { return choice(t, endpoints, d.scenario.endpoints); }},
+    {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
+     [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
+    {{"window_max", "count, 1 to 65536", "256", "Core: W_max"},
+     [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_max); }},
+    {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
+     [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
+    {{"limit_event", "hardware, rxe", "hardware",
+      "Core: armed below the limit, an SRQ fires at once, or with the next receive (Soft-RoCE)"},
+     [](Draft& d, Text t) { return choice(t, limit_events, d.scenario.rxe_limit); }},
     {{"protocol", "push, reads", "push",
-      "Who decides when data is sent: the sender or the receiver"},
+      "Who decides when data is sent: the sender or the receiver; the core reads"},
      [](Draft& d, Text t) { return choice(t, protocols, d.scenario.protocol); }},
     {{"processes", "count, 1 to 32", "1",
       "Of a node that receives streams; its senders are dealt out to them"},
@@ -387,6 +408,7 @@ std::string no_such_key(Text name) {
 }
 
 constexpr std::uint32_t most_nodes = 100'000;
+constexpr std::uint32_t most_cores = 512;  // every one knows every other
 
 // Ticks, of which a cycle has three, are kept modulo 2^32 in places.
 constexpr std::uint64_t most_cycles = 1'000'000'000;
@@ -420,6 +442,7 @@ class Whole {
     scenario.work_cycles = d_.work_ns > 0 ? cycles("work", d_.work_ns) : 0;
     fabric();
     traffic();
+    endpoints_of();
     const Error slow = slow_nodes(d_.slow, nodes, scenario.slow);
     if (!slow.empty()) blame({"slow"}, slow);
     links_down();
@@ -495,6 +518,28 @@ class Whole {
     if (messages && scenario.pattern != Pattern::trace &&
         std::uint64_t{scenario.rounds} * nodes * 6 > most_messages) {
       blame({"rounds", "p", "ports", "pattern"}, "rounds times nodes are too many messages");
+    }
+  }
+
+  void endpoints_of() {
+    const Scenario& scenario = d_.scenario;
+    const bool core = scenario.endpoints == EndpointsAre::core;
+    only_with({"window_initial", "window_max", "max_rd_atomic", "limit_event"}, core,
+              "only 'endpoints: core' has that");
+    if (!core) return;
+    only_with({"from", "to", "work", "retry_count"}, false, "'endpoints: core' does not have that");
+    only_with({"processes", "budget", "ecn"}, ends(scenario.pattern),
+              "'endpoints: core' does not have that");
+    if (scenario.pattern == Pattern::trace) {
+      blame({"pattern"}, "'endpoints: core' sends as fast as it may, not by a trace");
+    }
+    if (scenario.window_initial > scenario.window_max) {
+      blame({"window_initial", "window_max"}, "more than window_max");
+    }
+    if (topology(d_).nodes() > most_cores) {
+      blame({"endpoints"}, "the fabric has " + std::to_string(topology(d_).nodes()) +
+                               " nodes; at most " + std::to_string(most_cores) +
+                               " are simulated with all of the core");
     }
   }
 

@@ -321,7 +321,9 @@ void add_sim(CLI::App& app) {
   group->footer(
       "\nThe fabric is a model: packets, virtual channels with credits, adaptive routing, slow\n"
       "nodes. What the receivers read, and how much at a time, is decided by the objects that the\n"
-      "transport uses (rendezvous/). A run is a function of scenario and seed.\n"
+      "transport uses (rendezvous/); with 'endpoints: core' all of the protocol is "
+      "(transport/core).\n"
+      "A run is a function of scenario and seed.\n"
       "\nExamples:\n"
       "  weir sim list\n"
       "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
@@ -342,19 +344,22 @@ void add_sim(CLI::App& app) {
   run_app->add_option("--output", run_options->output,
                       "A directory for run.csv, run.json, and throughput over time: windows.csv,\n"
                       "run.svg");
-  run_app->footer(keys_text() +
-                  "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
-                  "link); first_percentile, the same for the node that fares worst but for one in\n"
-                  "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
-                  "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
-                  "process so far.\n"
-                  "\nExamples:\n"
-                  "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
-                  "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
-                  "  weir sim run conf/sim/small.yaml --output /tmp/small\n"
-                  "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
-                  "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
-                  "line); 3 when that is all well, but there is no gnuplot to draw run.svg.");
+  run_app->footer(
+      keys_text() +
+      "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
+      "link); first_percentile, the same for the node that fares worst but for one in\n"
+      "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
+      "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
+      "process so far. Of 'endpoints: core' shown are throughput of what messages\n"
+      "carry, window and memory_kib (receive buffers of a process, their memory at its\n"
+      "peak), rnr_naks, and overcommitted: credits that no buffer stood for.\n"
+      "\nExamples:\n"
+      "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
+      "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+      "  weir sim run conf/sim/small.yaml --output /tmp/small\n"
+      "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
+      "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
+      "line); 3 when that is all well, but there is no gnuplot to draw run.svg.");
   run_app->callback([run_options] { run(*run_options); });
 
   auto reproduce_options = std::make_shared<ReproduceOptions>();

@@ -68,32 +68,53 @@ double Results::mean(const std::string& series, double x, const std::string& val
   return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / count;
 }
 
-Sample sample(const network::Measured& measured) {
-  Sample sample{.values = {{"throughput", measured.throughput},
-                           {"best_window", measured.best_window},
-                           {"first_percentile", measured.first_percentile},
-                           {"latency_cycles", measured.latency_cycles},
-                           {"reads", measured.mean_reads},
-                           {"detours", measured.detours},
-                           {"lost_packets", static_cast<double>(measured.lost_packets)},
-                           {"retried", static_cast<double>(measured.retried)},
-                           {"failed", static_cast<double>(measured.failed)}},
-                .events = measured.events,
-                .trace_hash = measured.trace_hash,
-                .cpu_s = measured.cpu_s,
-                .violation = measured.violation,
-                .windows = measured.windows,
-                .peak_mib = 0};
+namespace {
+
+// What a model of adapters has measured.
+Values values_of(const network::Measured& measured) {
+  Values values = {{"throughput", measured.throughput},
+                   {"best_window", measured.best_window},
+                   {"first_percentile", measured.first_percentile},
+                   {"latency_cycles", measured.latency_cycles},
+                   {"reads", measured.mean_reads},
+                   {"detours", measured.detours},
+                   {"lost_packets", static_cast<double>(measured.lost_packets)},
+                   {"retried", static_cast<double>(measured.retried)},
+                   {"failed", static_cast<double>(measured.failed)}};
   const network::Messages& messages = measured.messages;
-  if (messages.all > 0) {
-    sample.values.insert(sample.values.end(), {{"messages", static_cast<double>(messages.all)},
-                                               {"received", static_cast<double>(messages.received)},
-                                               {"finished_us", messages.finished_us},
-                                               {"median_us", messages.median_us},
-                                               {"p99_us", messages.p99_us},
-                                               {"longest_us", messages.longest_us}});
-  }
-  return sample;
+  if (messages.all == 0) return values;
+  values.insert(values.end(), {{"messages", static_cast<double>(messages.all)},
+                               {"received", static_cast<double>(messages.received)},
+                               {"finished_us", messages.finished_us},
+                               {"median_us", messages.median_us},
+                               {"p99_us", messages.p99_us},
+                               {"longest_us", messages.longest_us}});
+  return values;
+}
+
+Values values_of(const network::Measured& measured, const network::CoreMeasured& core) {
+  return {{"throughput", measured.throughput},
+          {"detours", measured.detours},
+          {"lost_packets", static_cast<double>(measured.lost_packets)},
+          {"messages", static_cast<double>(measured.messages.all)},
+          {"received", static_cast<double>(measured.messages.received)},
+          {"finished_us", measured.messages.finished_us},
+          {"window", core.window},
+          {"memory_kib", core.receive_kib},
+          {"rnr_naks", static_cast<double>(core.rnr_naks)},
+          {"overcommitted", static_cast<double>(core.overcommitted)}};
+}
+
+}  // namespace
+
+Sample sample(const network::Measured& measured) {
+  return {.values = measured.core ? values_of(measured, *measured.core) : values_of(measured),
+          .events = measured.events,
+          .trace_hash = measured.trace_hash,
+          .cpu_s = measured.cpu_s,
+          .violation = measured.violation,
+          .windows = measured.windows,
+          .peak_mib = 0};
 }
 
 Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
