@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tools/sim/figures/figure.h"
+#include "tools/sim/figures/window_claims.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::figures {
@@ -12,7 +13,6 @@ namespace {
 constexpr std::uint32_t side = 4;  // of the halo's torus and the wavefront's grid
 constexpr std::uint32_t processes = side * side;
 constexpr std::uint32_t initial_window = 8;
-constexpr std::uint32_t fixed_window = 512;
 
 // An RNR timer by its code. [IBTA table 45]
 struct Timer {
@@ -118,8 +118,16 @@ Figure fig2(Size size) {
   return figure;
 }
 
-double of_fixed(const Results& results, const std::string& load, double most, const char* value) {
-  return results.mean(load + ", fixed", fixed_window, value) / results.mean(load, most, value);
+// The claims of each load that is played: `add` appends those of one.
+template <typename Add>
+std::function<std::vector<Claim>(const Results&)> claims_of_loads(Size size, Add add) {
+  return [size, add](const Results& results) {
+    std::vector<Claim> claims;
+    for (const Named& load : loads) {
+      if (is_played(size, load.load)) add(results, load, claims);
+    }
+    return claims;
+  };
 }
 
 std::string name_of(const Named& load, std::uint32_t most) {
@@ -157,18 +165,10 @@ Figure arws_fig2(Size size) {
       "part of its receive memory, for the window stays where the traffic needs it.";
   figure.y_label = "peak receive memory of a process, KiB";
   figure.y = "memory_kib";
-  figure.claims = [size](const Results& results) {
-    std::vector<Claim> claims;
-    for (const Named& load : loads) {
-      if (!is_played(size, load.load)) continue;
-      const std::string name = load.name;
-      claims.push_back({name + "-memory", name + ": times less memory, W_max 256", "many",
-                        of_fixed(results, name, 256, "memory_kib")});
-      claims.push_back({name + "-window", name + ": W in the end, W_max 256, mean of the processes",
-                        "not stated", results.mean(name, 256, "window")});
-    }
-    return claims;
-  };
+  figure.claims = claims_of_loads(
+      size, [](const Results& results, const Named& load, std::vector<Claim>& claims) {
+        add_memory_claims(results, load.name, claims);
+      });
   return figure;
 }
 
@@ -180,21 +180,10 @@ Figure arws_fig2_time(Size size) {
       "is slower for three of eight.";
   figure.y_label = "time until all is received, us";
   figure.y = "time_us";
-  figure.claims = [size](const Results& results) {
-    std::vector<Claim> claims;
-    for (const Named& load : loads) {
-      if (!is_played(size, load.load)) continue;
-      const std::string name = load.name;
-      for (const std::uint32_t most : {256u, 16u}) {
-        claims.push_back(
-            {name + "-speed-" + std::to_string(most),
-             name + ": speed with W_max " + std::to_string(most) + ", of the fixed window's",
-             most == 16 ? "less than 1 for some" : "about 1",
-             of_fixed(results, name, most, "time_us")});
-      }
-    }
-    return claims;
-  };
+  figure.claims = claims_of_loads(
+      size, [](const Results& results, const Named& load, std::vector<Claim>& claims) {
+        add_speed_claims(results, load.name, "time_us", claims);
+      });
   return figure;
 }
 
@@ -213,23 +202,18 @@ Figure arws_fig3(Size size) {
       "NAKs the timer changes nothing.";
   figure.y_label = "time until all is received, us";
   figure.y = "time_us";
-  figure.claims = [size](const Results& results) {
-    std::vector<Claim> claims;
-    for (const Named& load : loads) {
-      if (!is_played(size, load.load)) continue;
-      for (const std::uint32_t most : {16u, 32u}) {
-        const std::string name = name_of(load, most);
-        const std::string key = std::string(load.name) + "-" + std::to_string(most);
-        claims.push_back({key + "-naks", name + ": RNR NAKs with 0.01 ms", "not stated",
-                          results.mean(name, shortest.ms, "rnr_naks")});
-        claims.push_back({key + "-slower", name + ": time with 5.12 ms, of that with 0.01 ms",
-                          "about 1 for most",
-                          results.mean(name, longer.ms, "time_us") /
-                              results.mean(name, shortest.ms, "time_us")});
-      }
+  figure.claims = claims_of_loads(size, [](const Results& results, const Named& load,
+                                           std::vector<Claim>& claims) {
+    for (const std::uint32_t most : {16u, 32u}) {
+      const std::string name = name_of(load, most);
+      const std::string key = std::string(load.name) + "-" + std::to_string(most);
+      claims.push_back({key + "-naks", name + ": RNR NAKs with 0.01 ms", "not stated",
+                        results.mean(name, shortest.ms, "rnr_naks")});
+      claims.push_back(
+          {key + "-slower", name + ": time with 5.12 ms, of that with 0.01 ms", "about 1 for most",
+           results.mean(name, longer.ms, "time_us") / results.mean(name, shortest.ms, "time_us")});
     }
-    return claims;
-  };
+  });
   return figure;
 }
 
@@ -245,19 +229,15 @@ Figure arws_fig3_memory(Size size) {
       "W_max at most, whatever the timer: it does not move.";
   figure.y_label = "peak receive memory of a process, KiB";
   figure.y = "memory_kib";
-  figure.claims = [size](const Results& results) {
-    std::vector<Claim> claims;
-    for (const Named& load : loads) {
-      if (!is_played(size, load.load)) continue;
-      const std::string name = name_of(load, 16);
-      claims.push_back({std::string(load.name) + "-16",
-                        name + ": memory with 0.01 ms, of that with 5.12 ms",
-                        "more than 1 for one application",
-                        results.mean(name, shortest.ms, "memory_kib") /
-                            results.mean(name, longer.ms, "memory_kib")});
-    }
-    return claims;
-  };
+  figure.claims = claims_of_loads(
+      size, [](const Results& results, const Named& load, std::vector<Claim>& claims) {
+        const std::string name = name_of(load, 16);
+        claims.push_back({std::string(load.name) + "-16",
+                          name + ": memory with 0.01 ms, of that with 5.12 ms",
+                          "more than 1 for one application",
+                          results.mean(name, shortest.ms, "memory_kib") /
+                              results.mean(name, longer.ms, "memory_kib")});
+      });
   return figure;
 }
 
