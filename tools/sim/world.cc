@@ -448,6 +448,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
     core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
   }
   plan.mixed_adapters = random.chance(300);
+  if (random.chance(300)) core.window_unasked = random.between(4, 64);
   if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }

@@ -166,7 +166,10 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.window.initial = to<std::uint32_t>(s.window_initial);
   const std::int64_t most = std::max<std::int64_t>(s.receive_memory_bytes / s.buffer_bytes, 1);
   core.window.max = to<std::uint32_t>(std::min(config::window_by_traffic(s), most));
-  if (s.window_max == automatic) core.window.most = to<std::uint32_t>(most);
+  if (s.window_max == automatic) {
+    core.window.most = to<std::uint32_t>(most);
+    core.window_unasked = to<std::uint32_t>(config::window_unasked_auto);
+  }
   core.window_unattended = to<std::uint32_t>(s.window_unattended);
   core.shrink_after = {s.window_shrink_after_ns};
   core.credits.max_credits = to<std::uint32_t>(s.credits_max);

@@ -88,10 +88,11 @@ constexpr std::array keys{
         &Settings::window_initial),
     number_or_auto(
         "window_max", Kind::count, "auto", 16, 32768, 1,
-        {"Most receive buffers the window grows to; auto takes 256, or what the job's "
-         "processes need at least if that is more; receive_memory_max bounds it too",
-         "Nothing we measured is faster with more than 256: credits make the window cover "
-         "a round trip, not a burst"},
+        {"Most receive buffers the window grows to; auto takes 256, 512 while peers run out of "
+         "credits, or what the job's processes need at least if that is more; receive_memory_max "
+         "bounds it too",
+         "Credits make the window cover a round trip, for which 256 did wherever we measured; "
+         "only a burst of many to one is faster with more"},
         &Settings::window_max),
     number("window_unattended", Kind::count, "128", 1, 32768, 5,
            {"Beyond so many buffers the window grows only while the application takes messages",

@@ -9,7 +9,8 @@ namespace weir::config {
 
 inline constexpr std::int64_t automatic = -1;  // "auto", where the key takes it
 
-inline constexpr std::int64_t window_max_auto = 256;  // W_max where few peers are
+inline constexpr std::int64_t window_max_auto = 512;      // W_max where few peers are
+inline constexpr std::int64_t window_unasked_auto = 256;  // beyond, W grows for their bursts only
 
 struct Settings {
   std::string profile;

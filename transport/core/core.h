@@ -61,12 +61,13 @@ class Core {
     // Gets and atomics have a lane without sends and writes: Soft-RoCE takes one for complete that
     // lost its data when it repeats a send before it.
     bool fetches_apart = false;
-    std::uint32_t window_unattended = 128;   // W grows beyond only for an application that receives
-    Duration shrink_after = seconds(2);      // of a receive window hardly used; 0: never
-    Duration attempt_timeout = seconds(2);   // then a connection is asked for again
-    Duration connect_timeout = seconds(30);  // then the peer is given up
-    Duration peer_timeout = seconds(30);     // without a sign of life, asked for: the same
-    bool proxy = false;                      // leave room for what a relay adds to a frame
+    std::uint32_t window_unattended = 128;  // W grows beyond only for an application that receives
+    std::uint32_t window_unasked = UINT32_MAX;   // and beyond this only for peers without credits
+    Duration shrink_after = seconds(2);          // of a receive window hardly used; 0: never
+    Duration attempt_timeout = seconds(2);       // then a connection is asked for again
+    Duration connect_timeout = seconds(30);      // then the peer is given up
+    Duration peer_timeout = seconds(30);         // without a sign of life, asked for: the same
+    bool proxy = false;                          // leave room for what a relay adds to a frame
     Duration proxy_patience = milliseconds(50);  // with a server that does not move
   };
 

@@ -295,9 +295,11 @@ void Core::raise_lost_limit(Outbox& out) {
 
 // Doubles W because the limit was reached. Beyond `window_unattended`, only when the layer above
 // took half a window's worth since the last time: what piles up in front of an application that is
-// elsewhere is not worth more memory. The peers keep their frames until it is back.
+// elsewhere is not worth more memory. The peers keep their frames until it is back. Beyond
+// `window_unasked` never: the limit is far from running out, so who needs more runs out of credits.
 bool Core::grow_at_limit() {
   const std::uint32_t window = window_.window();
+  if (window >= config_.window_unasked) return false;
   if (window >= config_.window_unattended && taken_ - taken_at_growth_ < window / 2) return false;
   if (!window_.grow()) return false;
   taken_at_growth_ = taken_;
@@ -309,10 +311,11 @@ bool Core::below_limit() const {
   return pool_.total() >= window_.window() && pool_.posted() < window_.limit();
 }
 
-// Arms the limit event, unless it could change nothing (W is at its maximum), or would come at once
-// or never (adapters differ) because the limit is passed already.
+// Arms the limit event, unless it could change nothing (W is as large as it makes it), or would
+// come at once or never (adapters differ) because the limit is passed already.
 void Core::arm_limit(Outbox& out) {
-  limit_armed_ = window_.window() < window_.max() && !below_limit();
+  const std::uint32_t most = std::min(window_.max(), config_.window_unasked);
+  limit_armed_ = window_.window() < most && !below_limit();
   if (limit_armed_) out.arm_srq(std::min(window_.limit(), pool_.total()));
 }
 

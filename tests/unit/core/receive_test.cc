@@ -443,6 +443,28 @@ TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
   EXPECT_EQ(rig.core.counters().window, 32u);
 }
 
+// The limit event does not bring it beyond `window_unasked`, and is not asked for there.
+TEST(Window, BeyondWhatIsUnaskedGrowsForAStarvingPeerOnly) {
+  Core::Config config = with_many_credits();
+  config.window_unasked = 16;
+  Rig rig(config);
+  const LaneId lane = rig.accept(other);
+  ASSERT_EQ(rig.core.counters().window, 16u);
+  EXPECT_FALSE(rig.out.arm);
+  pass_the_limit(rig, lane);
+  rig.core.on_srq_limit(rig.out);
+  rig.core.raise_lost_limit(rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.core.counters().window, 16u);
+  for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+  rig.arrive(lane, {.starved = true});
+  rig.core.release(rig.take_deliveries().at(0).buffer);
+  rig.core.on_idle(rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.core.counters().window, 32u);
+  EXPECT_EQ(rig.core.counters().window_demands, 1u);
+}
+
 TEST(Window, StaysWhereMemoryEnds) {
   Rig rig(with_many_credits());
   const LaneId lane = rig.accept(other);
