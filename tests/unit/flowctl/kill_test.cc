@@ -88,9 +88,7 @@ TEST_F(KillTest, NothingIsLost) {
   constexpr std::uint32_t most_kills = 200;
   sim::Random random(20120625);
   const auto for_ever = [&](std::uint64_t seed) { work(seed, UINT64_MAX); };
-  for (std::uint32_t i = 0; i < workers; ++i) {
-    victims_.start(i, random.next(), Victims<workers>::fuse(i, random), for_ever);
-  }
+  victims_.start_all(random, for_ever);
   const auto until = Clock::now() + deadline;
   EXPECT_EQ(victims_.kill_and_restart(random, most_kills, until, for_ever), most_kills);
   // Who lives goes on: nobody waits for what the dead held. (Of the last kills not all were seen:

@@ -61,9 +61,7 @@ TEST_F(ServerKillTest, OneServesAtATimeAndADeadOneIsReplaced) {
   constexpr std::uint32_t most_kills = 200;
   sim::Random random(20121112);
   const auto serve = [&](std::uint64_t seed) { work(seed); };
-  for (std::uint32_t i = 0; i < workers; ++i) {
-    victims_.start(i, random.next(), Victims<workers>::fuse(i, random), serve);
-  }
+  victims_.start_all(random, serve);
   const auto until = Clock::now() + deadline;
   EXPECT_EQ(victims_.kill_and_restart(random, most_kills, until, serve), most_kills);
   victims_.kill_all();

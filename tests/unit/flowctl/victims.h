@@ -86,6 +86,11 @@ class Victims {
     ::_exit(0);
   }
 
+  // All of them, each with a seed and a fuse of its own.
+  void start_all(sim::Random& random, const Work& work) {
+    for (std::uint32_t i = 0; i < count; ++i) start(i, random.next(), fuse(i, random), work);
+  }
+
   // Each that is killed begins anew. Returns the kills, fewer than `most` if it took too long.
   std::uint32_t kill_and_restart(sim::Random& random, std::uint32_t most, Clock::time_point until,
                                  const Work& work) {
