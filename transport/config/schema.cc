@@ -217,21 +217,18 @@ constexpr std::array keys{
          &Settings::cct),
     text("nrct", "none", 4,
          {"Node congestion threshold by size of the request: requests that the node has under way "
-          "before "
-          "the next one needs tokens (as cct)",
+          "before the next one needs tokens (as cct)",
           "It has to be measured: 'weir tune'"},
          &Settings::nrct),
     text("crct", "none", 4,
          {"Core congestion threshold by active processes and size of the request: requests that "
           "one process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 "
-          "for "
-          "8 active processes and more)",
+          "for 8 active processes and more)",
           "It has to be measured: 'weir tune'"},
          &Settings::crct),
     text("delay", "none", 4,
          {"Least time between two requests of a process by size of the second, where its node "
-          "shares "
-          "no tokens (node_sharing off) and they would be needed ('64B=500ns, 64KiB=5us')",
+          "shares no tokens (node_sharing off) and they would be needed ('64B=500ns, 64KiB=5us')",
           "It has to be measured: 'weir tune', which takes it only where tokens bring less"},
          &Settings::delay),
 

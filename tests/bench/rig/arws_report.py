@@ -37,7 +37,8 @@ def _row(group, who, position, runs):
             "memory_max_mib": _median(values("memory_max_mib")),
             "less_memory": memory.get("median"), "speed": speed.get("median"),
             "speed_low": speed.get("low"), "speed_high": speed.get("high"),
-            "first_speed": first.get("median"), "round_speed": typical.get("median"), "naks": _median(values("naks")),
+            "first_speed": first.get("median"), "round_speed": typical.get("median"),
+            "naks": _median(values("naks")),
             "naks_later": _median(values("naks_later")),
             "w_peak": _median(values("window_peak.max")), "runs": len(time_ms),
             "growth": {key: (_median(values(key)), _median(values(f"{key}.max")))
@@ -109,7 +110,8 @@ def text(results, taken):
         f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
         f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
         "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
-        "has a column of its own, as has the median round, when W has grown. W: the largest of any rank.", ""]
+        "has a column of its own, as has the median round, when W has grown. W: the largest of "
+        "any rank.", ""]
     for figure in (2, 3):
         of = [(g, rows) for g, rows in results if g.figure == figure]
         if not of:
