@@ -154,6 +154,10 @@ class EagerWindow {
   std::uint32_t out() const { return out_; }
   std::uint32_t peers() const { return peers_; }
   std::uint32_t target() const { return target_; }
+
+  // Whether a larger window would mean larger shares.
+  bool may_widen() const { return target_ < config_.max_credits; }
+
   std::uint32_t control_reserve() const { return config_.control_reserve; }
 
   // Credits that can be given without exceeding the window less slack and reserve.

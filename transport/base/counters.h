@@ -32,7 +32,7 @@ namespace weir {
   X(window, "buffers", "Receive window W now")                                                     \
   X(window_peak, "buffers", "Largest receive window so far")                                       \
   X(window_grows, "times", "Times the receive window grew")                                        \
-  X(window_demands, "times", "Times a peer's lack of credits made the window grow")                \
+  X(window_demands, "times", "Times want of credits, or many credit frames, made the window grow") \
   X(window_shrinks, "times", "Times the receive window was halved because little of it was used")  \
   X(credit_recalls, "frames", "Control frames that asked a peer for unused credits")               \
   X(receives_posted, "buffers", "Receive buffers posted now")                                      \

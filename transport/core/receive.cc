@@ -5,6 +5,12 @@
 #include "transport/core/core.h"
 
 namespace weir {
+namespace {
+
+// The shares are large enough when credit frames are rarer than this.
+constexpr std::uint64_t frames_per_credit_frame = 16;
+
+}  // namespace
 
 void Core::on_completion(Time now, const Completion& completion, Outbox& out) {
   if (completion.opcode == Opcode::receive) {
@@ -232,12 +238,29 @@ void Core::give_back_credits(Outbox& out) {
   for (const PeerId id : due_) {
     Peer& peer = at(id);
     tell_bulk_end(peer, out);
-    const bool given = peer.state != PeerState::ready || !eager_.low(peer.share) ||
-                       (may_top_up(peer) && send_control(peer, wire::FrameKind::credits, 0, out));
-    peer.in_due_list = !given || (peer.state == PeerState::ready && peer.bulk.to_tell);
+    const bool low = peer.state == PeerState::ready && eager_.low(peer.share);
+    const bool sent =
+        low && may_top_up(peer) && send_control(peer, wire::FrameKind::credits, 0, out);
+    if (sent) ++credit_frames_;
+    peer.in_due_list = low != sent || (peer.state == PeerState::ready && peer.bulk.to_tell);
     if (peer.in_due_list) due_[kept++] = id;  // later
   }
   due_.resize(kept);
+}
+
+// A credit frame costs both sides a small message. Where a window's worth of traffic needs many,
+// the shares are too small: W doubles. Not for traffic so slow that the memory would soon be given
+// back; nor beyond `window_unattended`, for a slow receiver gives credits in small parts, too.
+void Core::look_at_shares(Time now, Outbox& out) {
+  const std::uint64_t frames = counters_.frames_received - frames_at_share_look_;
+  if (frames < window_.window()) return;
+  const bool small = credit_frames_ * frames_per_credit_frame > frames && eager_.may_widen();
+  const bool slow = shrink_.enabled() && now - share_look_ > shrink_.interval();
+  frames_at_share_look_ = counters_.frames_received;
+  credit_frames_ = 0;
+  share_look_ = now;
+  if (!small || slow || window_.window() * 2 > config_.window_unattended) return;
+  if (window_.grow()) demanded(out);
 }
 
 // Whether there are credits for the peer: within the window, or, when too much of that is given
@@ -264,7 +287,10 @@ void Core::on_idle(Outbox& out) {
   // too slow. At most one step for each window's worth of frames, to see what the last one did.
   if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
   frames_at_demand_ = counters_.frames_received;
-  if (!window_.grow()) return;
+  if (window_.grow()) demanded(out);
+}
+
+void Core::demanded(Outbox& out) {
   shrink_.grew();
   ++counters_.window_demands;
   window_changed(out);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <utility>
 
 #include "srq/rnr_timer.h"
 #include "tests/unit/core/rig.h"
@@ -357,9 +358,12 @@ TEST_F(AfterABurst, AHardlyUsedWindowIsHalvedAndItsMemoryGoes) {
 TEST_F(AfterABurst, StepByStepDownToWhatThePeersNeed) {
   for (int i = 0; i < 40; ++i) {
     wait(milliseconds(200));
+    // Frames go both ways, and carry the credits: many credit frames would ask for a larger window.
     for (int frames = 0; frames < 20 && rig->core.standing(peer).credits_out > 0; ++frames) {
+      rig->send(peer);
       a_frame({.control_credits =
-                   static_cast<std::uint8_t>(2 - rig->core.standing(peer).control_credits)});
+                   static_cast<std::uint8_t>(2 - rig->core.standing(peer).control_credits),
+               .credits = 1});
     }
   }
   EXPECT_EQ(rig->core.counters().window, 16u);  // as it began
@@ -441,6 +445,58 @@ TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
   EXPECT_EQ(rig.core.counters().window_demands, 1u);
   rig.core.on_idle(rig.out);
   EXPECT_EQ(rig.core.counters().window, 32u);
+}
+
+// So many frames of the peer, one at a time, each taken at once. `answered`: a frame goes the other
+// way after each, and carries the credits.
+void stream(Rig& rig, LaneId lane, PeerId peer, int frames, bool answered) {
+  std::uint8_t control_frames = 0;
+  for (int i = 0; i < frames; ++i) {
+    rig.arrive(lane, {.control_credits = std::exchange(control_frames, 0), .credits = 1});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    if (answered) rig.send(peer);
+    rig.pump();
+    for (const WorkRequest& work : rig.take_work()) {
+      control_frames += rig.header_of(work).kind == FrameKind::credits;
+      rig.complete(work);
+    }
+  }
+}
+
+// A share of 12 costs one frame in six, 26 one in thirteen, and 54 one in 27.
+TEST(Window, GrowsWhereCreditFramesAreManyAndNoFurther) {
+  Core::Config config = with_many_credits();
+  config.window.max = 256;
+  Rig rig(config);
+  const LaneId lane = rig.accept(other);
+  const PeerId peer = rig.core.add_peer(other);
+  ASSERT_EQ(rig.core.counters().window, 16u);
+  stream(rig, lane, peer, 400, false);
+  EXPECT_EQ(rig.core.counters().window, 64u);
+  EXPECT_EQ(rig.core.counters().window_demands, 2u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Window, DoesNotGrowForCreditsThatOurFramesCarry) {
+  Rig rig(with_many_credits());
+  const LaneId lane = rig.accept(other, 64);
+  stream(rig, lane, rig.core.add_peer(other), 400, true);
+  EXPECT_EQ(rig.core.counters().window, 16u);
+}
+
+// Shares that would stay as they are, and what is not to be had unattended.
+TEST(Window, DoesNotGrowForSharesThatCannot) {
+  Rig capped;  // at most 8 credits
+  const LaneId lane = capped.accept(other);
+  stream(capped, lane, capped.core.add_peer(other), 400, false);
+  EXPECT_EQ(capped.core.counters().window, 16u);
+
+  Core::Config config = with_many_credits();
+  config.window_unattended = 31;
+  Rig unattended(config);
+  const LaneId other_lane = unattended.accept(other);
+  stream(unattended, other_lane, unattended.core.add_peer(other), 400, false);
+  EXPECT_EQ(unattended.core.counters().window, 16u);
 }
 
 // The limit event does not bring it beyond `window_unasked`, and is not asked for there.

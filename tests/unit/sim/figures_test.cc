@@ -117,7 +117,7 @@ TEST(Figures, TheReceiveWindowsConstantsMoveArwsFig2) {
   EXPECT_LT(smaller.receive_bytes_peak * 2, before.receive_bytes_peak);
 
   plan = arws_world(1);
-  plan.engine.core.window.initial = 256;
+  plan.engine.core.window.initial = plan.engine.core.window.max *= 2;
   EXPECT_GT(played(plan).receive_bytes_peak, before.receive_bytes_peak * 5 / 4);
 
   plan = arws_world(1);

@@ -64,8 +64,8 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Network::Config network_config(const Scenario& scenario, const Roles& roles) {
-  Network::Config config{.fabric = scenario.fabric, .slowness = roles.slowness};
-  config.loss = scenario.loss;
+  Network::Config config{
+      .fabric = scenario.fabric, .slowness = roles.slowness, .loss = scenario.loss, .outages = {}};
   for (const Scenario::Outage& outage : scenario.outages) {
     config.outages.push_back({.links = outage.links,
                               .from = static_cast<Tick>(outage.from_cycles) * ticks_a_cycle,
