@@ -134,10 +134,18 @@ def core_table_text(table, sizes, cores):
                      for c in cores for b, v in by_request(rows[c], sizes, True))
 
 
+def duration_text(seconds):
+    """To three digits: what was measured is no more exact than that."""
+    ns = round(float(f"{seconds:.3g}") * 1e9)
+    for unit, step in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if ns and ns % step == 0:
+            return f"{ns // step}{unit}"
+    return f"{ns}ns"
+
+
 def delay_text(seconds, sizes):
     """{bytes: seconds}; no delay for the others."""
     found = {}
     for size in sizes:
-        ns = round(seconds.get(size, 0) * 1e9)
-        found[request_bytes(size)] = max(ns, found.get(request_bytes(size), 0))
-    return ", ".join(f"{size_text(b)}={ns}ns" for b, ns in sorted(found.items()))
+        found[request_bytes(size)] = max(seconds.get(size, 0), found.get(request_bytes(size), 0))
+    return ", ".join(f"{size_text(b)}={duration_text(s)}" for b, s in sorted(found.items()))
