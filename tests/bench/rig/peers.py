@@ -35,6 +35,10 @@ PEERS = {peer.key: peer for peer in (
     # opened beside it, so that its MPI_Init is not charged for other transports.
     Peer("ucx", "UCX rc_v", [("pml", "ucx"), ("btl", "self")],
          {"UCX_TLS": "rc_v,self", "UCX_UD_VERBS_ETH_DGID_CHECK": "n"}),
+    # Its completion queue is sized for 256 peers, more than rxe has.
+    Peer("ofi", "OFI rxm", [("pml", "cm"), ("mtl", "ofi"), ("btl", "self"),
+                            ("mtl_ofi_provider_include", "verbs;ofi_rxm")],
+         {"FI_UNIVERSE_SIZE": "4"}),
     Peer("tcp", "btl tcp", [("pml", "ob1"), ("btl", "tcp,self")]),
 )}
 
