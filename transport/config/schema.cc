@@ -94,10 +94,12 @@ constexpr std::array keys{
          "Credits make the window cover a round trip, for which 256 did wherever we measured; "
          "only a burst of many to one is faster with more"},
         &Settings::window_max),
-    number("window_unattended", Kind::count, "128", 1, 32768, 5,
-           {"Beyond so many buffers the window grows only while the application takes messages",
-            "What piles up in front of a process that computes waits as well at its sender"},
-           &Settings::window_unattended),
+    number(
+        "window_unattended", Kind::count, "128", 1, 32768, 5,
+        {"Most buffers that the window grows to while the application takes no messages, or only "
+         "to have fewer credit frames",
+         "What piles up in front of a process that computes waits as well at its sender"},
+        &Settings::window_unattended),
     number("window_shrink_after", Kind::duration, "2s", 0, 1 * h, 3,
            {"A receive window of which only a small part was used for so long is halved, and its "
             "memory given back; 0 means never",
