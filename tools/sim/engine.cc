@@ -39,7 +39,8 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
     door_ = std::make_unique<Host::Door>(*host_);
     if (!host_->join(*door_, node)) fabric_.violation("no slot for a process of the host");
     const bool counts = config.core.admission.policy != Admission::Policy::off;
-    core_.join_node(counts ? &door_->requests : nullptr, &door_->reads);
+    core_.join_node(counts ? &door_->requests : nullptr,
+                    config.own_reads ? nullptr : &door_->reads);
     if (config.proxy_servers > 0) join_proxy();
   }
   nic_.on_limit = [this] {

@@ -44,6 +44,7 @@ class Engine : public ConnectionListener {
     std::uint32_t slab_limit = UINT32_MAX;  // receive buffers that memory can be had for
     Duration tick = milliseconds(1);        // longest that a held frame waits for progress
     std::uint32_t proxy_servers = 0;        // of a host
+    bool own_reads = false;  // what processes of a host share, the read budget is not a part of
   };
 
   // With a `host` it shares what processes of a node share with the others there.
@@ -110,6 +111,10 @@ class Engine : public ConnectionListener {
   // Tokens out or waited for by this process, as the host's pool has it.
   std::uint64_t tokens_drawn() const {
     return door_ == nullptr ? 0 : door_->requests.holder(door_->requests.slot()).out;
+  }
+  // The same of its read budget.
+  std::uint64_t read_tokens_drawn() const {
+    return door_ == nullptr ? 0 : door_->reads.holder(door_->reads.slot()).out;
   }
   // Takes back what dead processes of the host held.
   void reap() {

@@ -103,6 +103,33 @@ class World {
     }
   }
 
+  // The same of reads, a host at a look: each has a token at least, but for those of chains.
+  void check_reads() {
+    if (hosts_.empty()) return;
+    const Core::Config& core = plan_.engine.core;
+    const std::uint32_t each = plan_.processes_per_host;
+    const auto host = static_cast<Node>(read_looks_++ % hosts_.size());
+    const auto end = std::min<Node>((host + 1) * each, static_cast<Node>(engines_.size()));
+    const bool counts = !plan_.engine.own_reads && core.transfers.chain_bytes == 0;
+    std::uint64_t out = 0;
+    bool excused = false;
+    for (Node node = host * each; node < end; ++node) {
+      if (!alive(node)) continue;
+      const Counters& counters = engines_[node]->core().counters();
+      out += counters.reads_out;
+      if (counts && counters.reads_out > engines_[node]->read_tokens_drawn()) {
+        fabric_.violation("node " + std::to_string(node) + " has reads out without tokens");
+      }
+      excused = excused || counters.tokens_excused > 0;
+    }
+    reads_out_most_ = std::max(reads_out_most_, out);
+    const BudgetController::Config& reads = core.transfers.reads;
+    if (!counts || excused || reads.adaptive) return;
+    if (out > std::uint64_t{reads.reads} * NodeReads::tokens(core.transfers.plan.chunk_bytes)) {
+      fabric_.violation("a host has more reads out than its budget");
+    }
+  }
+
   bool alive(Node node) const { return !engines_[node]->dead(); }
 
   void arrange(const Fault& fault) {
@@ -183,7 +210,10 @@ class World {
         if (behind == applications_.end()) return true;
       }
       if (!fabric_.violations.empty()) return false;
-      if (fabric_.events.steps() % 8 == 0) check_tokens();
+      if (fabric_.events.steps() % 8 == 0) {
+        check_tokens();
+        check_reads();
+      }
       for (const Fault& fault : plan_.faults) {
         if (fault.step != 0 && fault.step == fabric_.events.steps()) strike(fault);
       }
@@ -263,7 +293,9 @@ class World {
       result.proxy_duplicates += counters.proxy_duplicates;
       result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
       result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
-      if (const Time served = applications_[node]->last_message(); served != Time{}) {
+      const Time served = applications_[node]->last_message();
+      result.served.push_back(served);
+      if (served != Time{}) {
         result.first_served = std::min(result.first_served, served);
         result.last_served = std::max(result.last_served, served);
       }
@@ -274,6 +306,7 @@ class World {
     result.wire = fabric_.wire->counts();
     result.tokens_out_most = tokens_out_most_;
     result.token_looks = token_looks_;
+    result.reads_out_most = reads_out_most_;
     return result;
   }
 
@@ -287,6 +320,8 @@ class World {
   Time begun_{};
   std::uint64_t tokens_out_most_ = 0;
   std::uint64_t token_looks_ = 0;
+  std::uint64_t read_looks_ = 0;
+  std::uint64_t reads_out_most_ = 0;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   * no RNR NAK while nothing fails and the window covers the credits
 //   * processes of a host never have more tokens out than there are, have those that their pool
 //     says they have, and give all of them back
+//   * nor more reads than a read budget that does not move, each of them with its tokens
 //   * the wire loses and makes nothing
 //
 // Single-threaded; a run is a function of the Plan.
@@ -80,8 +81,10 @@ struct Outcome {
   std::uint64_t tokens_out_most = 0;  // of a host, at any look
   std::uint64_t token_looks = 0;      // checks of all hosts' tokens
   std::uint64_t node_read_waits = 0;
+  std::uint64_t reads_out_most = 0;      // of a host, at any look
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
   double window = 0;                     // receive buffers, in the end; the same
+  std::vector<Time> served;              // when each process had all it ever gets
   Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
