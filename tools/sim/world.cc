@@ -21,7 +21,7 @@ class World {
       config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
       config.core.fetches_apart = config.nic.loses_fetches;
       config.nic.shared = adapter_of(node);
-      config.nic.srq_depth = config.core.window.max;
+      config.nic.srq_depth = std::max(config.core.window.max, config.core.window.most);
       if (plan.mixed_adapters) {
         const std::uint64_t drawn = mix(mix(plan.seed) + node);
         config.core.max_rd_atomic =

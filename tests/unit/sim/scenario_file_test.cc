@@ -5,6 +5,10 @@
 #include <filesystem>
 #include <string>
 
+#include "tools/sim/network/whole_core.h"
+#include "transport/config/schema.h"
+#include "transport/config/settings.h"
+
 namespace weir::sim {
 namespace {
 
@@ -78,7 +82,19 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->retries, c.retries);
     EXPECT_FALSE(s->lossy());
     EXPECT_DOUBLE_EQ(s->cycle_ns, c.cycle_ns);
+    EXPECT_EQ(s->window_initial, c.window_initial);
+    EXPECT_EQ(s->window_max, c.window_max);
+    EXPECT_EQ(s->window_unasked, c.window_unasked);
   }
+}
+
+TEST(ScenarioFile, WhatIsLeftToTheTransportIsWhatItDoes) {
+  const config::Settings settings = config::defaults();
+  EXPECT_EQ(settings.window_max, config::automatic);
+  EXPECT_EQ(network::window_max_auto, config::window_max_auto);
+  EXPECT_EQ(network::window_unasked_auto, config::window_unasked_auto);
+  EXPECT_EQ(network::receive_memory_bytes, settings.receive_memory_bytes);
+  EXPECT_EQ(network::Scenario{}.window_initial, settings.window_initial);
 }
 
 TEST(ScenarioFile, UnitsAreTurnedIntoFlitsAndCycles) {
@@ -154,7 +170,10 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is("endpoints: core\np: 4\na: 8\nh: 4", "s.yaml:1: endpoints: ", "at most 512");
   is("window_max: 64\np: 2", "s.yaml:1: window_max: ", "only 'endpoints: core'");
   is("limit_event: rxe\np: 2", "s.yaml:1: limit_event: ", "only 'endpoints: core'");
-  is(core + "window_initial: 300", "s.yaml:5: window_initial: ", "more than window_max");
+  is(core + "window_initial: 300\nwindow_max: 256",
+     "s.yaml:5: window_initial: ", "more than window_max");
+  is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
+  is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
   is(core + "to: 5ms", "s.yaml:5: to: ", "does not have that");
   is(core + "budget: transfer", "s.yaml:5: budget: ", "does not have that");
   // 10 s are 5 * 10^10 cycles of .2 ns: what is more than 32 bits is not cut off.

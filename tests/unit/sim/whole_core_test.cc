@@ -108,6 +108,32 @@ TEST(WholeCore, ConstantsOfTheCoreMoveTheResult) {
   EXPECT_NE(wide.wire.hash, usual.wire.hash);
 }
 
+TEST(WholeCore, AWindowThatIsLeftToTheTransportIsTheTransports) {
+  Scenario point = scenario(dragonfly, Pattern::pairs, 4'000);
+  const Core::Config by_itself = core_plan(point, 1).engine.core;
+  EXPECT_EQ(by_itself.window.max, 512u);
+  EXPECT_EQ(by_itself.window.most, (64u << 20) / by_itself.buffer_bytes);
+  EXPECT_EQ(by_itself.window_unasked, 256u);
+  point.window_max = 64;
+  const Core::Config given = core_plan(point, 1).engine.core;
+  EXPECT_EQ(given.window.max, 64u);
+  EXPECT_EQ(given.window.most, 0u);
+  EXPECT_EQ(given.window_unasked, UINT32_MAX);
+  point.window_unasked = 32;
+  EXPECT_EQ(core_plan(point, 1).engine.core.window_unasked, 32u);
+}
+
+// A window that has to be asked for opens later: when a sender has no credits left.
+TEST(WholeCore, BeyondWindowUnaskedLimitEventsDoNotOpenTheWindow) {
+  Scenario point = scenario(dragonfly, Pattern::pairs, 4'000);
+  point.rounds = 100;
+  const Measured soon = played(point);
+  point.window_unasked = point.window_initial;
+  const Measured late = played(point);
+  EXPECT_GT(late.core->window, point.window_initial);
+  EXPECT_GT(late.messages.finished_us, soon.messages.finished_us);
+}
+
 TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {
   Scenario point = scenario(dragonfly, Pattern::pairs, 400'000);
   point.chunk_bytes = 4'096;

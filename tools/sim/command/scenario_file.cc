@@ -351,8 +351,19 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return choice(t, endpoints, d.scenario.endpoints); }},
     {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
      [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
-    {{"window_max", "count, 1 to 65536", "256", "Core: W_max"},
-     [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_max); }},
+    {{"window_max", "count, 1 to 65536; auto", "auto",
+      "Core: W_max; auto is the transport's: 512, more where so many peers need it"},
+     [](Draft& d, Text t) {
+       d.scenario.window_max = 0;
+       return t == "auto" ? Error{} : count(t, 1, 65'536, d.scenario.window_max);
+     }},
+    {{"window_unasked", "count, 1 to 65536; auto", "auto",
+      "Core: beyond, the window grows for peers without credits only; auto: 256 with window_max "
+      "auto, else window_max"},
+     [](Draft& d, Text t) {
+       d.scenario.window_unasked = 0;
+       return t == "auto" ? Error{} : count(t, 1, 65'536, d.scenario.window_unasked);
+     }},
     {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
      [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
     {{"limit_event", "hardware, rxe", "hardware",
@@ -524,8 +535,8 @@ class Whole {
   void endpoints_of() {
     const Scenario& scenario = d_.scenario;
     const bool core = scenario.endpoints == EndpointsAre::core;
-    only_with({"window_initial", "window_max", "max_rd_atomic", "limit_event"}, core,
-              "only 'endpoints: core' has that");
+    only_with({"window_initial", "window_max", "window_unasked", "max_rd_atomic", "limit_event"},
+              core, "only 'endpoints: core' has that");
     if (!core) return;
     only_with({"from", "to", "work", "retry_count"}, false, "'endpoints: core' does not have that");
     only_with({"processes", "budget", "ecn"}, ends(scenario.pattern),
@@ -533,7 +544,7 @@ class Whole {
     if (scenario.pattern == Pattern::trace) {
       blame({"pattern"}, "'endpoints: core' sends as fast as it may, not by a trace");
     }
-    if (scenario.window_initial > scenario.window_max) {
+    if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");
     }
     if (topology(d_).nodes() > most_cores) {

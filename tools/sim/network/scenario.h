@@ -119,7 +119,8 @@ struct Scenario {
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
-  std::uint32_t window_max = 256;
+  std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
+  std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
   std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
   bool rxe_limit = false;            // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
 

@@ -32,11 +32,28 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
   return counts;
 }
 
+// transport/btl/params.cc
+WindowController::Config window_config(const Scenario& scenario, std::uint32_t buffer_bytes) {
+  if (scenario.window_max > 0) {
+    return {.initial = scenario.window_initial, .max = scenario.window_max};
+  }
+  const std::uint32_t most = std::max(receive_memory_bytes / buffer_bytes, 1u);
+  return {.initial = scenario.window_initial,
+          .max = std::min(std::max(window_max_auto, scenario.window_initial), most),
+          .most = most};
+}
+
+std::uint32_t window_unasked(const Scenario& scenario) {
+  if (scenario.window_unasked > 0) return scenario.window_unasked;
+  return scenario.window_max > 0 ? UINT32_MAX : window_unasked_auto;
+}
+
 Core::Config core_config(const Scenario& scenario) {
   Core::Config core;
   core.buffer_bytes = static_cast<std::uint32_t>(scenario.eager_bytes) + header_room_bytes;
   core.bundle_bytes = std::min(core.bundle_bytes, core.buffer_bytes);
-  core.window = {.initial = scenario.window_initial, .max = scenario.window_max};
+  core.window = window_config(scenario, core.buffer_bytes);
+  core.window_unasked = window_unasked(scenario);
   core.shrink_after = {};
   core.transfers = scheduler_config(scenario);
   // Where memory begins differs from run to run but for that; where chunks are cut must not.
