@@ -85,6 +85,8 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->window_initial, c.window_initial);
     EXPECT_EQ(s->window_max, c.window_max);
     EXPECT_EQ(s->window_unasked, c.window_unasked);
+    EXPECT_EQ(s->processes, c.processes);
+    EXPECT_EQ(s->tokens, c.tokens);
   }
 }
 
@@ -174,8 +176,12 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
      "s.yaml:5: window_initial: ", "more than window_max");
   is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
   is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
+  is("tokens: 64\np: 2", "s.yaml:1: tokens: ", "only 'endpoints: core'");
+  is(core + "tokens: many", "s.yaml:5: tokens: ", "no whole number");
+  is(core + "processes: 8", "s.yaml:5: processes: ", "576 processes; at most 512");
+  is(core + "processes: 33", "s.yaml:5: processes: ", "1 to 32");
+  is(core + "reads_max: auto\nbudget: transfer", "s.yaml:5: reads_max: ", "does not adapt");
   is(core + "to: 5ms", "s.yaml:5: to: ", "does not have that");
-  is(core + "budget: transfer", "s.yaml:5: budget: ", "does not have that");
   // 10 s are 5 * 10^10 cycles of .2 ns: what is more than 32 bits is not cut off.
   is("to: 10s\nlink_rate: 10000Gbit/s", "s.yaml:1: to: ", "1,000,000,000 cycles");
   is("work: 10s\nlink_rate: 10000Gbit/s", "s.yaml:1: work: ", "1,000,000,000 cycles");

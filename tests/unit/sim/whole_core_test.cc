@@ -1,6 +1,6 @@
 // The whole protocol core on the packet-level fabric: every message once and in order (the world
 // looks at each), nothing lost or made in core, adapters and fabric, the same seed is the same run,
-// and what ships decides what comes out.
+// what ships decides what comes out, and the processes of a node have no more than what is its.
 #include "tools/sim/network/whole_core.h"
 
 #include <gtest/gtest.h>
@@ -132,6 +132,91 @@ TEST(WholeCore, BeyondWindowUnaskedLimitEventsDoNotOpenTheWindow) {
   const Measured late = played(point);
   EXPECT_GT(late.core->window, point.window_initial);
   EXPECT_GT(late.messages.finished_us, soon.messages.finished_us);
+}
+
+// An incast on processes of one node: 4 of them, each with a part of the senders.
+Scenario shared_incast(BudgetOf of) {
+  Scenario point = scenario(dragonfly, Pattern::incast, 40'000);
+  point.processes = 4;
+  point.budget_of = of;
+  point.reads = 6;
+  point.slow = {{1, 4}};
+  return point;
+}
+
+TEST(WholeCore, TheReadsOfANodeStayWithinItsBudget) {
+  const Measured node = played(shared_incast(BudgetOf::node));
+  EXPECT_EQ(node.core->shared->reads, 6u);
+  EXPECT_GT(node.core->shared->read_waits, 0u);
+  const Measured process = played(shared_incast(BudgetOf::process));
+  EXPECT_GT(process.core->shared->reads, 6u);
+  EXPECT_LE(process.core->shared->reads, 4 * 6u);
+  EXPECT_EQ(process.core->shared->read_waits, 0u);
+  const Measured connection = played(shared_incast(BudgetOf::transfer));
+  EXPECT_GT(connection.core->shared->reads, 4 * 6u);
+  EXPECT_LE(connection.core->shared->reads, 11 * 6u);
+  EXPECT_EQ(process.messages.all, node.messages.all);
+  EXPECT_EQ(connection.messages.all, node.messages.all);
+}
+
+// 30 reads in the node's order cost a slow receiver nothing, and those beside it gain.
+TEST(WholeCore, ANodesBudgetKeepsTheFabricFreeForOthers) {
+  const auto with = [](BudgetOf of) {
+    Scenario point = shared_incast(of);
+    point.fabric.topology = {.shape = Shape::dragonfly, .p = 2, .a = 4, .h = 2};
+    point.senders = 16;
+    point.reads = 16;
+    point.rounds = 8;
+    return played(point);
+  };
+  const Measured node = with(BudgetOf::node);
+  const Measured connection = with(BudgetOf::transfer);
+  EXPECT_GT(*node.core->others, 1.2 * *connection.core->others);
+  EXPECT_LT(node.messages.finished_us, 1.01 * connection.messages.finished_us);
+}
+
+TEST(WholeCore, AdaptiveBudgetsOfProcessesMeetInTheNodes) {
+  Scenario point = shared_incast(BudgetOf::node);
+  point.adaptive = true;
+  const Measured node = played(point);
+  EXPECT_GT(node.core->shared->read_waits, 0u);
+  point.budget_of = BudgetOf::process;
+  EXPECT_GT(played(point).core->shared->reads, node.core->shared->reads);
+}
+
+TEST(WholeCore, RequestsOfANodeTakeItsTokens) {
+  for (const std::uint64_t bytes : {4'000u, 40'000u}) {
+    Scenario point = scenario(dragonfly, Pattern::all_to_all, bytes);
+    point.processes = 3;
+    point.tokens = 5;
+    const Outcome outcome = sim::run(core_plan(point, 1));
+    EXPECT_TRUE(outcome.ok()) << outcome.violations.front();
+    EXPECT_EQ(outcome.tokens_out_most, 5u);
+    EXPECT_GT(outcome.token_waits, 0u);
+    const double limited = played(point).messages.finished_us;
+    point.tokens = 0;
+    EXPECT_LT(played(point).messages.finished_us, limited);
+  }
+}
+
+TEST(WholeCore, WhatStaysOnANodeIsNotTheFabrics) {
+  for (const Pattern pattern : {Pattern::all_to_all, Pattern::halo_2d}) {
+    Scenario point = scenario(dragonfly, pattern, 4'000);
+    point.processes = 3;
+    point.rounds = 35;  // 36 ranks: each to each
+    const Plan plan = core_plan(point, 1);
+    ASSERT_EQ(plan.scripts.size(), 36u);
+    std::uint64_t sent = 0;
+    for (std::size_t from = 0; from < plan.scripts.size(); ++from) {
+      for (std::size_t to = 0; to < plan.scripts.size(); ++to) {
+        sent += plan.scripts[from].messages[to];
+        EXPECT_TRUE(from / 3 != to / 3 || plan.scripts[from].messages[to] == 0);
+      }
+    }
+    // Of a grid of 6 * 6: three in a row are a node.
+    EXPECT_EQ(sent, pattern == Pattern::all_to_all ? 36u * 33 : (4u * 36 - 4 * 12) * 35);
+    played(point);
+  }
 }
 
 TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {

@@ -314,7 +314,7 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return count(t, 0, 100, d.scenario.retries); }},
     {{"pattern", "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, trace", "pairs",
       "Streams: random pairs that send to each other, with incast some receive from many, too; or "
-      "messages of ranks, one a node, until all are received"},
+      "messages of ranks until all are received"},
      [](Draft& d, Text t) { return choice(t, patterns, d.scenario.pattern); }},
     {{"receivers", "count, 0 to 100000", "0", "Incast: nodes that receive from many"},
      [](Draft& d, Text t) { return count(t, 0, 100'000, d.scenario.receivers); }},
@@ -373,11 +373,19 @@ constexpr Row rows[] = {
       "Who decides when data is sent: the sender or the receiver; the core reads"},
      [](Draft& d, Text t) { return choice(t, protocols, d.scenario.protocol); }},
     {{"processes", "count, 1 to 32", "1",
-      "Of a node that receives streams; its senders are dealt out to them"},
+      "Of a node that receives streams; its senders are dealt out to them. Core: of each node, a "
+      "rank each"},
      [](Draft& d, Text t) { return count(t, 1, 32, d.scenario.processes); }},
     {{"budget", "node, process, transfer", "node",
-      "What the read budget belongs to; a node's is shared by its processes"},
+      "What the read budget belongs to; a node's is shared by its processes. Core: transfer is a "
+      "connection, which has no more than max_rd_atomic"},
      [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
+    {{"tokens", "count, 1 to 65535; off", "off",
+      "Core: each request of a node, a frame or a chunk, takes one of so many (admission: always)"},
+     [](Draft& d, Text t) {
+       d.scenario.tokens = 0;
+       return t == "off" ? Error{} : count(t, 1, 65'535, d.scenario.tokens);
+     }},
     {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
      [](Draft& d, Text t) {
        d.scenario.adaptive = t == "auto";
@@ -505,6 +513,7 @@ class Whole {
     const std::uint32_t nodes = topology(d_).nodes();
     const bool messages = ends(scenario.pattern);
     const bool incast = scenario.pattern == Pattern::incast;
+    const bool core = scenario.endpoints == EndpointsAre::core;
     only_with({"receivers", "senders"}, incast, "only 'pattern: incast' has that");
     if (incast && scenario.receivers == 0) {
       blame({"receivers", "pattern"}, "'pattern: incast' and 'receivers' belong together");
@@ -516,7 +525,8 @@ class Whole {
       blame({"senders", "pattern"}, "a receiver has at most the " + std::to_string(nodes - 1) +
                                         " other nodes of the fabric");
     }
-    only_with({"processes", "budget"}, !messages, "messages of ranks have one process a node");
+    only_with({"processes", "budget"}, !messages || core,
+              "messages of ranks have one process a node, but with 'endpoints: core'");
     only_with({"ecn"}, !messages && scenario.protocol == Protocol::push,
               "only streams that are pushed are throttled");
     if (scenario.pattern == Pattern::trace && d_.trace.empty()) {
@@ -527,30 +537,35 @@ class Whole {
     }
     constexpr std::uint64_t most_messages = 4'000'000;
     if (messages && scenario.pattern != Pattern::trace &&
-        std::uint64_t{scenario.rounds} * nodes * 6 > most_messages) {
-      blame({"rounds", "p", "ports", "pattern"}, "rounds times nodes are too many messages");
+        std::uint64_t{scenario.rounds} * nodes * scenario.processes * 6 > most_messages) {
+      blame({"rounds", "p", "ports", "pattern"}, "rounds times ranks are too many messages");
     }
   }
 
   void endpoints_of() {
     const Scenario& scenario = d_.scenario;
     const bool core = scenario.endpoints == EndpointsAre::core;
-    only_with({"window_initial", "window_max", "window_unasked", "max_rd_atomic", "limit_event"},
+    only_with({"window_initial", "window_max", "window_unasked", "max_rd_atomic", "limit_event",
+               "tokens"},
               core, "only 'endpoints: core' has that");
     if (!core) return;
     only_with({"from", "to", "work", "retry_count"}, false, "'endpoints: core' does not have that");
-    only_with({"processes", "budget", "ecn"}, ends(scenario.pattern),
-              "'endpoints: core' does not have that");
+    only_with({"ecn"}, ends(scenario.pattern), "'endpoints: core' does not have that");
+    if (scenario.budget_of == BudgetOf::transfer && scenario.adaptive) {
+      blame({"reads_max", "budget"}, "what a connection has under way does not adapt");
+    }
     if (scenario.pattern == Pattern::trace) {
       blame({"pattern"}, "'endpoints: core' sends as fast as it may, not by a trace");
     }
     if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");
     }
-    if (topology(d_).nodes() > most_cores) {
-      blame({"endpoints"}, "the fabric has " + std::to_string(topology(d_).nodes()) +
-                               " nodes; at most " + std::to_string(most_cores) +
-                               " are simulated with all of the core");
+    const std::uint64_t processes = std::uint64_t{topology(d_).nodes()} * scenario.processes;
+    if (processes > most_cores) {
+      const bool many = scenario.processes > 1;
+      blame({many ? "processes" : "endpoints"},
+            "the fabric has " + std::to_string(processes) + (many ? " processes" : " nodes") +
+                "; at most " + std::to_string(most_cores) + " are simulated with all of the core");
     }
   }
 

@@ -95,16 +95,23 @@ Values values_of(const network::Measured& measured) {
 }
 
 Values values_of(const network::Measured& measured, const network::CoreMeasured& core) {
-  return {{"throughput", measured.throughput},
-          {"detours", measured.detours},
-          {"lost_packets", static_cast<double>(measured.lost_packets)},
-          {"messages", static_cast<double>(measured.messages.all)},
-          {"received", static_cast<double>(measured.messages.received)},
-          {"finished_us", measured.messages.finished_us},
-          {"window", core.window},
-          {"memory_kib", core.receive_kib},
-          {"rnr_naks", static_cast<double>(core.rnr_naks)},
-          {"overcommitted", static_cast<double>(core.overcommitted)}};
+  Values values = {{"throughput", measured.throughput},
+                   {"detours", measured.detours},
+                   {"lost_packets", static_cast<double>(measured.lost_packets)},
+                   {"messages", static_cast<double>(measured.messages.all)},
+                   {"received", static_cast<double>(measured.messages.received)},
+                   {"finished_us", measured.messages.finished_us},
+                   {"window", core.window},
+                   {"memory_kib", core.receive_kib},
+                   {"rnr_naks", static_cast<double>(core.rnr_naks)},
+                   {"overcommitted", static_cast<double>(core.overcommitted)}};
+  if (core.others) values.emplace_back("others", *core.others);
+  if (core.shared) {
+    values.insert(values.end(), {{"node_reads", static_cast<double>(core.shared->reads)},
+                                 {"node_read_waits", static_cast<double>(core.shared->read_waits)},
+                                 {"token_waits", static_cast<double>(core.shared->token_waits)}});
+  }
+  return values;
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ struct Scenario {
 
   Protocol protocol = Protocol::push;
   BudgetOf budget_of = BudgetOf::node;
-  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them
+  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them, or ranks
   bool adaptive = false;
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
@@ -122,6 +122,7 @@ struct Scenario {
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
   std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
   std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
+  std::uint32_t tokens = 0;          // that a node's requests take, all of them; 0: they take none
   bool rxe_limit = false;            // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
 
   std::uint64_t from_cycles = 6'000;
@@ -144,6 +145,14 @@ struct CoreMeasured {
   double receive_kib = 0;  // memory of receive buffers, at its peak
   std::uint64_t rnr_naks = 0;
   std::uint64_t overcommitted = 0;  // credits for which there was no buffer
+  // Of streams: what nodes that receive and are not slow got a cycle, in flits, until each had all.
+  std::optional<double> others;
+  struct Shared {
+    std::uint64_t reads = 0;        // under way, of a node at most
+    std::uint64_t read_waits = 0;   // times one waited for another process of the node
+    std::uint64_t token_waits = 0;  // the same of requests
+  };
+  std::optional<Shared> shared;  // by processes of a node
 };
 
 struct Measured {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 
 #include "tools/sim/network/fetching.h"
 #include "tools/sim/network/packet_wire.h"
@@ -15,19 +14,26 @@ namespace {
 
 constexpr std::uint32_t header_room_bytes = 64;
 
-// How many messages each sends to each.
+// How many messages each process sends to each. What stays on a node is not the fabric's.
 std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario, const Roles& roles,
                                                        std::uint64_t seed) {
   const std::uint32_t nodes = scenario.fabric.topology.nodes();
-  std::vector<std::vector<std::uint32_t>> counts(nodes, std::vector<std::uint32_t>(nodes));
+  const std::uint32_t each = scenario.processes;
+  std::vector<std::vector<std::uint32_t>> counts(nodes * each,
+                                                 std::vector<std::uint32_t>(nodes * each));
   if (ends(scenario.pattern)) {
     for (const Message& message : make_workload(scenario, seed).messages) {
+      if (message.source / each == message.target / each) continue;
       ++counts[message.source][message.target];
     }
     return counts;
   }
   for (NodeId target = 0; target < nodes; ++target) {
-    for (const NodeId source : roles.sources[target]) counts[source][target] = scenario.rounds;
+    std::uint32_t process = 0;
+    for (const NodeId source : roles.sources[target]) {
+      counts[source * each + process][target * each + process] = scenario.rounds;
+      process = (process + 1) % each;
+    }
   }
   return counts;
 }
@@ -59,6 +65,14 @@ Core::Config core_config(const Scenario& scenario) {
   // Where memory begins differs from run to run but for that; where chunks are cut must not.
   core.transfers.plan.alignment_bytes = AlignedBytes::line;
   core.max_rd_atomic = scenario.max_rd_atomic;
+  if (scenario.budget_of == BudgetOf::transfer) {
+    core.max_rd_atomic = std::min(core.max_rd_atomic, scenario.reads);
+    core.transfers.reads.reads = ChunkBudget::no_limit;
+  }
+  if (scenario.tokens > 0) {
+    core.admission.policy = Admission::Policy::always;
+    core.admission.tokens = scenario.tokens;
+  }
   return core;
 }
 
@@ -66,10 +80,15 @@ Core::Config core_config(const Scenario& scenario) {
 
 Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   const Roles roles = draw_roles(scenario, seed);
-  const std::uint32_t nodes = scenario.fabric.topology.nodes();
+  const std::uint32_t processes = scenario.fabric.topology.nodes() * scenario.processes;
   Plan plan;
   plan.seed = seed;
   plan.engine.core = core_config(scenario);
+  plan.engine.own_reads = scenario.budget_of != BudgetOf::node;
+  // A rank that has a node for itself has nobody to wait for.
+  if (!ends(scenario.pattern) || scenario.processes > 1 || scenario.tokens > 0) {
+    plan.processes_per_host = scenario.processes;
+  }
   plan.connect_first = true;
   plan.most_steps = UINT64_MAX;
   // Without loss nobody has a reason to repeat anything, however long a message stands in line.
@@ -85,21 +104,47 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   }
   script.notify_permille = 0;
   script.start = microseconds(1);
+  script.spins = plan.processes_per_host > 0;
   for (std::vector<std::uint32_t>& counts : count_messages(scenario, roles, seed)) {
     plan.scripts.push_back(script);
     plan.scripts.back().messages = std::move(counts);
   }
-  plan.limit_styles.assign(nodes,
+  plan.limit_styles.assign(processes,
                            scenario.rxe_limit ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
   PacketWire::Config wire{.network = network_config(scenario, roles),
                           .cycle_ns = scenario.cycle_ns,
-                          .places = std::vector<NodeId>(nodes)};
-  std::iota(wire.places.begin(), wire.places.end(), 0u);
+                          .places = std::vector<NodeId>(processes)};
+  for (std::uint32_t i = 0; i < processes; ++i) wire.places[i] = i / scenario.processes;
   plan.wire = [wire, seed](Fabric& fabric) {
     return std::make_unique<PacketWire>(fabric, wire, seed);
   };
   return plan;
 }
+
+namespace {
+
+// What nodes that receive and are not slow get a cycle, in flits, until each has all it ever gets.
+double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& plan,
+                      const Outcome& outcome) {
+  const std::uint32_t each = scenario.processes;
+  double sum = 0;
+  std::uint32_t count = 0;
+  for (NodeId node = 0; node < scenario.fabric.topology.nodes(); ++node) {
+    std::uint64_t messages = 0;
+    Time served = outcome.begun;
+    for (std::uint32_t i = node * each; i < (node + 1) * each; ++i) {
+      for (const Script& script : plan.scripts) messages += script.messages[i];
+      served = std::max(served, outcome.served[i]);
+    }
+    if (messages == 0 || roles.slowness[node] > 1 || served == outcome.begun) continue;
+    const double flits = static_cast<double>(messages * scenario.message_bytes) / flit_bytes;
+    sum += flits * scenario.cycle_ns / static_cast<double>((served - outcome.begun).ns);
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+}  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   const double begin = thread_cpu_seconds();
@@ -119,11 +164,19 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   if (outcome.ok()) result.messages.finished_us = us;
   const double flits = static_cast<double>(planned * scenario.message_bytes) / flit_bytes;
   const double cycles = us * 1'000 / scenario.cycle_ns;
-  result.throughput = flits / std::max(cycles, 1.0) / static_cast<double>(plan.scripts.size());
+  result.throughput = flits / std::max(cycles, 1.0) / scenario.fabric.topology.nodes();
   result.core = {.window = outcome.window,
                  .receive_kib = static_cast<double>(outcome.receive_bytes_peak) / 1'024,
                  .rnr_naks = outcome.rnr_naks,
-                 .overcommitted = outcome.overcommitted};
+                 .overcommitted = outcome.overcommitted,
+                 .others = {},
+                 .shared = {}};
+  if (!ends(scenario.pattern)) {
+    result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
+  }
+  if (plan.processes_per_host > 0) {
+    result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
+  }
   result.lost_packets = outcome.wire.lost_packets;
   result.events = outcome.wire.events + outcome.steps;
   result.hops = outcome.wire.hops;

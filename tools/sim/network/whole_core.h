@@ -1,6 +1,13 @@
-// Processes that are all of the transport's core on the fabric of a scenario, one a node: the world
-// of tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.h).
+// Processes that are all of the transport's core on the fabric of a scenario: the world of
+// tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.h).
 //
+//   a node        `processes` that take turns at its link, and share what is the node's: by the
+//   pools
+//                 of tools/sim/host.h its read budget, unless `budget` says otherwise, and with
+//                 `tokens` those that each of their requests takes. What a process of a node has
+//                 for another one there goes by shared memory, and is left out.
+//   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
+//                 them: max_rd_atomic, as it is where nobody counts.
 //   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
 //                 waits for anybody's message before he sends his own. Of pairs and incast it is
 //                 `rounds` to each.

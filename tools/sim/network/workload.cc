@@ -17,14 +17,19 @@ class Ranks {
   Ranks(const Scenario& scenario, std::uint32_t steps, std::uint64_t seed)
       : bytes_(scenario.message_bytes), per_rank_(steps + 1) {
     const std::uint32_t nodes = scenario.fabric.topology.nodes();
-    node_of_.resize(nodes);
-    std::iota(node_of_.begin(), node_of_.end(), 0u);
+    std::vector<NodeId> order(nodes);
+    std::iota(order.begin(), order.end(), 0u);
     Random random = Random(seed).fork(4);
-    for (std::size_t i = nodes; i-- > 1;) std::swap(node_of_[i], node_of_[random.below(i + 1)]);
-    workload_.steps.resize(std::size_t{nodes} * per_rank_);
+    for (std::size_t i = nodes; i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
+    const std::uint32_t each = scenario.processes;
+    place_of_.resize(std::size_t{nodes} * each);
+    for (std::uint32_t rank = 0; rank < place_of_.size(); ++rank) {
+      place_of_[rank] = order[rank / each] * each + rank % each;
+    }
+    workload_.steps.resize(place_of_.size() * per_rank_);
     for (std::uint32_t id = 0; id < workload_.steps.size(); ++id) {
       Step& step = workload_.steps[id];
-      step.node = node_of_[id / per_rank_];
+      step.node = place_of_[id / per_rank_];
       if (id % per_rank_ == 0) continue;
       step.waits = 1;
       step.work_cycles = scenario.work_cycles;
@@ -32,7 +37,7 @@ class Ranks {
     }
   }
 
-  std::uint32_t count() const { return static_cast<std::uint32_t>(node_of_.size()); }
+  std::uint32_t count() const { return static_cast<std::uint32_t>(place_of_.size()); }
 
   // Sent in one step, received in another; both are over when that is done.
   void message(std::uint32_t from, std::uint32_t from_step, std::uint32_t to,
@@ -41,8 +46,8 @@ class Ranks {
     const auto id = static_cast<std::uint32_t>(workload_.messages.size());
     const std::uint32_t sends = from * per_rank_ + from_step;
     const std::uint32_t receives = to * per_rank_ + to_step;
-    workload_.messages.push_back({.source = node_of_[from],
-                                  .target = node_of_[to],
+    workload_.messages.push_back({.source = place_of_[from],
+                                  .target = place_of_[to],
                                   .bytes = bytes_,
                                   .on_sent = {sends + 1},
                                   .on_received = {receives + 1}});
@@ -57,7 +62,7 @@ class Ranks {
  private:
   std::uint64_t bytes_;
   std::uint32_t per_rank_;
-  std::vector<NodeId> node_of_;
+  std::vector<NodeId> place_of_;  // by rank
   Workload workload_;
 };
 

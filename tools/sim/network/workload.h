@@ -17,7 +17,7 @@
 namespace weir::sim::network {
 
 struct Message {
-  NodeId source = 0;
+  NodeId source = 0;  // nodes, or their processes: make_workload
   NodeId target = 0;
   std::uint64_t bytes = 0;
   bool posted = false;                     // its receive; else a step of the target does that
@@ -40,8 +40,9 @@ struct Workload {
   std::vector<Step> steps;
 };
 
-// That of the scenario's pattern. Ranks are on nodes at random, by the seed; those of a trace are
-// nodes.
+// That of the scenario's pattern. Ranks are on nodes at random, by the seed, and where a node has
+// several processes, so many in a row; process p of node n is called n * processes + p. Those of a
+// trace are nodes.
 //
 //   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a
 //   square
