@@ -35,6 +35,8 @@ constexpr std::array entries = {
     Entry{"arws-fig3-memory", "receive memory against the RNR timer", arws_fig3_memory},
     Entry{"core-window", "receive memory and time against W_max, all of the core on a dragonfly",
           core_window},
+    Entry{"core-budget", "whose c it is: throughput beside an incast, all of the core",
+          core_budget},
     Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
     Entry{"tok-wait", "how long requests wait for tokens, on a declared adapter", tok_wait},

@@ -1,5 +1,6 @@
-// The receive window where messages share a fabric: processes with all of the core that ships on a
-// dragonfly, beside a window of 512 that is there from the start ([ARWS]'s figure 2 in shape).
+// Processes with all of the core that ships where messages share a fabric, a small dragonfly: the
+// receive window, beside one of 512 that is there from the start ([ARWS]'s figure 2 in shape); and
+// whose the read budget is, where many send to processes of one node.
 #include <array>
 
 #include "tools/sim/figures/figure.h"
@@ -8,6 +9,7 @@
 namespace weir::sim::figures {
 namespace {
 
+using network::BudgetOf;
 using network::Pattern;
 
 struct Load {
@@ -75,6 +77,90 @@ Figure core_window(Size size) {
                         results.mean(name, 16, "rnr_naks")});
     }
     return claims;
+  };
+  return figure;
+}
+
+namespace {
+
+// 2 of 72 nodes, with 4 processes each, are sent to by 16 others; all other nodes are pairs.
+Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint32_t c,
+                   std::uint32_t factor, std::uint32_t processes = 4) {
+  constexpr std::uint32_t receivers = 2;
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
+  scenario.endpoints = network::EndpointsAre::core;
+  scenario.pattern = Pattern::incast;
+  scenario.receivers = receivers;
+  scenario.senders = 16;
+  scenario.slow = {{receivers, factor}};
+  scenario.rounds = size == Size::full ? 20 : 5;
+  scenario.message_bytes = 64 << 10;
+  scenario.processes = processes;
+  scenario.budget_of = of;
+  scenario.adaptive = c == 0;
+  scenario.reads = c;
+  Point point = figures::point(series, c, scenario, seeds(size));
+  point.cost = size == Size::full ? 1.2 : 0.4;
+  return point;
+}
+
+}  // namespace
+
+Figure core_budget(Size size) {
+  Figure figure;
+  figure.title = "A read budget belongs to the node, with all of the core";
+  figure.source = "beyond [RDRP §3.3]";
+  figure.shows =
+      "The paper's implementation bounds the gets of a transfer. Shown is what nodes get that have "
+      "nothing to do with an incast, while two others are sent to by 16 each.";
+  figure.differs =
+      "72 nodes of a small dragonfly with 4 processes each and the protocol core that ships; those "
+      "of a node share its budget through the node's tokens, as they do in a job, or each has its "
+      "own; or nothing counts but max_rd_atomic, c a connection, at most 16. Two receivers take "
+      "data 4x slower than the link, or at its rate. c = 0 on the axis is the shipped controller.";
+  figure.x_label = "c (0: adaptive)";
+  figure.y_label = "throughput of the others, flits a node and cycle";
+  figure.y = "others";
+  const auto add = [&](const char* series, BudgetOf of, std::uint32_t c, std::uint32_t factor) {
+    figure.points.push_back(incast_point(size, series, of, c, factor));
+  };
+  const bool full = size == Size::full;
+  for (const std::uint32_t c : {0u, 4u, 16u, 30u}) {
+    if (full || c == 0 || c == 30) add("of the node, 4x", BudgetOf::node, c, 4);
+    if (full || c == 30) add("of each of 4 processes, 4x", BudgetOf::process, c, 4);
+    if (c == 16 || (full && c == 4)) add("of a connection, 4x", BudgetOf::transfer, c, 4);
+  }
+  figure.points.push_back(
+      incast_point(size, "of the node, 1 process, 4x", BudgetOf::node, 30, 4, 1));
+  add("of the node, fast", BudgetOf::node, 30, 1);
+  add("of each of 4 processes, fast", BudgetOf::process, 30, 1);
+  add("of a connection, fast", BudgetOf::transfer, 16, 1);
+  figure.claims = [](const Results& r) {
+    const auto others = [&](const char* series, double c) { return r.mean(series, c, "others"); };
+    const double node = others("of the node, 4x", 30);
+    const double fast = others("of the node, fast", 30);
+    return std::vector<Claim>{
+        {"node-30", "4x slower receivers, c = 30 a node: throughput of the others", "not stated",
+         node},
+        {"process-30", "c = 30 each of 4 processes", "not stated",
+         others("of each of 4 processes, 4x", 30)},
+        {"connection-16", "16 a connection, as adapters agree on", "not stated",
+         others("of a connection, 4x", 16)},
+        {"gain-process", "gain of the node's budget over one each of 4 processes", "not stated",
+         node / others("of each of 4 processes, 4x", 30)},
+        {"gain-connection", "its gain over 16 a connection", "not stated",
+         node / others("of a connection, 4x", 16)},
+        {"gain-fast-process", "with receivers at full speed: gain over one each of 4 processes",
+         "not stated", fast / others("of each of 4 processes, fast", 30)},
+        {"gain-fast-connection", "its gain over 16 a connection", "not stated",
+         fast / others("of a connection, fast", 16)},
+        {"shared-of-one", "shared by 4 processes, of one process with it", "not stated",
+         node / others("of the node, 1 process, 4x", 30)},
+        {"adaptive", "adaptive, of c = 30 a node", "not stated",
+         others("of the node, 4x", 0) / node},
+        {"node-reads", "reads of a node under way at most, c = 30", "c",
+         r.mean("of the node, 4x", 30, "node_reads")}};
   };
   return figure;
 }
