@@ -44,6 +44,10 @@ void OneSided::meet(std::vector<OneSided*> all) {
   }
 }
 
+void OneSided::fetch_now(Node node, PeerId peer, std::uint32_t bytes, std::uint32_t message) {
+  start(peer, Kind::get, node, 0, AlignedBytes(bytes, untouched), message);
+}
+
 void OneSided::start_some(Node to, PeerId peer) {
   Target& target = targets_[to];
   for (; target.to_fetch > 0 && !target.gone; --target.to_fetch) {
@@ -71,7 +75,8 @@ void OneSided::start_some(Node to, PeerId peer) {
   }
 }
 
-void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory) {
+void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory,
+                     std::uint32_t message) {
   const OneSided& other = *all_[to];
   const std::uint64_t slot = address_of(other.slots_.data()) + engine_.node() * script_.largest;
   TransferRequest request;
@@ -97,7 +102,8 @@ void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, Alig
       request.rkey = other.counter_key_;
       break;
   }
-  operations_.push_back({kind, to, offset, std::move(memory)});  // the vector's bytes stay in place
+  // The vector's bytes stay in place.
+  operations_.push_back({kind, to, offset, std::move(memory), message});
   ++targets_[to].under_way;
   ++under_way_;
   engine_.transfer(request);
@@ -127,6 +133,7 @@ bool OneSided::on_end(const TransferEnd& end) {
   }
   check(operation);
   operation.memory = {};  // there may be many
+  if (operation.message != no_message) on_fetched(operation.to, operation.message);
   return true;
 }
 

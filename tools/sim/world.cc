@@ -40,6 +40,10 @@ class World {
         applications_[node]->scripts.push_back(&plan_.scripts[other]);
       }
     }
+    if (plan.ranks) {
+      ranks_ = plan.ranks(fabric_);
+      for (auto& application : applications_) application->follow(*ranks_);
+    }
     std::vector<OneSided*> all;
     for (auto& application : applications_) all.push_back(&application->one_sided());
     for (OneSided* one : all) one->meet(all);
@@ -202,6 +206,9 @@ class World {
       }
       applications_[node]->begin(phase, expected, most);
     }
+    if (ranks_ != nullptr && phase == Application::Phase::traffic && most == UINT32_MAX) {
+      ranks_->begin([this](Node node) { applications_[node]->wake(); });
+    }
     auto behind = applications_.begin();  // one that was not finished when all were looked at
     for (;;) {
       if ((*behind)->finished()) {
@@ -302,6 +309,7 @@ class World {
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
     result.begun = begun_;
+    if (ranks_ != nullptr) result.latencies = ranks_->latencies();
     result.injected = fabric_.injected;
     result.wire = fabric_.wire->counts();
     result.tokens_out_most = tokens_out_most_;
@@ -315,6 +323,7 @@ class World {
   Connections connections_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<SharedAdapter>> adapters_;
+  std::unique_ptr<Ranks> ranks_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Time begun_{};

@@ -44,6 +44,9 @@ struct Plan {
   Hazards hazards;
   // What carries messages; empty: Links.
   std::function<std::unique_ptr<Wire>(Fabric&)> wire;
+  // Who says what is sent when; empty: all of it, as fast as may be. Then there is one round, and
+  // `messages` of the scripts are what they will say; without faults.
+  std::function<std::unique_ptr<Ranks>(Fabric&)> ranks;
   Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
@@ -85,6 +88,7 @@ struct Outcome {
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
   double window = 0;                     // receive buffers, in the end; the same
   std::vector<Time> served;              // when each process had all it ever gets
+  std::vector<Duration> latencies;       // of messages, with `ranks`
   Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one

@@ -87,6 +87,7 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->window_unasked, c.window_unasked);
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
+    EXPECT_EQ(s->steps_wait, c.steps_wait);
   }
 }
 
@@ -177,6 +178,11 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
   is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
   is("tokens: 64\np: 2", "s.yaml:1: tokens: ", "only 'endpoints: core'");
+  is("steps: wait\npattern: halo_2d", "s.yaml:1: steps: ", "only 'endpoints: core'");
+  is(core + "steps: wait", "s.yaml:5: steps: ", "streams have no steps");
+  is(core + "pattern: halo_2d\nsteps: late", "s.yaml:6: steps: ", "free, wait");
+  is(core + "pattern: halo_2d\nwork: 2us", "s.yaml:6: work: ", "only 'steps: wait'");
+  is(core + "pattern: trace\ntrace: x.csv\nprocesses: 2", "s.yaml:7: processes: ", "of nodes");
   is(core + "tokens: many", "s.yaml:5: tokens: ", "no whole number");
   is(core + "processes: 8", "s.yaml:5: processes: ", "576 processes; at most 512");
   is(core + "processes: 33", "s.yaml:5: processes: ", "1 to 32");

@@ -1,9 +1,12 @@
 // The whole protocol core on the packet-level fabric: every message once and in order (the world
 // looks at each), nothing lost or made in core, adapters and fabric, the same seed is the same run,
-// what ships decides what comes out, and the processes of a node have no more than what is its.
+// what ships decides what comes out, the processes of a node have no more than what is its, and
+// ranks wait for what they need.
 #include "tools/sim/network/whole_core.h"
 
 #include <gtest/gtest.h>
+
+#include "tools/sim/network/stepping.h"
 
 namespace weir::sim::network {
 namespace {
@@ -217,6 +220,127 @@ TEST(WholeCore, WhatStaysOnANodeIsNotTheFabrics) {
     EXPECT_EQ(sent, pattern == Pattern::all_to_all ? 36u * 33 : (4u * 36 - 4 * 12) * 35);
     played(point);
   }
+}
+
+Scenario stepping(Pattern pattern, std::uint64_t bytes, std::uint32_t processes = 1) {
+  Scenario point = scenario(dragonfly, pattern, bytes);
+  point.rounds = 6;
+  point.processes = processes;
+  point.steps_wait = true;
+  return point;
+}
+
+TEST(WholeCore, RanksTakeTheirStepsToTheEnd) {
+  for (const Pattern pattern :
+       {Pattern::halo_2d, Pattern::halo_3d, Pattern::wavefront, Pattern::all_to_all}) {
+    for (const std::uint64_t bytes : {0u, 4'000u, 40'000u}) {
+      for (const std::uint32_t processes : {1u, 3u}) {
+        SCOPED_TRACE(static_cast<int>(pattern));
+        SCOPED_TRACE(bytes);
+        Scenario point = stepping(pattern, bytes, processes);
+        const Measured measured = played(point);
+        EXPECT_GT(measured.messages.median_us, 0);
+        EXPECT_LE(measured.messages.p99_us, measured.messages.longest_us);
+        point.work_cycles = 1'000;
+        EXPECT_GT(played(point).messages.finished_us, measured.messages.finished_us);
+        point.slow = {{1, 4}};
+        EXPECT_EQ(played(point).trace_hash, played(point).trace_hash);
+      }
+    }
+  }
+  Scenario lossy = stepping(Pattern::halo_2d, 20'000);
+  lossy.loss = 0.0005;
+  lossy.timeout_cycles = 50'000;
+  EXPECT_GT(played(lossy).lost_packets, 0u);
+}
+
+// From corner to corner of a grid of 4 * 3: five messages, and what ranks compute before each.
+TEST(WholeCore, AWavefrontIsNoShorterThanItsLongestWay) {
+  Scenario point = stepping(Pattern::wavefront, 40'000);
+  point.rounds = 1;
+  const double at_once = played(point).messages.finished_us;
+  EXPECT_GT(at_once, 5 * 3);  // 40,000 bytes are 3.1 us
+  point.work_cycles = 1'000;  // 20 us
+  EXPECT_GT(played(point).messages.finished_us, 5 * (20 + 3));
+  point.work_cycles = 0;
+  point.steps_wait = false;
+  EXPECT_LT(played(point).messages.finished_us, at_once);
+}
+
+TEST(WholeCore, AMessageOfATraceComesAfterWhatItNeeds) {
+  Scenario point = scenario(dragonfly, Pattern::trace, 0);
+  point.steps_wait = true;
+  point.trace = {{.source = 0, .target = 3, .bytes = 100'000}};
+  const double one = played(point).messages.finished_us;
+  point.trace.push_back({.source = 3, .target = 6, .bytes = 100'000});
+  point.trace.push_back({.source = 6, .target = 9, .bytes = 100'000});
+  EXPECT_LT(played(point).messages.finished_us, 1.5 * one);
+  point.trace[1].after = 0;
+  point.trace[2].after = 1;
+  EXPECT_GT(played(point).messages.finished_us, 2.5 * one);
+  point.trace[1].cycle = 50'000;  // 1 ms
+  EXPECT_GT(played(point).messages.finished_us, 1'000 + 1.5 * one);
+}
+
+// Two programs that have in common what ships, the fabric and the steps.
+TEST(WholeCore, TakesTheTimeThatModelsTake) {
+  for (const Pattern pattern : {Pattern::halo_2d, Pattern::wavefront, Pattern::all_to_all}) {
+    SCOPED_TRACE(static_cast<int>(pattern));
+    Scenario point = stepping(pattern, 200'000);
+    const double core = played(point).messages.finished_us;
+    point.endpoints = EndpointsAre::models;
+    point.protocol = Protocol::reads;
+    point.from_cycles = 0;
+    point.to_cycles = 1'000'000;
+    const double models = run(point, 1).messages.finished_us;
+    EXPECT_GT(core, 0.9 * models);
+    EXPECT_LT(core, 1.3 * models);
+  }
+}
+
+// One message of each kind to a rank that computes first, and what must not be.
+TEST(WholeCore, AMessageIsFetchedWhenItsReceiveIsPosted) {
+  Fabric fabric({}, {}, 1);
+  Workload workload;
+  workload.messages = {
+      {.source = 0, .target = 1, .bytes = 100, .on_sent = {}, .on_received = {}},
+      {.source = 0, .target = 1, .bytes = 9'000, .on_sent = {}, .on_received = {}}};
+  workload.steps = {{.node = 0, .receives = {}, .sends = {0, 1}},
+                    {.node = 1, .work_cycles = 500, .receives = {0, 1}, .sends = {}}};
+  Stepping ranks(fabric, workload, {.ranks = 2, .eager_bytes = 4'096, .announcement_bytes = 64});
+  int woken = 0;
+  ranks.begin([&](Node) { ++woken; });
+  ASSERT_TRUE(ranks.next(0));
+  EXPECT_EQ(ranks.next(0)->frame_bytes, 100u);
+  ranks.sent(0);
+  EXPECT_EQ(ranks.next(0)->frame_bytes, 64u);
+  ranks.sent(0);
+  EXPECT_FALSE(ranks.next(0));
+  ranks.arrived(0, 1);
+  ranks.arrived(0, 1);
+  EXPECT_EQ(ranks.latencies().size(), 0u);
+  EXPECT_FALSE(ranks.next_fetch(1));
+  EXPECT_GT(ranks.computes_until(1), fabric.events.now());
+  const int before = woken;
+  fabric.run_until(Time{} + microseconds(11));
+  EXPECT_GT(woken, before);
+  EXPECT_EQ(ranks.latencies().size(), 1u);
+  const auto fetch = ranks.next_fetch(1);
+  ASSERT_TRUE(fetch);
+  EXPECT_EQ(fetch->bytes, 9'000u);
+  EXPECT_FALSE(ranks.next_fetch(1));
+  EXPECT_TRUE(fabric.violations.empty());
+  ranks.finished(fetch->message);
+  EXPECT_EQ(fabric.violations.size(), 1u);  // it was not there yet
+  ranks.fetched(fetch->message);
+  EXPECT_FALSE(ranks.over());
+  ranks.finished(fetch->message);
+  EXPECT_TRUE(ranks.over());
+  EXPECT_EQ(fabric.violations.size(), 1u);
+  ranks.fetched(fetch->message);
+  ranks.finished(fetch->message);
+  ranks.arrived(0, 1);
+  EXPECT_EQ(fabric.violations.size(), 4u);
 }
 
 TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {

@@ -242,6 +242,7 @@ constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
     {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
     {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
+constexpr std::array<std::pair<const char*, bool>, 2> stepping{{{"free", false}, {"wait", true}}};
 constexpr std::array<std::pair<const char*, bool>, 2> limit_events{
     {{"hardware", false}, {"rxe", true}}};
 
@@ -329,7 +330,8 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return size(t, 0, 1 << 30, d.scenario.message_bytes); }},
     {{"eager_max", "size, 0 to 1MiB", "4KiB", "Messages up to that go without a rendezvous"},
      [](Draft& d, Text t) { return size(t, 0, 1 << 20, d.scenario.eager_bytes); }},
-    {{"work", "duration", "0", "What a rank computes before each of its steps but the first"},
+    {{"work", "duration", "0",
+      "What a rank computes before each of its steps but the first; core: without progress"},
      [](Draft& d, Text t) { return duration(t, d.work_ns); }},
     {{"trace", "file, beside this one; none", "none",
       "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
@@ -349,6 +351,11 @@ constexpr Row rows[] = {
       "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
       "processes with all of transport/core over RC queue pairs"},
      [](Draft& d, Text t) { return choice(t, endpoints, d.scenario.endpoints); }},
+    {{"steps", "free, wait", "free",
+      "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
+      "do "
+      "and a trace always"},
+     [](Draft& d, Text t) { return choice(t, stepping, d.scenario.steps_wait); }},
     {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
      [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
     {{"window_max", "count, 1 to 65536; auto", "auto",
@@ -543,19 +550,21 @@ class Whole {
   }
 
   void endpoints_of() {
-    const Scenario& scenario = d_.scenario;
+    Scenario& scenario = d_.scenario;
     const bool core = scenario.endpoints == EndpointsAre::core;
-    only_with({"window_initial", "window_max", "window_unasked", "max_rd_atomic", "limit_event",
-               "tokens"},
+    const bool trace = scenario.pattern == Pattern::trace;
+    only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
+               "limit_event", "tokens"},
               core, "only 'endpoints: core' has that");
     if (!core) return;
-    only_with({"from", "to", "work", "retry_count"}, false, "'endpoints: core' does not have that");
+    only_with({"from", "to", "retry_count"}, false, "'endpoints: core' does not have that");
+    only_with({"steps"}, ends(scenario.pattern), "streams have no steps");
+    only_with({"work"}, scenario.steps_wait && !trace, "only 'steps: wait' has that");
+    only_with({"processes"}, !trace, "a trace is of nodes");
+    scenario.steps_wait = scenario.steps_wait || trace;
     only_with({"ecn"}, ends(scenario.pattern), "'endpoints: core' does not have that");
     if (scenario.budget_of == BudgetOf::transfer && scenario.adaptive) {
       blame({"reads_max", "budget"}, "what a connection has under way does not adapt");
-    }
-    if (scenario.pattern == Pattern::trace) {
-      blame({"pattern"}, "'endpoints: core' sends as fast as it may, not by a trace");
     }
     if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");

@@ -107,6 +107,11 @@ Values values_of(const network::Measured& measured, const network::CoreMeasured&
                    {"memory_kib", core.receive_kib},
                    {"rnr_naks", static_cast<double>(core.rnr_naks)},
                    {"overcommitted", static_cast<double>(core.overcommitted)}};
+  if (measured.messages.longest_us > 0) {
+    values.insert(values.end(), {{"median_us", measured.messages.median_us},
+                                 {"p99_us", measured.messages.p99_us},
+                                 {"longest_us", measured.messages.longest_us}});
+  }
   if (core.others) values.emplace_back("others", *core.others);
   if (core.shared) {
     values.insert(values.end(), {{"node_reads", static_cast<double>(core.shared->reads)},

@@ -5,6 +5,7 @@
 
 #include "tools/sim/network/fetching.h"
 #include "tools/sim/network/packet_wire.h"
+#include "tools/sim/network/stepping.h"
 #include "tools/sim/network/traffic.h"
 #include "tools/sim/network/workload.h"
 #include "tools/sim/thread_time.h"
@@ -76,6 +77,27 @@ Core::Config core_config(const Scenario& scenario) {
   return core;
 }
 
+void add_ranks(const Scenario& scenario, std::uint64_t seed, Plan& plan) {
+  Workload workload = make_workload(scenario, seed);
+  for (Script& script : plan.scripts) {
+    script.bytes = announcement_bytes;  // of the first, for the connection
+    script.one_sided.announced_bytes = 0;
+  }
+  for (const Message& message : workload.messages) {
+    if (message.bytes <= scenario.eager_bytes) continue;
+    std::uint32_t& offered = plan.scripts[message.source].one_sided.offered_bytes;
+    offered = std::max(offered, static_cast<std::uint32_t>(message.bytes));
+  }
+  const Stepping::Config config{.ranks = static_cast<std::uint32_t>(plan.scripts.size()),
+                                .processes = scenario.processes,
+                                .eager_bytes = scenario.eager_bytes,
+                                .announcement_bytes = announcement_bytes,
+                                .cycle_ns = scenario.cycle_ns};
+  plan.ranks = [workload = std::move(workload), config](Fabric& fabric) {
+    return std::make_unique<Stepping>(fabric, workload, config);
+  };
+}
+
 }  // namespace
 
 Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
@@ -109,6 +131,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
     plan.scripts.push_back(script);
     plan.scripts.back().messages = std::move(counts);
   }
+  if (scenario.steps_wait) add_ranks(scenario, seed, plan);
   plan.limit_styles.assign(processes,
                            scenario.rxe_limit ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
   PacketWire::Config wire{.network = network_config(scenario, roles),
@@ -144,6 +167,18 @@ double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& 
   return count == 0 ? 0 : sum / count;
 }
 
+void add_latencies(std::vector<Duration> latencies, Messages& messages) {
+  if (latencies.empty()) return;
+  std::sort(latencies.begin(), latencies.end());
+  const auto us = [&](std::size_t of_hundred) {
+    const Duration latency = latencies[(latencies.size() - 1) * of_hundred / 100];
+    return static_cast<double>(latency.ns) / 1'000;
+  };
+  messages.median_us = us(50);
+  messages.p99_us = us(99);
+  messages.longest_us = us(100);
+}
+
 }  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
@@ -162,7 +197,9 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   result.messages.received = outcome.messages;
   const double us = static_cast<double>((outcome.last_served - outcome.begun).ns) / 1'000;
   if (outcome.ok()) result.messages.finished_us = us;
-  const double flits = static_cast<double>(planned * scenario.message_bytes) / flit_bytes;
+  std::uint64_t bytes = scenario.trace.empty() ? planned * scenario.message_bytes : 0;
+  for (const TraceMessage& message : scenario.trace) bytes += message.bytes;
+  const double flits = static_cast<double>(bytes) / flit_bytes;
   const double cycles = us * 1'000 / scenario.cycle_ns;
   result.throughput = flits / std::max(cycles, 1.0) / scenario.fabric.topology.nodes();
   result.core = {.window = outcome.window,
@@ -177,6 +214,7 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   if (plan.processes_per_host > 0) {
     result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
   }
+  if (scenario.steps_wait) add_latencies(outcome.latencies, result.messages);
   result.lost_packets = outcome.wire.lost_packets;
   result.events = outcome.wire.events + outcome.steps;
   result.hops = outcome.wire.hops;
