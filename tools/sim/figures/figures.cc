@@ -37,6 +37,8 @@ constexpr std::array entries = {
           core_window},
     Entry{"core-budget", "whose c it is: throughput beside an incast, all of the core",
           core_budget},
+    Entry{"core-steps", "steps of ranks that wait for each other: all of the core beside models",
+          core_steps},
     Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
     Entry{"tok-wait", "how long requests wait for tokens, on a declared adapter", tok_wait},

@@ -165,4 +165,81 @@ Figure core_budget(Size size) {
   return figure;
 }
 
+namespace {
+
+constexpr std::array stepping = {Load{"halo", Pattern::halo_2d, 8},
+                                 Load{"wavefront", Pattern::wavefront, 4},
+                                 Load{"all-to-all", Pattern::all_to_all, 8}};
+
+Point steps_point(Size size, const Load& load, std::uint32_t kib, bool core) {
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
+  if (size == Size::smoke) scenario.fabric.topology = {.p = 2, .a = 2, .h = 1};
+  scenario.pattern = load.pattern;
+  scenario.rounds = load.to_each;
+  scenario.message_bytes = std::uint64_t{kib} << 10;
+  scenario.reads = 16;
+  scenario.protocol = network::Protocol::reads;
+  scenario.from_cycles = 0;
+  scenario.to_cycles = 1'000'000;
+  if (core) scenario.endpoints = network::EndpointsAre::core;
+  scenario.steps_wait = core;
+  const std::string series = std::string(load.name) + (core ? ", core" : ", models");
+  Point point = figures::point(series, kib, scenario, seeds(size));
+  point.play = [scenario](std::uint64_t seed) {
+    const network::Measured measured = network::run(scenario, seed);
+    Sample steps = figures::sample(measured);
+    steps.values = {{"throughput", measured.throughput},
+                    {"finished_us", measured.messages.finished_us},
+                    {"median_us", measured.messages.median_us},
+                    {"p99_us", measured.messages.p99_us}};
+    return steps;
+  };
+  point.cost = (core ? 0.015 : 0.0015) * kib * (size == Size::full ? 1 : 0.2);
+  return point;
+}
+
+}  // namespace
+
+Figure core_steps(Size size) {
+  Figure figure;
+  figure.title = "Steps of ranks: all of the core beside the models";
+  figure.source = "beyond";
+  figure.shows =
+      "The same fabric, steps and read budget, played by models of adapters and ob1, and by "
+      "processes with all of the core: two programs that have what ships in common.";
+  figure.differs =
+      "72 nodes, a rank each, c = 16, nobody slow. The core adds what models have not: frames and "
+      "their completions, credits, and ranks that look for what is there every microsecond, which "
+      "is what small messages show.";
+  figure.x_label = "KiB of a message";
+  figure.y_label = "time until all is received, us";
+  figure.y = "finished_us";
+  figure.log_x = figure.log_y = true;
+  for (const Load& load : stepping) {
+    for (const std::uint32_t kib : {4u, 16u, 64u, 256u}) {
+      if (size == Size::smoke && kib != 64) continue;
+      for (const bool core : {true, false}) {
+        figure.points.push_back(steps_point(size, load, kib, core));
+      }
+    }
+  }
+  figure.claims = [size](const Results& r) {
+    std::vector<Claim> claims;
+    for (const Load& load : stepping) {
+      for (const std::uint32_t kib : {4u, 64u, 256u}) {
+        if (size == Size::smoke && kib != 64) continue;
+        const std::string name = load.name;
+        const std::string is = std::to_string(kib);
+        claims.push_back({name + "-" + is, name + ", " + is + " KiB: time of the core, of models'",
+                          "not stated",
+                          r.mean(name + ", core", kib, "finished_us") /
+                              r.mean(name + ", models", kib, "finished_us")});
+      }
+    }
+    return claims;
+  };
+  return figure;
+}
+
 }  // namespace weir::sim::figures
