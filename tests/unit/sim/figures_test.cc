@@ -96,6 +96,17 @@ TEST(Figures, APictureIsDrawn) {
   EXPECT_NE(to_svg(playing.figure, results).find("<svg"), std::string::npos) << "gnuplot?";
 }
 
+TEST(Figures, AValueThatAPointLacksIsAnEmptyCell) {
+  Results results;
+  results.rows.resize(2);
+  results.rows[0].sample.values = {{"throughput", 0.5}};
+  results.rows[1].sample.values = {{"others", 0.25}, {"throughput", 1}};
+  const std::string csv = to_csv(results);
+  EXPECT_NE(csv.find("series,x,seed,throughput,others,events"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\"\",0,0,0.5,,0"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("\"\",0,0,1,0.25,0"), std::string::npos) << csv;
+}
+
 TEST(Figures, AFigureThatWaitsIsNone) {
   for (const Waiting& figure : waiting()) EXPECT_EQ(find(figure.name), nullptr);
 }

@@ -22,6 +22,22 @@ std::string number(double value) {
   return fmt::format("{:.3f}", value);
 }
 
+Values::const_iterator find_value(const Values& values, const std::string& name) {
+  return std::find_if(values.begin(), values.end(),
+                      [&](const auto& value) { return value.first == name; });
+}
+
+// Of all rows, in the order in which they come up.
+std::vector<std::string> names_of_values(const Results& results) {
+  std::vector<std::string> names;
+  for (const Results::Row& row : results.rows) {
+    for (const auto& [name, value] : row.sample.values) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
+}
+
 std::string band_text(const Judged& judged) {
   if (!judged.band) return "-";
   return number(judged.band->low) + " .. " + number(judged.band->high);
@@ -131,14 +147,16 @@ Shown judge(const Playing& playing, const Results& results, const Bands& bands) 
 }
 
 std::string to_csv(const Results& results) {
+  const std::vector<std::string> names = names_of_values(results);
   std::string csv = "series,x,seed";
-  if (!results.rows.empty()) {
-    for (const auto& [name, value] : results.rows.front().sample.values) csv += "," + name;
-  }
+  for (const std::string& name : names) csv += "," + name;
   csv += ",events,trace_hash,cpu_s,peak_mib,violation\n";
   for (const Results::Row& row : results.rows) {
     csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
-    for (const auto& [name, value] : row.sample.values) csv += fmt::format(",{:.6g}", value);
+    for (const std::string& name : names) {
+      const auto found = find_value(row.sample.values, name);
+      csv += found == row.sample.values.end() ? "," : fmt::format(",{:.6g}", found->second);
+    }
     csv +=
         fmt::format(",{},{:016x},{:.3f},{:.0f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
                     row.sample.cpu_s, row.sample.peak_mib, row.sample.violation);

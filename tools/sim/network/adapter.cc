@@ -37,7 +37,7 @@ void Adapter::issue(OperationId id) {
   if (operation.verb == Verb::read) {
     node.requests.push_back({id, 0, operation.attempt});
   } else {
-    node.data.push_back({id, operation.missing_flits, operation.attempt});
+    node.data.push_back({id, operation.missing_flits & Sending::all_flits, operation.attempt});
   }
   network_->kick(operation.node);
 }
@@ -81,7 +81,7 @@ bool Adapter::arrived(NodeId node, const Packet& packet) {
     if (operation.verb == Verb::write) {
       finish(id, false);
     } else {
-      nodes_[node].data.push_back({id, operation.missing_flits, packet.flag});
+      nodes_[node].data.push_back({id, operation.missing_flits & Sending::all_flits, packet.flag});
       network_->kick(node);
     }
     return true;

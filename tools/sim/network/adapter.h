@@ -104,6 +104,7 @@ class Adapter {
  private:
   // What a node has to send: flits of data, or a request or acknowledgement.
   struct Sending {
+    static constexpr std::uint32_t all_flits = 0xff'ffff;  // 4 GiB
     OperationId operation = 0;
     std::uint32_t flits : 24 = 0;
     std::uint32_t attempt : 8 = 0;

@@ -234,7 +234,7 @@ class Streams final : public Endpoints {
 OrderingMeasured run(const OrderingScenario& scenario, std::uint64_t seed) {
   const double begin = thread_cpu_seconds();
   Streams streams(scenario, seed);
-  Network network({.fabric = scenario.fabric, .slowness = {}}, streams, seed);
+  Network network({.fabric = scenario.fabric, .slowness = {}, .outages = {}}, streams, seed);
   streams.begin(network);
   network.run_until(static_cast<Tick>(scenario.cycles) * ticks_a_cycle);
   OrderingMeasured measured = streams.measured();

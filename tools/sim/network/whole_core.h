@@ -1,11 +1,10 @@
 // Processes that are all of the transport's core on the fabric of a scenario: the world of
 // tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.h).
 //
-//   a node        `processes` that take turns at its link, and share what is the node's: by the
-//   pools
-//                 of tools/sim/host.h its read budget, unless `budget` says otherwise, and with
-//                 `tokens` those that each of their requests takes. What a process of a node has
-//                 for another one there goes by shared memory, and is left out.
+//   a node        `processes` that take turns at its link, and share what is the node's by the
+//                 pools of tools/sim/host.h: its read budget, unless `budget` says otherwise, and
+//                 with `tokens` those that each of their requests takes. What a process of a node
+//                 has for another one there goes by shared memory, and is left out.
 //   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
 //                 them: max_rd_atomic, as it is where nobody counts.
 //   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
@@ -14,6 +13,8 @@
 //   small ones    up to `eager_bytes` are eager frames
 //   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
 //                 receiver; nobody tells the sender. Matching takes no time.
+//   steps: wait   ranks take the pattern's steps and wait for each other (stepping.h); then a
+//                 sender hears of what was fetched
 //
 // Connections are made before, over a connection manager that has its own way (connections.h).
 //

@@ -139,10 +139,13 @@ Workload trace(const Scenario& scenario) {
   Workload workload;
   for (std::uint32_t id = 0; id < scenario.trace.size(); ++id) {
     const TraceMessage& line = scenario.trace[id];
-    workload.messages.push_back(
-        {.source = line.source, .target = line.target, .bytes = line.bytes, .posted = true});
-    Step step{.node = line.source, .not_before = line.cycle};
-    step.sends.push_back(id);
+    workload.messages.push_back({.source = line.source,
+                                 .target = line.target,
+                                 .bytes = line.bytes,
+                                 .posted = true,
+                                 .on_sent = {},
+                                 .on_received = {}});
+    Step step{.node = line.source, .not_before = line.cycle, .receives = {}, .sends = {id}};
     if (line.after != none) {
       step.waits = 1;
       workload.messages[line.after].on_received.push_back(id);

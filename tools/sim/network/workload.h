@@ -45,8 +45,7 @@ struct Workload {
 // trace are nodes.
 //
 //   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a
-//   square
-//                      or cube as the nodes allow
+//                      square or cube as the nodes allow
 //   wavefront          `rounds` sweeps over a grid: from west and north, then to east and south
 //   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
 //   trace              `scenario.trace`
