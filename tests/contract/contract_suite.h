@@ -209,11 +209,19 @@ TYPED_TEST_P(Contract, MemoryOfABurstIsGivenBack) {
   const std::uint64_t grown = pair->right().counters().receive_bytes;
   ASSERT_GE(grown, 64u * options.buffer_bytes);
 
-  ASSERT_TRUE(this->wait(*pair, [&] {
-    if (this->send(pair->left(), sent, 8) == Status::ok) ++sent;
-    pair->pass(milliseconds(1));
-    return pair->right().counters().receive_bytes == options.window_initial * options.buffer_bytes;
-  })) << pair->right().counters().receive_bytes;
+  ASSERT_TRUE(this->wait(*pair,
+                         [&] {
+                           if (this->send(pair->left(), sent, 8) == Status::ok) ++sent;
+                           pair->pass(milliseconds(1));
+                           return pair->right().counters().receive_bytes ==
+                                  options.window_initial * options.buffer_bytes;
+                         }))
+      << pair->right().counters().receive_bytes << " bytes, W " << pair->right().counters().window
+      << ", grown " << pair->right().counters().window_grows << ", by demand "
+      << pair->right().counters().window_demands << ", shrunk "
+      << pair->right().counters().window_shrinks << ", frames "
+      << pair->right().counters().frames_received << ", credits sent "
+      << pair->right().counters().control_sent;
   EXPECT_GE(pair->right().counters().window_shrinks, 3u);
   EXPECT_GE(pair->right().counters().receive_bytes_peak, grown);
   ASSERT_TRUE(this->wait(*pair, [&] { return pair->right().received.size() == sent; }));

@@ -528,7 +528,8 @@ class Core {
   bool grow_at_limit();
   void arm_limit(Outbox& out);
   void look_at_window(Time now, Outbox& out);
-  void look_at_shares(Time now, Outbox& out);
+  void look_at_shares(Outbox& out);
+  void count_credit_frames_anew();
   void demanded(Outbox& out);
   bool may_shrink() const;
   void recall_credits(Outbox& out);
@@ -568,11 +569,10 @@ class Core {
   ReceivePool pool_;
   Scheduler scheduler_;
   Admission admission_;
-  std::uint32_t slabs_asked_ = 0;       // buffers asked for and not answered yet
-  std::uint64_t frames_at_demand_ = 0;  // frames received when a demand last grew the window
-  Time share_look_{};                   // when the shares were last looked at,
-  std::uint64_t frames_at_share_look_ = 0;
-  std::uint64_t credit_frames_ = 0;  // and those sent since
+  std::uint32_t slabs_asked_ = 0;           // buffers asked for and not answered yet
+  std::uint64_t frames_at_demand_ = 0;      // frames received when a demand last grew the window
+  std::uint64_t frames_at_share_look_ = 0;  // the same, when credit frames were counted anew
+  std::uint64_t credit_frames_ = 0;         // sent since then
   bool starved_peer_seen_ = false;
   bool limit_armed_ = false;
   std::uint64_t taken_ = 0;  // buffers that the layer above released

@@ -249,18 +249,21 @@ void Core::give_back_credits(Outbox& out) {
 }
 
 // A credit frame costs both sides a small message. Where a window's worth of traffic needs many,
-// the shares are too small: W doubles. Not for traffic so slow that the memory would soon be given
-// back; nor beyond `window_unattended`, for a slow receiver gives credits in small parts, too.
-void Core::look_at_shares(Time now, Outbox& out) {
+// the shares are too small: W doubles. Not for traffic that takes longer than from one look at the
+// window to the next: the memory would soon be given back. Nor beyond `window_unattended`, for a
+// slow receiver gives credits in small parts, too.
+void Core::look_at_shares(Outbox& out) {
   const std::uint64_t frames = counters_.frames_received - frames_at_share_look_;
   if (frames < window_.window()) return;
   const bool small = credit_frames_ * frames_per_credit_frame > frames && eager_.may_widen();
-  const bool slow = shrink_.enabled() && now - share_look_ > shrink_.interval();
+  count_credit_frames_anew();
+  if (!small || window_.window() * 2 > config_.window_unattended) return;
+  if (window_.grow()) demanded(out);
+}
+
+void Core::count_credit_frames_anew() {
   frames_at_share_look_ = counters_.frames_received;
   credit_frames_ = 0;
-  share_look_ = now;
-  if (!small || slow || window_.window() * 2 > config_.window_unattended) return;
-  if (window_.grow()) demanded(out);
 }
 
 // Whether there are credits for the peer: within the window, or, when too much of that is given
@@ -356,6 +359,7 @@ bool Core::may_shrink() const {
 // traffic has used their buffers up and the peers have returned their credits for them.
 void Core::look_at_window(Time now, Outbox& out) {
   next_window_look_ = now + shrink_.interval();
+  count_credit_frames_anew();
   const std::uint32_t window = window_.window();
   const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
   // (Not while a slab is under way that somebody else needs.)

@@ -265,7 +265,7 @@ void Core::pump(Time now, Outbox& out) {
     }
   }
   post_receives(out);
-  look_at_shares(now, out);
+  look_at_shares(out);
   drop_slabs(out);
 }
 
