@@ -212,11 +212,11 @@ def groups_for(only):
     wanted = lambda *names: only is None or only in names
     found = []
     if wanted("latency"):
-        found.append(Group("latency", [peers.RAW, "weir", "ucx", "ofi", "tcp"], [
+        found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], [
             Metric(f"latency_{b}", f"latency {size_name(b)}", "us") for b in LATENCY_BYTES],
             _latency))
     if wanted("bandwidth", "rdma"):
-        found.append(Group("bandwidth", [peers.RAW, "weir", "copy", "ucx", "ofi", "tcp"], [
+        found.append(Group("bandwidth", [peers.RAW, "weir", "copy", *peers.OTHERS], [
             Metric(f"{key}_{b}", f"{title} {size_name(b)}", "MB/s", True)
             for key, title in (("bandwidth", "bandwidth"), ("both", "both ways"))
             for b in BANDWIDTH_BYTES], _bandwidth, slice=1 if only else 2))
@@ -224,17 +224,17 @@ def groups_for(only):
         found.append(Group("one-sided", [peers.RAW, "weir", "ucx"], _one_sided_metrics(),
                            _one_sided))
     if wanted("rate"):
-        found.append(Group("rate", [peers.RAW, "weir", "alone", "ucx", "ofi", "tcp"], [
+        found.append(Group("rate", [peers.RAW, "weir", "alone", *peers.OTHERS], [
             Metric("rate", f"rate {RATE_BYTES} B", "msg/s", True),
             Metric("frames_per_message", "  frames a message", "1")], _rate))
     if wanted("init"):
-        found.append(Group("init", ["weir", "ucx", "ofi", "tcp"], [
+        found.append(Group("init", ["weir", *peers.OTHERS], [
             Metric("init_ms", "MPI_Init", "ms"), Metric("init_max_ms", "  slowest rank", "ms"),
             Metric("connect_ms", "connecting", "ms"),
             Metric("connect_max_ms", "  slowest 1st message", "ms"),
             Metric("init_first_ms", "init to 1st message", "ms")], _initlat, slice=2))
     if wanted("memory"):
-        found.append(Group("memory", ["weir", "ucx", "ofi", "tcp"], [
+        found.append(Group("memory", ["weir", *peers.OTHERS], [
             Metric("receive_peak_kib", "receive memory, peak", "KiB"),
             Metric("resident_peak_mib", "resident process, peak", "MiB")], _memory, slice=4))
     return found

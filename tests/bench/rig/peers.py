@@ -16,6 +16,7 @@ class Peer:
 
 
 RAW = "raw"  # verbs without MPI: rig/raw.py
+OTHERS = ["ucx", "ofi", "tcp"]  # in the order of the tables
 
 RDMA = ("btl_weir_flags", "send,put,get,atomics,fetching-atomics,rdma-flush")
 COPIES = ("btl_weir_flags", "send")

@@ -3,7 +3,7 @@
 from rig import peers, stats
 
 OURS = "weir"
-COLUMNS = [peers.RAW, "weir", "copy", "ucx", "ofi", "tcp"]  # of these, who was measured
+COLUMNS = [peers.RAW, "weir", "copy", *peers.OTHERS]  # of these, who was measured
 
 
 def summarise(groups, runs):

@@ -353,8 +353,7 @@ constexpr Row rows[] = {
      [](Draft& d, Text t) { return choice(t, endpoints, d.scenario.endpoints); }},
     {{"steps", "free, wait", "free",
       "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
-      "do "
-      "and a trace always"},
+      "do and a trace always"},
      [](Draft& d, Text t) { return choice(t, stepping, d.scenario.steps_wait); }},
     {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
      [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
