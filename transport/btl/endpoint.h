@@ -17,8 +17,7 @@ struct mca_btl_base_endpoint_t {
   weir::PeerId id = weir::PeerId::none;
   weir::PeerName name;
   opal_proc_t* proc = nullptr;
-  std::atomic<bool> leaving{false};          // its end is wanted: failures are no news
-  std::atomic<std::uint32_t> operations{0};  // gets, puts and atomics under way
+  std::atomic<bool> leaving{false};  // its end is wanted: failures are no news
 };
 
 namespace weir::btl {

@@ -21,6 +21,10 @@ void report_leaks(Module& module) {
   count(remains.send_slots, "send slots");
   count(remains.receive_buffers, "receive buffers held");
   count(remains.credits, "eager credits");
+  if (const std::uint64_t repeated = module.operations.repeated(); repeated > 0) {
+    complain("weir made a mistake: the end of one-sided operations was told twice, " +
+             std::to_string(repeated) + " times. The second was not passed on.");
+  }
   if (leaks.empty()) return;
   complain("leaked " + leaks + ": the program left requests behind, or weir made a mistake.");
 }

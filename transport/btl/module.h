@@ -56,7 +56,8 @@ struct Module : mca_btl_base_module_t {
   std::unique_ptr<Engine> engine;
   EndpointTable endpoints;
   Pool<Descriptor> descriptors;
-  Pool<Operation> operations;
+  Operations operations;
+  FlushEpochs flushes;  // of those
   Pool<Handle> handles;
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
@@ -94,8 +95,8 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
 // device cannot do is taken back.
 void set_rdma_entry_points(mca_btl_base_module_t& module);
 void offer_rdma(Module& module);
-void finish_operation(Module& module, const TransferEnd& end);
-void drop_operation(Module& module, const TransferEnd& end);
+// `tell`: there is still somebody to be told.
+void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
 // One look at what there is, in progress.cc. Returns how much.
 int progress(Module& module);

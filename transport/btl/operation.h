@@ -2,8 +2,12 @@
 // called back when an operation is over.
 #pragma once
 
+#include <atomic>
+
 #include "transport/btl/compat.h"
 #include "transport/btl/endpoint.h"
+#include "transport/btl/flush.h"
+#include "transport/btl/pool.h"
 #include "transport/lane/send_slot.h"
 #include "transport/verbs/registration_cache.h"
 
@@ -22,8 +26,8 @@ using Handle = mca_btl_base_registration_handle_t;
 
 inline constexpr std::size_t handle_bytes = sizeof(Handle::rkey);
 
-// A get, put or atomic under way.
-struct Operation {
+// A get, put or atomic under way. Aligned, for the token below.
+struct alignas(128) Operation {
   mca_btl_base_rdma_completion_fn_t callback = nullptr;
   void* context = nullptr;
   void* data = nullptr;
@@ -33,6 +37,47 @@ struct Operation {
   SendSlot* scratch = nullptr;  // where the result of an atomic lands that nobody wants
   Handle* target = nullptr;     // of memory registered for this operation only
   Operation* next = nullptr;
+  std::uint8_t epoch = FlushEpochs::none;
+  std::uint8_t generation = 0;  // how often its record was used; see Operations
+};
+
+// Those under way. Whoever is told twice that his operation is over has given away what it was for,
+// so each has a token that is good once: its record's address, and in the low bits that are always
+// zero there the record's generation.
+//
+// Thread rule: any thread, as Pool.
+class Operations {
+ public:
+  // May throw std::bad_alloc.
+  std::uint64_t begin(const Operation& operation) {
+    Operation* const record = pool_.get();
+    const std::uint8_t generation = record->generation;
+    *record = operation;
+    record->generation = generation;
+    return reinterpret_cast<std::uint64_t>(record) | generation;
+  }
+
+  // False if what has this token is over already; that is counted.
+  bool end(std::uint64_t token, Operation& done) {
+    auto* const record = reinterpret_cast<Operation*>(token & ~generations);
+    if (record->generation != (token & generations)) {
+      repeated_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    record->generation = (record->generation + 1) & generations;
+    done = *record;
+    pool_.put(record);
+    return true;
+  }
+
+  std::size_t out() { return pool_.out(); }
+  std::uint64_t repeated() const { return repeated_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::uint64_t generations = alignof(Operation) - 1;
+
+  Pool<Operation> pool_;
+  std::atomic<std::uint64_t> repeated_{0};
 };
 
 }  // namespace weir::btl

@@ -54,7 +54,7 @@ class Upcalls {
     if (proc != nullptr) module_.add(proc);
   }
 
-  void on_transfer(const TransferEnd& end) { finish_operation(module_, end); }
+  void on_transfer(const TransferEnd& end) { finish_operation(module_, end, true); }
 
   // The engine reports each peer once.
   void on_failure(const Failure& failure) {
@@ -84,7 +84,7 @@ class LastUpcalls {
 
   void on_message(PeerId, std::uint8_t, const std::byte*, std::uint32_t) {}
   void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
-  void on_transfer(const TransferEnd& end) { drop_operation(module_, end); }
+  void on_transfer(const TransferEnd& end) { finish_operation(module_, end, false); }
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
   void on_warning(const std::string&) {}

@@ -69,34 +69,33 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 // Starts an operation whose end is told by `callback`.
 int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
           TransferRequest request, const Callback& callback) noexcept {
+  Operation operation{callback.function, callback.context, callback.data,
+                      endpoint,          local.address,    local.handle};
+  if (remote.is_ours) operation.target = remote.handle;
+  request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
+  request.peer = endpoint->id;
+  request.local_address = reinterpret_cast<std::uint64_t>(local.address);
+  request.lkey = lkey_of(local);
+  request.remote_address = remote.address;
+  request.rkey = static_cast<std::uint32_t>(remote.handle->rkey);
   try {
-    Operation* const operation = module.operations.get();
-    *operation = {callback.function, callback.context, callback.data,
-                  endpoint,          local.address,    local.handle};
-    if (remote.is_ours) operation->target = remote.handle;
-    request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
-    request.peer = endpoint->id;
-    request.local_address = reinterpret_cast<std::uint64_t>(local.address);
-    request.lkey = lkey_of(local);
     if (local.address == nullptr) {
-      operation->scratch = module.engine->acquire(sizeof(std::uint64_t));
-      if (operation->scratch == nullptr) {
-        module.operations.put(operation);
-        return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
-      }
-      request.local_address = reinterpret_cast<std::uint64_t>(operation->scratch->payload());
-      request.lkey = operation->scratch->lkey;
+      operation.scratch = module.engine->acquire(sizeof(std::uint64_t));
+      if (operation.scratch == nullptr) return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
+      request.local_address = reinterpret_cast<std::uint64_t>(operation.scratch->payload());
+      request.lkey = operation.scratch->lkey;
     }
-    request.remote_address = remote.address;
-    request.rkey = static_cast<std::uint32_t>(remote.handle->rkey);
-    request.token = reinterpret_cast<std::uint64_t>(operation);
-    endpoint->operations.fetch_add(1, std::memory_order_relaxed);
-    module.engine->transfer(request);
-    return OPAL_SUCCESS;
+    operation.epoch = module.flushes.begin();
+    request.token = module.operations.begin(operation);
   } catch (const std::exception& problem) {
+    if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
+    if (operation.epoch != FlushEpochs::none) module.flushes.end(operation.epoch);
     complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
     return OPAL_ERR_OUT_OF_RESOURCE;
   }
+  // From here on it may be with the adapter: without memory for it this process cannot go on.
+  module.engine->transfer(request);
+  return OPAL_SUCCESS;
 }
 
 int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
@@ -167,21 +166,11 @@ int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_add
                {callback, context, data});
 }
 
-bool is_flushed(Module& module, Endpoint* endpoint) {
-  const auto none = [](const Endpoint& one) {
-    return one.operations.load(std::memory_order_acquire) == 0;
-  };
-  if (endpoint != nullptr) return none(*endpoint);
-  bool all = true;
-  module.endpoints.for_each([&](const Endpoint& one) { all = all && none(one); });
-  return all;
-}
-
-// Ends in any case: a peer that does not answer is given up after peer_timeout, and with it
-// everything that is under way to it.
-int flush(mca_btl_base_module_t* btl, Endpoint* endpoint) noexcept {
+// Of one peer or of all: Open MPI asks for all. Ends in any case: a peer that does not answer is
+// given up after peer_timeout, and with it everything that is under way to it.
+int flush(mca_btl_base_module_t* btl, Endpoint*) noexcept {
   Module& module = of(btl);
-  while (!is_flushed(module, endpoint)) progress(module);
+  module.flushes.flush([&] { progress(module); });
   return OPAL_SUCCESS;
 }
 
@@ -214,22 +203,15 @@ void offer_rdma(Module& module) {
 }
 
 // Called by progress: without a lock, in order.
-void finish_operation(Module& module, const TransferEnd& end) {
-  auto* const operation = reinterpret_cast<Operation*>(end.token);
-  const Operation done = *operation;
+void finish_operation(Module& module, const TransferEnd& end, bool tell) {
+  Operation done;
+  if (!module.operations.end(end.token, done)) return;  // told twice: see leaks.cc
   if (done.scratch != nullptr) module.engine->discard(done.scratch);
   if (done.target != nullptr) deregister_mem(&module, done.target);
-  module.operations.put(operation);
-  done.endpoint->operations.fetch_sub(1, std::memory_order_release);
-  if (done.callback == nullptr) return;
+  module.flushes.end(done.epoch);
+  if (!tell || done.callback == nullptr) return;
   done.callback(&module, done.endpoint, done.local_address, done.local_handle, done.context,
                 done.data, end.ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-}
-
-// The same when there is nobody left to be told.
-void drop_operation(Module& module, const TransferEnd& end) {
-  reinterpret_cast<Operation*>(end.token)->callback = nullptr;
-  finish_operation(module, end);
 }
 
 }  // namespace weir::btl

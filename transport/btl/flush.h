@@ -1,0 +1,54 @@
+// What a flush waits for: the operations that were begun before it, and no others, or it might wait
+// as long as there is traffic (ob1's gets of large messages are operations, too).
+//
+// Operations belong to one of two epochs, and each epoch is counted. A flush begins the other one
+// and waits until all of the last are over. One flush at a time; a second one waits for its turn,
+// which comes, for what the first waits for ends.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace weir::btl {
+
+class FlushEpochs {
+ public:
+  static constexpr std::uint8_t none = 0xff;
+
+  // An operation begins; what is returned is for its end.
+  std::uint8_t begin() {
+    const std::uint8_t epoch = now_.load(std::memory_order_acquire);
+    under_way_[epoch].fetch_add(1, std::memory_order_acq_rel);
+    return epoch;
+  }
+  void end(std::uint8_t epoch) { under_way_[epoch].fetch_sub(1, std::memory_order_release); }
+
+  // Calls `progress` at least once, and until all that was begun before is over.
+  template <typename Progress>
+  void flush(Progress&& progress) {
+    while (flushing_.test_and_set(std::memory_order_acquire)) progress();
+    // Stragglers: who looked at the epoch before the last flush, and counted after it.
+    const std::uint8_t last = now_.load(std::memory_order_relaxed);
+    const std::uint8_t next = last ^ 1;
+    while (under_way(next) > 0) progress();
+    now_.store(next, std::memory_order_release);
+    do {
+      progress();
+    } while (under_way(last) > 0);
+    flushing_.clear(std::memory_order_release);
+  }
+
+ private:
+  std::uint32_t under_way(std::uint8_t epoch) const {
+    return under_way_[epoch].load(std::memory_order_acquire);
+  }
+
+  std::atomic<std::uint8_t> now_{0};
+  std::array<std::atomic<std::uint32_t>, 2> under_way_{};
+  std::atomic_flag flushing_;
+};
+
+}  // namespace weir::btl
