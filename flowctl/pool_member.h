@@ -127,7 +127,10 @@ class PoolMember {
       if (i == pool_->slot()) continue;
       const Pool::Holder now = pool_->holder(i);
       const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
-      if (is_stuck(seen_[i], moved)) excused_ += now.out;
+      if (is_stuck(seen_[i], moved)) {
+        // Those who ask after us were never in our way.
+        excused_ += waiting() ? now.out_before(ticket_) : now.out;
+      }
       seen_[i].drawn = now.drawn;
       seen_[i].returned = now.returned;
     }

@@ -78,7 +78,7 @@ class Proxy {
     order_ = ServiceOrder(slot, ground.tasks, servers);
     token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
     const auto own = queue(slot);
-    for (std::uint64_t at = own.retired(); at != own.submitted(); ++at) {
+    for (std::uint64_t at = own.retired(); at != next_number(); ++at) {
       occupy(at, own.word(at, cell_word));  // an earlier owner's
     }
     joined_ = true;
@@ -92,7 +92,7 @@ class Proxy {
               std::uint32_t length_bytes) {
     auto own = queue(slot_);
     const std::uint64_t at = own.submitted();
-    if (at - own.retired() == proxy_depth || free_cells_ == 0 ||
+    if (at - own.retired() >= proxy_depth || free_cells_ == 0 ||
         length_bytes > ground_.cell_bytes - proxy_headroom) {
       return false;
     }
@@ -104,7 +104,11 @@ class Proxy {
   }
 
   std::uint64_t oldest_number() const { return queue(slot_).retired(); }
-  std::uint64_t next_number() const { return queue(slot_).submitted(); }
+  // At most as many further as there can be: what others wrote into the memory leads nowhere.
+  std::uint64_t next_number() const {
+    const auto own = queue(slot_);
+    return own.retired() + std::min<std::uint64_t>(own.submitted() - own.retired(), proxy_depth);
+  }
   bool outstanding() const { return oldest_number() != next_number(); }
   template <typename Alive>
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {

@@ -74,7 +74,7 @@ class TaskQueue {
   // The task: false if the queue is full.
   bool submit(const Request& request) {
     const std::uint64_t at = head_->submitted.load();
-    if (at - head_->retired.load() == ring_.size()) return false;
+    if (at - head_->retired.load() >= ring_.size()) return false;
     Descriptor<Word>& d = descriptor(at);
     d.server.store(0);
     d.outcome.store(0);
@@ -97,7 +97,7 @@ class TaskQueue {
   template <typename Alive>
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
     const std::uint64_t at = head_->retired.load();
-    if (at == head_->submitted.load()) return Retirement::empty;
+    if (head_->submitted.load() - at - 1 >= ring_.size()) return Retirement::empty;  // or damaged
     if (at == head_->taken.load()) return Retirement::pending;
     const Descriptor<Word>& d = descriptor(at);
     outcome = d.outcome.load();
@@ -138,6 +138,7 @@ class TaskQueue {
     if (head_->doubt.load() != 0) return false;
     const std::uint64_t taken = head_->taken.load();
     std::uint64_t at = head_->retired.load();
+    if (taken - at > ring_.size()) return false;  // damaged
     if (at == taken || descriptor(taken - 1).server.load() == server) return true;
     for (; at != taken; ++at) {
       const Descriptor<Word>& d = descriptor(at);
@@ -151,7 +152,7 @@ class TaskQueue {
   bool take(std::uint64_t server, Request& request, std::uint64_t& at) {
     for (;;) {
       at = head_->taken.load();
-      if (at == head_->submitted.load()) return false;
+      if (head_->submitted.load() - at - 1 >= ring_.size()) return false;  // none, or damaged
       Descriptor<Word>& d = descriptor(at);
       d.server.store(server);
       const bool own = d.owner.load() == slot_lease_->load();

@@ -196,11 +196,22 @@ class TokenPool {
     std::uint64_t drawn = 0;
     std::uint64_t returned = 0;
     std::uint64_t out = 0;
+    std::uint64_t last = 0;         // the last ticket: where it begins in the line
+    std::uint32_t last_tokens = 0;  // 0: not known
+
+    // Of `out`, what was asked for before `ticket`.
+    std::uint64_t out_before(const Ticket& ticket) const {
+      return reached(last, ticket.end) ? out - std::min<std::uint64_t>(out, last_tokens) : out;
+    }
   };
-  std::uint32_t holders() const { return static_cast<std::uint32_t>(head_->used.load()); }
+  std::uint32_t holders() const { return static_cast<std::uint32_t>(used()); }
   Holder holder(std::uint32_t i) const {
-    Holder found{slots_[i].drawn.load(), slots_[i].returned.load(), 0};
+    Holder found{slots_[i].drawn.load(), slots_[i].returned.load()};
     found.out = sub(total(found.drawn), found.returned);
+    const std::uint64_t plan = slots_[i].plan.load();
+    found.last = plan >> 17;
+    if (settled(plan, found.drawn))
+      found.last_tokens = static_cast<std::uint32_t>(plan_tokens(plan));
     return found;
   }
 
@@ -217,8 +228,8 @@ class TokenPool {
   template <typename Alive>
   std::uint64_t reap(Alive&& alive) {
     std::uint64_t back = 0;
-    const std::uint64_t used = head_->used.load();
-    for (std::uint32_t i = 0; i < used; ++i) {
+    const std::uint64_t count = used();
+    for (std::uint32_t i = 0; i < count; ++i) {
       if (i == slot_) continue;
       const std::uint64_t lease = slots_[i].lease.load();
       if (lease::expired(lease, alive)) back += settle(i, lease);
@@ -232,8 +243,8 @@ class TokenPool {
   // Reads two words of every slot: for once in a while.
   NodeLoad load() const {
     NodeLoad sum;
-    const std::uint64_t used = head_->used.load();
-    for (std::uint32_t i = 0; i < used; ++i) {
+    const std::uint64_t count = used();
+    for (std::uint32_t i = 0; i < count; ++i) {
       const std::uint64_t lease = slots_[i].lease.load();
       const std::uint64_t active = slots_[i].active.load();
       if (lease::free(lease) || lease::is_left(lease) || active == 0) continue;
@@ -289,10 +300,13 @@ class TokenPool {
   // G.
   std::uint64_t available() const {
     std::uint64_t sum = tokens_;
-    const std::uint64_t used = head_->used.load();
-    for (std::uint32_t i = 0; i < used; ++i) sum += slots_[i].returned.load();
+    const std::uint64_t count = used();
+    for (std::uint32_t i = 0; i < count; ++i) sum += slots_[i].returned.load();
     return sum & mask;
   }
+
+  // A damaged word leads nowhere.
+  std::uint64_t used() const { return std::min<std::uint64_t>(head_->used.load(), slots_.size()); }
 
   void raise_used(std::uint64_t to) {
     std::uint64_t used = head_->used.load();
@@ -302,7 +316,7 @@ class TokenPool {
   // Notes that `line` was moved as it says, before it is moved on and says it no longer.
   void testify(std::uint64_t line) {
     const std::uint64_t mover = line & 0x1ffff;
-    if (mover == 0 || mover == slot_ + 1) return;
+    if (mover == 0 || mover == slot_ + 1 || mover > slots_.size()) return;
     PoolSlot<Word>& slot = slots_[mover - 1];
     const std::uint64_t plan = slot.plan.load();
     if (plan_end(plan) != end(line) || settled(plan, slot.drawn.load())) return;
@@ -331,8 +345,9 @@ class TokenPool {
       drawn = after;
     }
     const std::uint64_t held = sub(total(drawn), returned);
-    const bool maybe_waits =
-        held > 0 && (drawn & dropped) == 0 && !reached(sub(available(), tokens_), plan >> 17);
+    // Who has less than the last ticket's has claimed it, and given some of it back.
+    const bool maybe_waits = held > 0 && held >= plan_tokens(plan) && (drawn & dropped) == 0 &&
+                             !reached(sub(available(), tokens_), plan >> 17);
     const std::uint64_t back = held - (maybe_waits ? plan_tokens(plan) : 0);
     if (back > 0 && !slot.returned.compare_exchange(returned, add(returned, back))) return 0;
     if (!maybe_waits) {

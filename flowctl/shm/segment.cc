@@ -206,13 +206,17 @@ void wait_a_little() {
 
 // Removes the segment if nobody lives in it. A gate closed by a process that died is taken over.
 // Who finds it closed by one that lives may go: that one looks again after it has opened it.
-bool remove_if_empty(NodeState& state, const std::string& path, ProcessId self) {
+// `file` is that of `state`: by the time the gate is ours it may have no name any more, and the
+// path be that of another segment.
+bool remove_if_empty(NodeState& state, int file, const std::string& path, ProcessId self) {
   SharedWord& gate = state.header.gate;
   do {
     std::uint64_t before = look_at(gate);
     if (!lease::free(before) && process_alive(lease::process(before))) return false;
     std::uint64_t mine = lease::taken(before, self);
     if (!gate.compare_exchange(before, mine)) return false;
+    struct stat about {};
+    if (::fstat(file, &about) != 0 || about.st_nlink == 0) return false;
     if (!anybody_lives_in(state)) {
       // Closed for good, and gone by name.
       if (::unlink(path.c_str()) == 0) return true;
@@ -302,7 +306,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
       return nullptr;
     }
     if (header.checksum != wanted.checksum) {
-      if (remove_if_empty(*state, path, *self)) continue;
+      if (remove_if_empty(*state, file.fd, path, *self)) continue;
       if (anybody_lives_in(*state)) {
         reason = path + " is in use with " + std::to_string(header.tokens) + " tokens and " +
                  std::to_string(header.servers) + " servers instead of " +
@@ -337,7 +341,7 @@ Segment::~Segment() {
   if (static_cast<std::uint32_t>(::getpid()) == self_.pid) {
     reads_.leave();
     pool_.leave();
-    remove_if_empty(*state_, path_, self_);
+    remove_if_empty(*state_, file_, path_, self_);
   }
   Unmap{segment_bytes(state_->header)}(state_);
   ::close(file_);
@@ -377,7 +381,7 @@ std::uint32_t remove_stale_segments(const std::string& directory) {
       file.reset(-1);  // with its lock
       removed += remove_if_foreign_and_empty(path) ? 1 : 0;
     } else if (state->header.pid_namespace == pid_namespace()) {
-      removed += remove_if_empty(*state, path, *self) ? 1 : 0;
+      removed += remove_if_empty(*state, file.fd, path, *self) ? 1 : 0;
     }
   }
   ::closedir(entries);

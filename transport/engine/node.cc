@@ -67,7 +67,9 @@ void Engine::count_node() {
         "only " + std::to_string(members) + " of the job's " +
         std::to_string(options_.node.processes) +
         " processes on this host share a read budget and tokens: containers have a /dev/shm or "
-        "process ids of their own? Together they may put more into the adapter than is set.");
+        "process ids of their own, or there are more than " +
+        std::to_string(NodeState::most_processes) +
+        " processes? Together they may put more into the adapter than is set.");
   }
 }
 

@@ -253,6 +253,28 @@ TEST(PoolMember, AStillWaiterIsPassed) {
   EXPECT_TRUE(c.ensure(1, 4));
 }
 
+// Whose ticket stands behind ours was never in our way.
+TEST(PoolMember, AStillWaiterBehindIsNoReasonToGo) {
+  Node node;
+  auto pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
+  PoolMember a, b, c;
+  a.join(&pool_a);
+  b.join(&pool_b);
+  c.join(&pool_c);
+  ASSERT_TRUE(a.ensure(4, 4));
+  a.commit();
+  ASSERT_FALSE(b.ensure(4, 4));
+  ASSERT_FALSE(c.ensure(4, 4));
+  b.excuse();
+  for (int look = 0; look < 3; ++look) {
+    a.give(1);  // it moves, and has still something out
+    EXPECT_EQ(b.excuse(), 0u);
+    EXPECT_FALSE(b.ensure(4, 4));
+  }
+  a.give(1);
+  EXPECT_TRUE(b.ensure(4, 4));
+}
+
 // Each keeps what is out below its own limit when it adds to it.
 TEST(PoolMember, LimitsMayDiffer) {
   Node node;

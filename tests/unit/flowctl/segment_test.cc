@@ -217,6 +217,17 @@ TEST_F(SegmentTest, AnInterruptedRemovalDoesNotTakeItFromTheLiving) {
   kill(living);
 }
 
+// Its remover died after the unlink, and another segment has the path now.
+TEST_F(SegmentTest, OneWithoutANameTakesNobodyElsesAway) {
+  auto old = open();
+  ASSERT_NE(old, nullptr) << reason_;
+  for (const auto& file : fs::directory_iterator(directory_)) fs::remove(file);
+  const auto fresh = open();
+  ASSERT_NE(fresh, nullptr) << reason_;
+  old.reset();
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(SegmentTest, DamagedOnesAreRefused) {
   const std::string path = leave_one_behind();
   for (const std::size_t at : {offsetof(SegmentHeader, magic), offsetof(SegmentHeader, version),

@@ -146,6 +146,32 @@ TEST(TokenPool, LeavingWithTokens) {
   EXPECT_TRUE(b.recheck(tb));
 }
 
+// Part of the last ticket's tokens is back, so it did not wait when its owner died.
+TEST(TokenPool, TheDeadWithPartOfATicket) {
+  Node node;
+  Pool a = node.process(1, 8), b = node.process(2, 8);
+  Pool::Ticket ta, tb;
+  ASSERT_TRUE(a.try_take(4, ta));
+  ASSERT_TRUE(b.try_take(4, tb));
+  b.give(3);
+  node.dead = {2};
+  EXPECT_EQ(a.reap(node.alive()), 1u);
+  EXPECT_EQ(a.asked(), 4u);
+}
+
+// Whatever another process wrote into the memory: nothing is looked for outside of it.
+TEST(TokenPool, DamagedWordsLeadNowhere) {
+  Node node;
+  Pool a = node.process(1, 8);
+  node.head.used.store(UINT64_MAX);
+  node.head.line.store(UINT64_MAX);
+  Pool::Ticket ticket;
+  a.try_take(4, ticket);
+  a.reap(node.alive());
+  a.load();
+  EXPECT_EQ(a.holders(), node.slots.size());
+}
+
 TEST(TokenPool, KnowsWhatIsUnderWay) {
   Node node;
   Pool a = node.process(1, 4), b = node.process(2, 4), c = node.process(3, 4);
