@@ -102,6 +102,7 @@ struct Side {
   }
 
   void connect(const ConnectAction& action) {
+    if (action.kind == ConnectAction::Kind::drop) return core.on_dropped(action.lane);
     while (core.lacks_control_slots()) core.lend_control_slot(new_slot());
     lane = action.lane;
     if (action.kind == ConnectAction::Kind::connect) {

@@ -191,6 +191,53 @@ TEST(Engine, SendsToItself) {
   EXPECT_TRUE(engine->shutdown(collector));
 }
 
+// A handler may make progress: what it has in hand stays, though the last message of the same buffer
+// is handled meanwhile, and buffers are few.
+struct Nesting {
+  void on_message(PeerId, std::uint8_t, const std::byte* payload, std::uint32_t length) {
+    const std::vector<std::byte> before(payload, payload + length);
+    if (depth < 3) {
+      ++depth;
+      for (int i = 0; i < 3; ++i) engine->progress(*this);
+      --depth;
+    }
+    if (!std::equal(before.begin(), before.end(), payload)) ++changed;
+    ++count;
+  }
+  void on_retired(SendSlot*, bool) {}
+  void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
+  void on_transfer(const TransferEnd&) {}
+  void on_refusal(const Refusal&) {}
+  void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+
+  Engine* engine = nullptr;
+  int depth = 0;
+  std::uint32_t count = 0;
+  std::uint32_t changed = 0;
+};
+
+TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
+  constexpr std::uint32_t messages = 3000;
+  Engine::Options options;
+  options.core.self = {1, 0};
+  options.core.window.max = 8;
+  std::string why;
+  const std::unique_ptr<Engine> engine = Engine::open(options, why);
+  ASSERT_TRUE(engine != nullptr && engine->start(why)) << why;
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Nesting nesting;
+  nesting.engine = engine.get();
+  for (std::uint32_t i = 0; i < messages; ++i) send_number(*engine, self, 1, i, nesting);
+  const Time deadline = EnginePair::wall() + patience;
+  while (nesting.count < messages && EnginePair::wall() < deadline) engine->progress(nesting);
+  EXPECT_EQ(nesting.count, messages);
+  EXPECT_EQ(nesting.changed, 0u);
+  EXPECT_LT(engine->counters().frames_received, messages);  // there were bundles
+  EXPECT_TRUE(engine->shutdown(nesting));
+  EXPECT_EQ(engine->remains().receive_buffers, 0u);
+}
+
 TEST(Engine, ThreadsSendAndProgressAtOnce) {
   constexpr std::uint32_t messages = 2000;
   constexpr std::uint8_t threads = 3;

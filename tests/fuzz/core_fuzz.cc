@@ -488,6 +488,7 @@ class World {
     if (action.kind == Kind::reject) return;
     if (action.kind == Kind::drop) {
       REQUIRE(lanes_.erase(index(action.lane)) == 1);
+      core_.on_dropped(action.lane);
       return;
     }
     if (action.kind == Kind::bulk) return make_bulk_end(action);

@@ -339,6 +339,7 @@ void Engine::forget(LaneId lane) {
   lane_of_qp_.erase(static_cast<std::uint32_t>(found->second.qp));
   nic_.destroy_qp(found->second.qp);
   lanes_.erase(found);
+  core_.on_dropped(lane);
 }
 
 // ---- progress ----

@@ -19,7 +19,8 @@ const char* to_text(FailReason reason) {
     case FailReason::connect_timeout: return "no answer to the connection request";
     case FailReason::connect_unreachable: return "no address or route to the peer";
     case FailReason::rejected_version: return "the peer speaks no protocol version of ours";
-    case FailReason::rejected_buffer: return "the peer's receive buffers are smaller than ours";
+    case FailReason::rejected_buffer:
+      return "the peer's receive buffers have another size than ours";
     case FailReason::rejected_stranger: return "another process answers at the peer's address";
     case FailReason::send_failed: return "a send failed";
     case FailReason::receive_failed: return "a receive failed";
@@ -74,6 +75,10 @@ const char* remedy(FailReason reason, CompletionStatus status) {
       return "The peer most likely ended and its port was given away; look at its own output";
     case FailReason::bad_frame:
       return "Use the same weir version on every host; report this as a bug";
+    case FailReason::stalled:
+      return "Check the link of the device named above (ibv_devinfo) and the kernel log. A peer "
+             "that "
+             "computes with too small a receive window looks the same: raise btl_weir_window_max";
     case FailReason::no_resources:
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
     default: break;

@@ -72,6 +72,10 @@ void Core::on_bulk_end(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox&
 // What the peer says of its end. False if no correct peer says so.
 bool Core::take_bulk_end(Time now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
   Bulk& bulk = peer.bulk;
+  if (peer.state == PeerState::connecting) {  // it overtook the answer, which `become_ready` is for
+    bulk.theirs = theirs;
+    return !theirs.joined;
+  }
   if (peer.state != PeerState::ready) return true;  // we leave
   if (theirs.qp_number == 0) {
     if (bulk.peer_joined) return false;

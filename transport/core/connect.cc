@@ -37,9 +37,11 @@ void Core::release_lane(LaneId id, Outbox& out) {
   lane.queue.abandon([&](SendSlot* slot) { landed(slot, false, out); },
                      [&](const RdmaInFlight& chunk) { landed(chunk); });
   lane.open = false;
-  free_lanes_.push_back(id);
   out.act({.kind = Kind::drop, .peer = lane.peer, .lane = id});
 }
+
+// Only now, for until then completions and events of the old queue pair may still name it.
+void Core::on_dropped(LaneId lane) { free_lanes_.push_back(lane); }
 
 // Makes room in the window for one more peer and greets it with its first credits.
 wire::Hello Core::hello_to(Peer& peer, Outbox& out) {
@@ -73,6 +75,7 @@ void Core::admit(Peer& peer, Outbox& out) {
 void Core::connect(Time now, Peer& peer, Outbox& out) {
   peer.connect_since = now;
   peer.attempt_deadline = now + config_.attempt_timeout;
+  peer.trouble = FailReason::connect_timeout;
   move_to(peer, PeerState::connecting);
   admit(peer, out);
   peer.lane = new_lane(peer);
@@ -187,6 +190,9 @@ void Core::become_ready(Time now, Peer& peer, Outbox& out) {
   note_due(peer);
   post_pending(now, peer, false, out);
   let_chunks_go(now, peer, out);
+  if (const wire::LaneEnd theirs = std::exchange(peer.bulk.theirs, {}); theirs.qp_number != 0) {
+    take_bulk_end(now, peer, theirs, out);  // it overtook the answer
+  }
 }
 
 void Core::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
@@ -214,10 +220,24 @@ void Core::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& o
   if (open_lane(lane) == nullptr) return;
   Peer& peer = at(at(lane).peer);
   if (!is_waiting(peer.state)) return;
-  if (reason == FailReason::connect_timeout || peer.state == PeerState::accepting) {
+  // No address or route: for now, perhaps. A link may come back, or a subnet manager.
+  const bool passing =
+      reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable;
+  if (passing || peer.state == PeerState::accepting) {
     retry_or_fail(now, peer, reason, out);
   } else {
     fail(now, peer, reason, CompletionStatus::success, out);
+  }
+}
+
+// One that had failed before was only waiting; its reason is the one to tell in the end.
+void Core::give_up_attempt(Time now, Peer& peer, Outbox& out) {
+  if (peer.lane != LaneId::none) {
+    retry_or_fail(now, peer, FailReason::connect_timeout, out);
+  } else if (now - peer.connect_since >= config_.connect_timeout) {
+    fail(now, peer, peer.trouble, CompletionStatus::success, out);
+  } else {
+    retry(now, peer, out);
   }
 }
 
@@ -229,12 +249,18 @@ void Core::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
   if (now - peer.connect_since >= config_.connect_timeout) {
     return fail(now, peer, reason, CompletionStatus::success, out);
   }
-  if (reason == FailReason::connect_refused) {
-    // It is closing an earlier connection: give it the time to finish, then ask again.
+  if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable) {
+    // It is closing an earlier connection, or the network is changing: ask again at the deadline of
+    // this attempt.
     drop_lane(peer, out);
     eager_.take_back(peer.share);
+    peer.trouble = reason;
     return;
   }
+  retry(now, peer, out);
+}
+
+void Core::retry(Time now, Peer& peer, Outbox& out) {
   ++counters_.connect_retries;
   const Time since = peer.connect_since;
   drop_lane(peer, out);

@@ -121,7 +121,7 @@ void Core::on_timer(Time now, Outbox& out) {
     for (std::uint32_t i = 0; i < peers_.size(); ++i) {
       Peer& peer = peers_[i];
       if (is_waiting(peer.state) && now >= peer.attempt_deadline) {
-        retry_or_fail(now, peer, FailReason::connect_timeout, out);
+        give_up_attempt(now, peer, out);
       }
     }
   }

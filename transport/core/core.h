@@ -251,6 +251,8 @@ class Core {
   void on_disconnected(Time now, LaneId lane, Outbox& out);
   // The lane's queue pair broke (asynchronous event of the device).
   void on_lane_error(Time now, LaneId lane, Outbox& out);
+  // A drop was carried out: nothing names the lane any more, so its id may be another's.
+  void on_dropped(LaneId lane);
 
   // ---- time ----
 
@@ -270,6 +272,13 @@ class Core {
   // ---- looking in ----
 
   const Config& config() const { return config_; }
+  // Before anything is sent: the device can post no more than this inline.
+  void limit_inline(std::uint32_t bytes) {
+    config_.inline_bytes = std::min(config_.inline_bytes, bytes);
+  }
+  std::uint32_t window_max() const { return window_.max(); }
+  // False: even at W_max the window has less than the least credits of all peers.
+  bool covers_all_peers() const { return eager_.least_window() <= window_.max(); }
   const Counters& counters() const { return counters_; }
   Counters& counters() { return counters_; }
   PeerName name(PeerId peer) const { return peers_[index(peer)].name; }
@@ -391,6 +400,7 @@ class Core {
     std::uint64_t attempt_seen = 0;  // of the last request of the peer that we accepted
     Time connect_since{};
     Time attempt_deadline = Time::never();
+    FailReason trouble = FailReason::connect_timeout;  // why this attempt is over before that
   };
 
   Peer& at(PeerId id) { return peers_[index(id)]; }
@@ -553,7 +563,9 @@ class Core {
   void agree_on_fetches(Peer& peer, std::uint32_t answered);
   void admit(Peer& peer, Outbox& out);
   [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
+  void give_up_attempt(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
+  void retry(Time now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion,
                               Outbox& out);
   [[gnu::noinline]] void finish_close(Time now, Peer& peer, Outbox& out);

@@ -101,8 +101,7 @@ std::byte* Core::add_message(SendSlot& slot, std::uint32_t length_bytes, std::ui
 }
 
 // Posts pending frames, oldest first, while there are credits and queue slots, and the node lets
-// them. With
-// `keep_open_bundle` the youngest frame stays while it can still take small messages.
+// them. With `keep_open_bundle` the youngest frame stays while it can still take small messages.
 void Core::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out) {
   if (peer.pending.empty()) return;
   Lane& lane = at(peer.lane);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <system_error>
 #include <utility>
 
 namespace weir {
@@ -80,6 +81,7 @@ Engine::Engine(const Options& options, verbs::Device device)
     : options_(options), device_(std::move(device)), core_(options.core) {
   messages_.reserve(256);
   released_.reserve(256);
+  in_hand_.reserve(8);
 }
 
 Engine::~Engine() {
@@ -106,6 +108,7 @@ bool Engine::start(std::string& why) {
   start_failed_ = true;  // until the end is reached: there is no second try
   queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
+  core_.limit_inline(queues_->inline_bytes());
   connections_->attach(queues_.get());
   slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());
 
@@ -117,27 +120,45 @@ bool Engine::start(std::string& why) {
   SendSlot* const full = slots_->get_full();
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
     why = cannot_register(device_);
-    connections_->attach(nullptr);
-    queues_.reset();
-    slots_.reset();
-    receive_slabs_.clear();
+    undo_start();
     return false;
   }
   slots_->put(small);
   slots_->put(full);
+  if (!start_thread(why)) {
+    undo_start();
+    return false;
+  }
   join_proxy();
+  if ((node_ != nullptr || proxy_ != nullptr) && options_.node.processes > 0) {
+    tidy_at_ = clock() + seconds(2);
+  }
+  start_failed_ = false;
+  return true;
+}
+
+void Engine::undo_start() {
+  connections_->attach(nullptr);
+  queues_.reset();
+  slots_.reset();
+  receive_slabs_.clear();
+}
+
+// It waits for the lock, which the caller has, before it looks at anything.
+bool Engine::start_thread(std::string& why) {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   // Signals are the application's: the thread is born with all of them blocked.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  if ((node_ != nullptr || proxy_ != nullptr) && options_.node.processes > 0) {
-    tidy_at_ = clock() + seconds(2);
+  try {
+    thread_ = std::thread([this] { run_thread(); });
+  } catch (const std::system_error& problem) {
+    why = std::string("cannot start the event thread: ") + problem.what() +
+          ". Check the limit of processes (ulimit -u; pids.max of the cgroup)";
   }
-  thread_ = std::thread([this] { run_thread(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  start_failed_ = false;
-  return true;
+  return thread_.joinable();
 }
 
 bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id) {
@@ -156,7 +177,10 @@ void Engine::expect_peers(std::uint32_t count) {
   core_.expect_peers(count);
 }
 
-PeerName Engine::name(PeerId peer) const { return core_.name(peer); }
+PeerName Engine::name(PeerId peer) {
+  std::lock_guard guard(lock_);
+  return core_.name(peer);
+}
 
 // Carries out what the core wants, in the order that Outbox documents.
 void Engine::flush() {
@@ -252,6 +276,7 @@ void Engine::carry_out(const ConnectAction& action) {
     queues_->retire_pair(action.lane);
     drain_completions();
     queues_->destroy_retired();
+    core_.on_dropped(action.lane);
     return;
   }
   if (action.kind == Kind::bulk) return make_bulk_end(action);
@@ -263,9 +288,11 @@ void Engine::carry_out(const ConnectAction& action) {
   std::string why;
   const std::uint32_t number = queues_->create_pair(action.lane, why);
   if (number == 0) {
+    arrived_notices_.emplace_back(std::move(why) + ".");
     if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
     return failed(FailReason::no_resources);
   }
+  warn_of_small_window();
   switch (action.kind) {
     case Kind::connect: {
       wake_thread();  // there is a deadline to keep now
@@ -292,6 +319,17 @@ void Engine::carry_out(const ConnectAction& action) {
     case Kind::drop:
     case Kind::bulk: break;
   }
+}
+
+// By one process of a job and node, for the others would say the same.
+void Engine::warn_of_small_window() {
+  if (options_.node.processes == 0 || small_window_told_ || core_.covers_all_peers()) return;
+  small_window_told_ = true;
+  arrived_notices_.emplace_back(
+      "the receive window may have no more than " + std::to_string(core_.window_max()) +
+      " buffers, less than the four that each peer needs (two for messages, two for credits): "
+      "senders will have to repeat (RNR NAK), and give up a process that computes for longer than "
+      "btl_weir_peer_timeout. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
 }
 
 // Without a second lane the reads take the first one.
@@ -389,8 +427,22 @@ void Engine::release_handled() {
   if (progress_depth_ == 0) {
     progress_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
-  ++progress_depth_;
+  if (in_hand_.size() < static_cast<std::size_t>(++progress_depth_)) {
+    in_hand_.push_back(BufferId::none);
+  }
   return true;
+}
+
+// A handler that makes progress may have the last message of a buffer handled before it is done
+// with an earlier one of the same buffer: that is released only then.
+void Engine::finish_nested(const Delivery& message) {
+  if (!message.last) {
+    const auto found = std::find(postponed_.begin(), postponed_.end(), message.buffer);
+    if (found == postponed_.end()) return;
+    postponed_.erase(found);
+  }
+  const bool needed = std::find(in_hand_.begin(), in_hand_.end(), message.buffer) != in_hand_.end();
+  (needed ? postponed_ : released_).push_back(message.buffer);
 }
 
 // `idle`: there was nothing to poll.

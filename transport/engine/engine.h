@@ -163,10 +163,17 @@ class Engine {
   int progress(Handler&& handler) {
     if (!fetch()) return 0;
     int count = 0;
+    const auto level = static_cast<std::size_t>(progress_depth_) - 1;
     for (; next_message_ < messages_.size(); ++count) {
       const Delivery message = messages_[next_message_++];
+      in_hand_[level] = message.buffer;
       handler.on_message(message.peer, message.tag, message.payload, message.length_bytes);
-      if (message.last) released_.push_back(message.buffer);
+      in_hand_[level] = BufferId::none;
+      if (level == 0 && postponed_.empty()) [[likely]] {
+        if (message.last) released_.push_back(message.buffer);
+      } else {
+        finish_nested(message);
+      }
     }
     for (; next_notice_ < notices_.size(); ++count) {
       const Notice notice = std::move(notices_[next_notice_++]);
@@ -234,7 +241,7 @@ class Engine {
     std::lock_guard guard(lock_);
     return core_.counters();
   }
-  PeerName name(PeerId peer) const;
+  PeerName name(PeerId peer);
   PeerState state(PeerId peer) {
     std::lock_guard guard(lock_);
     return core_.state(peer);
@@ -304,6 +311,7 @@ class Engine {
   [[gnu::noinline]] void flush();
   void post_work();
   void carry_out(const ConnectAction& action);
+  void warn_of_small_window();
   void make_bulk_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   void provide_slab();
@@ -312,8 +320,11 @@ class Engine {
   int poll_completions();
   void drain_completions();
   [[gnu::noinline]] void keep_house(bool idle);
+  [[gnu::noinline]] void finish_nested(const Delivery& message);
   void release_handled();
   bool close_one(PeerId peer);
+  bool start_thread(std::string& why);
+  void undo_start();
 
   // These take it.
   bool fetch();
@@ -369,11 +380,14 @@ class Engine {
   std::vector<Notice> notices_;
   std::size_t next_notice_ = 0;
   std::vector<BufferId> released_;
+  std::vector<BufferId> in_hand_;    // of the message being handled, at each depth
+  std::vector<BufferId> postponed_;  // released further in than a message of theirs is handled
 
   std::thread thread_;
   std::atomic<bool> thread_sleeps_{false};
   bool stopping_ = false;
   bool start_failed_ = false;
+  bool small_window_told_ = false;
   int wake_fd_ = -1;
   std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;

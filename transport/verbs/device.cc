@@ -106,6 +106,11 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
   return choice;
 }
 
+std::string cannot_open(const std::string& device) {
+  return "cannot open " + device + ": " + std::strerror(errno) +
+         ". Check the permissions of /dev/infiniband/uverbs*";
+}
+
 }  // namespace
 
 std::string hardware_text(const PortChoice& port) {
@@ -124,17 +129,19 @@ std::string hardware_text(const PortChoice& port) {
          " CPUs";
 }
 
-std::vector<PortChoice> list_ports(int gid_index) {
+std::vector<PortChoice> list_ports(int gid_index, std::string* unopened) {
   std::vector<PortChoice> ports;
   int count = 0;
   ibv_device** devices = ibv_get_device_list(&count);
   if (devices == nullptr) return ports;
   for (int i = 0; i < count; ++i) {
     const Context context(ibv_open_device(devices[i]));
+    if (!context && unopened != nullptr) *unopened = cannot_open(ibv_get_device_name(devices[i]));
     ibv_device_attr limits{};
     if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
-    for (std::uint8_t port = 1; port <= limits.phys_port_cnt; ++port) {
-      ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]), port, gid_index));
+    for (unsigned port = 1; port <= limits.phys_port_cnt; ++port) {
+      ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]),
+                              static_cast<std::uint8_t>(port), gid_index));
       ports.back().soft_roce = limits.vendor_id == rxe_vendor;
     }
   }
@@ -143,8 +150,11 @@ std::vector<PortChoice> list_ports(int gid_index) {
 }
 
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
-  const std::vector<PortChoice> ports = list_ports(wish.gid_index);
+  std::string unopened;
+  const std::vector<PortChoice> ports = list_ports(wish.gid_index, &unopened);
   if (ports.empty()) {
+    why = unopened;
+    if (!why.empty()) return std::nullopt;
     why =
         "there is no RDMA device (ibv_devices lists none). Load the adapter's driver, or "
         "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
@@ -185,8 +195,7 @@ std::optional<Device> Device::open(const PortChoice& port, std::string& why) {
   }
   if (devices != nullptr) ibv_free_device_list(devices);
   if (!device.context_) {
-    why = "cannot open " + port.device + ": " + std::strerror(errno) +
-          ". Check the permissions of /dev/infiniband/uverbs*";
+    why = cannot_open(port.device);
     return std::nullopt;
   }
   device.pd_.reset(ibv_alloc_pd(device.context_.get()));

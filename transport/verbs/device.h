@@ -55,8 +55,9 @@ struct PortChoice {
 // or its driver and type as the kernel tells them. Reads files of /sys.
 std::string hardware_text(const PortChoice& port);
 
-// Every port of every device, with the GID that would be taken. Opens and closes the devices.
-std::vector<PortChoice> list_ports(int gid_index = -1);
+// Every port of every device, with the GID that would be taken. Opens and closes the devices; why
+// one could not be opened is in `unopened`.
+std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = nullptr);
 
 // The first active port with an address that `wish` allows; of several, the fastest. Nothing, and
 // the reason with a remedy in `why`, if there is none.

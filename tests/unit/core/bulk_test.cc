@@ -292,6 +292,28 @@ TEST_F(Bulk, AnOfferToWhoRefusesIsAnswered) {
   EXPECT_EQ(rig.core.state(peer), PeerState::ready);
 }
 
+// The peer was ready first, and its frame is polled before our connection manager is asked.
+TEST(BulkConnect, AnEndThatOvertakesTheAnswerIsNotLost) {
+  Rig rig(chain_config());
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  const ConnectAction request = rig.take_connects().at(0);
+  std::vector<std::byte> frame(wire::lane_frame_bytes);
+  wire::put(frame.data(),
+            wire::FrameHeader{.kind = wire::FrameKind::lane_end, .sequence = rig.sequence++});
+  wire::put(frame.data() + wire::frame_header_bytes, theirs);
+  rig.arrive_bytes(request.lane, frame);
+  EXPECT_EQ(rig.core.state(peer), PeerState::connecting);
+  EXPECT_TRUE(rig.take_connects().empty());
+
+  rig.core.on_answer(rig.now, request.lane, rig.answer(request, 40), rig.out);
+  rig.settle();
+  const auto actions = rig.take_connects();
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(actions[0].kind, Kind::bulk);
+  EXPECT_EQ(actions[0].theirs.qp_number, theirs.qp_number);
+}
+
 TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
   Rig rig(chain_config());
   const PeerId peer = rig.core.add_peer(other);

@@ -206,6 +206,43 @@ TEST(Connect, ARefusalBelowWeirIsFinal) {
   EXPECT_EQ(rig.core.connecting_count(), 0u);
 }
 
+// A link that comes back, or a subnet manager that is busy.
+TEST(Connect, NoRouteIsFinalOnlyAfterTheTimeout) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  int asked = 0;
+  while (rig.core.state(peer) == PeerState::connecting) {
+    for (const ConnectAction& action : rig.take_connects()) {
+      if (action.kind != Kind::connect) continue;
+      ++asked;
+      rig.core.on_connect_failed(rig.now, action.lane, FailReason::connect_unreachable, rig.out);
+    }
+    ASSERT_TRUE(rig.out.failures.empty());
+    const Time deadline = rig.core.next_deadline();
+    ASSERT_GT(deadline, rig.now);  // not at once, again and again
+    rig.now = deadline;
+    rig.core.on_timer(rig.now, rig.out);
+  }
+  EXPECT_EQ(asked, 15);
+  EXPECT_EQ(rig.take_failures().at(0).reason, FailReason::connect_unreachable);
+  EXPECT_EQ(rig.core.counters().credits_out, 0u);
+}
+
+TEST(Connect, NoRouteForAMomentIsForgotten) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  rig.core.on_connect_failed(rig.now, rig.take_connects().at(0).lane,
+                             FailReason::connect_unreachable, rig.out);
+  rig.now = rig.core.next_deadline();
+  rig.core.on_timer(rig.now, rig.out);
+  const auto connects = rig.take_connects();
+  ASSERT_EQ(connects.back().kind, Kind::connect);
+  rig.core.on_answer(rig.now, connects.back().lane, rig.answer(connects.back()), rig.out);
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+}
+
 TEST(Connect, APeerThatIsClosingIsAskedAgainLater) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
@@ -336,6 +373,27 @@ TEST(Close, LanesAreUsedAgain) {
     EXPECT_EQ(rig.take_work().at(0).id, 0u);
   }
   EXPECT_TRUE(rig.core.conserved());
+}
+
+// Its queue pair exists until the drop is carried out, and what comes from it would be taken for
+// that of the next peer.
+TEST(Close, ALaneIsNobodysBeforeItsDropIsCarriedOut) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer);
+  rig.core.on_lane_error(rig.now, lane, rig.out);
+  ASSERT_EQ(rig.core.state(peer), PeerState::failed);
+
+  const PeerName third{other.job, other.rank + 1};
+  rig.core.on_request(rig.now, RequestId{7}, rig.hello(third), rig.out);
+  rig.settle();
+  ASSERT_EQ(rig.out.connects.size(), 2u);
+  EXPECT_EQ(rig.out.connects[0].kind, Kind::drop);
+  EXPECT_EQ(rig.out.connects[0].lane, lane);
+  EXPECT_NE(rig.out.connects[1].lane, lane);
+
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  EXPECT_EQ(rig.core.state(rig.core.add_peer(third)), PeerState::accepting);
 }
 
 // ---- failure ----

@@ -80,7 +80,13 @@ class Rig {
   }
 
   std::vector<WorkRequest> take_work() { return std::exchange(out.work, {}); }
-  std::vector<ConnectAction> take_connects() { return std::exchange(out.connects, {}); }
+  // Drops count as carried out.
+  std::vector<ConnectAction> take_connects() {
+    for (const ConnectAction& action : out.connects) {
+      if (action.kind == ConnectAction::Kind::drop) core.on_dropped(action.lane);
+    }
+    return std::exchange(out.connects, {});
+  }
   std::vector<Delivery> take_deliveries() { return std::exchange(out.deliveries, {}); }
   std::vector<Retired> take_retired() { return std::exchange(out.retired, {}); }
   std::vector<Failure> take_failures() { return std::exchange(out.failures, {}); }
