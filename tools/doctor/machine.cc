@@ -13,6 +13,7 @@
 
 #include "tools/doctor/checks.h"
 #include "tools/needs.h"
+#include "transport/verbs/memory.h"
 
 namespace weir::tools::doctor {
 namespace {
@@ -59,19 +60,6 @@ Finding check_file(const std::string& path, const char* fix_missing) {
                           "into /etc/udev/rules.d/90-rdma.rules (where the files belong to a group "
                           "'rdma': usermod -aG rdma $USER, and log in again)",
                           path, path.find("uverbs") != std::string::npos ? "uverbs*" : "rdma_cm"));
-}
-
-// Root and its like are not bound by RLIMIT_MEMLOCK.
-bool may_lock_anything() {
-  constexpr unsigned cap_ipc_lock = 14;
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word != "CapEff:") continue;
-    std::string mask;
-    status >> mask;
-    return (std::stoull(mask, nullptr, 16) >> cap_ipc_lock & 1) != 0;
-  }
-  return false;
 }
 
 std::string limit_text(rlim_t bytes) {
@@ -125,7 +113,7 @@ Findings check_memlock(const config::Settings& settings) {
   const std::uint64_t most = most_registered_bytes(settings);
   const std::string need = fmt::format("a process starts with {} and may grow to {}",
                                        bytes_text(least), bytes_text(most));
-  if (may_lock_anything()) {
+  if (verbs::may_lock_anything()) {
     return {ok("memlock", "this user may lock any amount of memory (CAP_IPC_LOCK); " + need)};
   }
   if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= most) {

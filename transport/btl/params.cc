@@ -11,6 +11,7 @@
 #include "transport/btl/module.h"
 #include "transport/config/admission.h"
 #include "transport/config/nearest.h"
+#include "transport/config/profiles.h"
 #include "transport/config/schema.h"
 
 namespace weir::btl {
@@ -81,6 +82,17 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   set_rdma_entry_points(standard);  // flags without their functions are dropped while registering
 }
 
+// "; roce: 268ms", where profiles say something.
+std::string profile_values(const config::Key& key) {
+  std::string text;
+  for (const std::string_view name : config::profile_names()) {
+    for (const config::Entry& entry : config::profile(name).entries) {
+      if (entry.key == key.name) text += "; " + std::string(name) + ": " + entry.value;
+    }
+  }
+  return text;
+}
+
 template <typename T>
 T to(std::int64_t value) {
   return static_cast<T>(value);
@@ -109,13 +121,14 @@ int register_params(const mca_base_component_t& component, mca_btl_base_module_t
   gathered = new config::Sources(
       config::gather(config::own_environment(), named_file != nullptr ? named_file : ""));
 
-  // What is set below the MCA variables is their default: so ompi_info shows what is in effect.
+  // What is set below the MCA variables is their default: so ompi_info shows what is in effect, but
+  // for the profile. Which one that is depends on the port, and is not known yet.
   const config::Configuration below = config::resolve(*gathered, config::Fabric::unknown);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const config::Key& key = keys[i];
     const config::Value& value = below.value(key);
     std::string help = std::string(key.help) + " (" + config::accepts(key) + "; default " +
-                       key.fallback + ": " + key.reason;
+                       key.fallback + ": " + key.reason + profile_values(key);
     if (value.layer != config::Layer::builtin) help += "; set by " + value.where;
     indexes[i] =
         register_text(component, key.name, help + ")", key.level, value.text.c_str(), values[i]);
@@ -229,7 +242,8 @@ std::size_t registration_bytes(const config::Settings& settings) {
                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::size_t share = memory / 2 / (opal_process_info.num_local_peers + 1);
   rlimit locked{};
-  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
+  if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY &&
+      !verbs::may_lock_anything()) {
     share = std::min<std::size_t>(share, locked.rlim_cur / 4 * 3);
   }
   return share;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 
 namespace weir::verbs {
 
@@ -29,10 +31,28 @@ RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte*
   return memory;
 }
 
+bool may_lock_anything() {
+  // The kernel asks for the capability in the first user namespace, which maps all ids to
+  // themselves.
+  std::uint64_t inside = 1, outside = 1, count = 0;
+  std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
+  if (inside != 0 || outside != 0 || count < UINT32_MAX) return false;
+  constexpr unsigned cap_ipc_lock = 14;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    if (word != "CapEff:") continue;
+    std::uint64_t mask = 0;
+    status >> std::hex >> mask;
+    return (mask >> cap_ipc_lock & 1) != 0;
+  }
+  return false;
+}
+
 std::string registration_error(int error) {
   std::string text = std::strerror(error);
   rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      !may_lock_anything()) {
     text += "; the locked-memory limit is " + std::to_string(limit.rlim_cur / 1024) +
             " KiB: raise it (ulimit -l unlimited, or memlock in /etc/security/limits.conf)";
   }

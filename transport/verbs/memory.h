@@ -41,6 +41,10 @@ class RegisteredMemory {
   std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
 };
 
+// Whether RLIMIT_MEMLOCK is no limit for this process, as for root and its like. Reads files of
+// /proc.
+bool may_lock_anything();
+
 // Why a registration failed, with the locked-memory limit in words.
 std::string registration_error(int error);
 
