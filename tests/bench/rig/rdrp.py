@@ -18,6 +18,7 @@ ONE_READ_AUTO = f"{8 * MiB} auto"
 DEFAULT = f"{128 * KiB} auto"
 SWEEP_BYTES = 4 * MiB
 IDLE_BYTES = (1 * MiB, 2 * MiB, 4 * MiB, 8 * MiB)
+CHAIN_READS = ("4", "8")
 SLOW_BYTES = 2 * MiB
 PACE = "200ms"
 
@@ -44,11 +45,11 @@ class Study(Group):
         self.part, self.fabric, self.title = part, fabric, title
 
 
-def _flows(who, plan, fabric, ranks, *arguments, slow=False):
+def _flows(who, plan, fabric, ranks, *arguments, slow=False, mca=()):
     """(flow_rates, text) of one run under a setting."""
     chunk, reads = parts(who)
     peer = peers.weir(who, who, peers.RDMA, ("btl_weir_chunk_size", str(chunk)),
-                      ("btl_weir_reads_max", reads))
+                      ("btl_weir_reads_max", reads), *mca)
     reason = peers.obstacle(peer)
     if reason:
         raise Failed(reason)
@@ -84,6 +85,23 @@ def _idle(fabric):
     return measure
 
 
+def chain_settings(reads):
+    """The same c kept by software, and by a lane that is as deep."""
+    return [f"{128 * KiB} {reads} {how}" for how in ("scheduled", "chains")]
+
+
+def _chains(fabric):
+    def measure(who, plan):
+        ms, chained = 1500 if fabric == "wire" else 500, "chains" in who
+        rates, text = _flows(who, plan, fabric, 2, "--sizes", ",".join(map(str, IDLE_BYTES)),
+                             "--window", 1, "--ms", ms // 2 if plan.quick else ms,
+                             mca=[("btl_weir_offload_min", "4KiB" if chained else "0")])
+        if (measures.counter(text, "btl_weir_chains", "sum") > 0) != chained:
+            raise Failed(f"btl_weir_chains is not what {who} should have")
+        return {f"mb_per_s_{b}": rates["one way", b][1] for b in IDLE_BYTES}
+    return measure
+
+
 def _slow(who, plan):
     rates, text = _flows(who, plan, "wire", 4, "--sizes", SLOW_BYTES, "--in-flight", 16 * MiB,
                          "--settle-ms", 3000, "--ms", 6000 if plan.quick else 10000,
@@ -94,7 +112,7 @@ def _slow(who, plan):
 
 
 def groups_for(asked):
-    """asked: {parts: of sweep, idle, slow, or None; fabric; quick}"""
+    """asked: {parts: of sweep, idle, chains, slow, or None; fabric; quick}"""
     fabric, found = asked["fabric"], []
     wanted = lambda part: asked["parts"] is None or part in asked["parts"]
     if wanted("sweep"):
@@ -106,6 +124,11 @@ def groups_for(asked):
         found.append(Study("idle", fabric, "streams", [ONE_READ, ONE_READ_AUTO, DEFAULT],
                            [Metric(f"mb_per_s_{b}", size_name(b), "MB/s", True)
                             for b in IDLE_BYTES], _idle(fabric)))
+    if wanted("chains"):
+        found.append(Study("chains", fabric, "one message at a time",
+                           [who for reads in CHAIN_READS for who in chain_settings(reads)],
+                           [Metric(f"mb_per_s_{b}", size_name(b), "MB/s", True)
+                            for b in IDLE_BYTES], _chains(fabric)))
     if wanted("slow") and fabric == "wire":
         settings = [ONE_READ, DEFAULT, f"{128 * KiB} 4"]
         found.append(Study("slow", fabric, "two receivers on a port",

@@ -98,6 +98,23 @@ def _idle_text(runs, fabric):
         ["", *(size_name(size) for size in rdrp.IDLE_BYTES)], rows)
 
 
+# ---- who starts the next read ------------------------------------------------------------------
+
+def _chains_text(runs, fabric):
+    group, rows = f"chains {fabric}", []
+    for reads in rdrp.CHAIN_READS:
+        scheduled, chains = rdrp.chain_settings(reads)
+        if not {scheduled, chains} <= set(_measured(runs, "chains", fabric)):
+            continue
+        keys = [f"mb_per_s_{size}" for size in rdrp.IDLE_BYTES]
+        rows.append([f"c {reads}, scheduled, MB/s",
+                     *(_number(_median(_values(runs, group, scheduled, key))) for key in keys)])
+        rows.append([f"c {reads}, chains, of that",
+                     *(_spread(_ratio(runs, group, chains, key, scheduled)) for key in keys)])
+    return [f"### {fabric}", ""] + _table(
+        ["", *(size_name(size) for size in rdrp.IDLE_BYTES)], rows) if rows else []
+
+
 # ---- a slow receiver ---------------------------------------------------------------------------
 
 def _slow_text(runs):
@@ -132,6 +149,8 @@ def text(taken):
              [_sweep_text(runs, f) for f in rdrp.FABRICS]),
             ("An idle fabric: bandwidth, of that of one read a message",
              [_idle_text(runs, f) for f in rdrp.FABRICS]),
+            ("One message at a time: chains of reads, of what software schedules",
+             [_chains_text(runs, f) for f in rdrp.FABRICS]),
             (f"Two receivers on a port, MB/s; the slow one looks every {rdrp.PACE}",
              [_slow_text(runs)])):
         if any(of):
