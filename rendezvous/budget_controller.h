@@ -31,9 +31,8 @@
 // our own queue takes its place and the times stay the same. So when no chunk confirmed minRTT
 // alone in the fabric for `base_age`, chunks go one at a time until a few were timed in the empty
 // fabric; theirs is the new minimum (other size classes move by the same time), and the window is
-// what it was. That idles the link for some
-// four base round trips in a second; a receiver without traffic, or with one chunk at a time, never
-// does it.
+// what it was. That idles the link for some four base round trips in a second; a receiver without
+// traffic, or with one chunk at a time, never does it.
 //
 // Differs: [RDRP] has a constant c, chosen for one fabric; elsewhere it is too much or too little.
 //

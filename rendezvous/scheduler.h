@@ -207,6 +207,11 @@ class Scheduler {
 
   const ChunkPlan& plan() const { return plan_; }
   const ChunkBudget& reads() const { return budget_of(TransferKind::get); }
+  // The read budget now: found from the chunks' times, or c chunks.
+  std::uint64_t read_window_bytes() const {
+    return controller_.adaptive() ? controller_.window_bytes()
+                                  : std::uint64_t{controller_.reads()} * plan_.chunk_bytes();
+  }
   const ChunkBudget& writes() const { return budget_of(TransferKind::put); }
   const BudgetController& controller() const { return controller_; }
   const Counts& counts() const { return counts_; }

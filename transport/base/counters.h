@@ -18,7 +18,7 @@ namespace weir {
   X(frames_received, "frames", "Receive buffers that arrived with messages in them")               \
   X(messages_bundled, "messages", "Messages that shared a frame with an earlier one")              \
   X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \
-  X(control_sent, "frames", "Control frames sent: credits and goodbyes")                           \
+  X(control_sent, "frames", "Control frames sent: credits, recalls, lane ends, goodbyes")          \
   X(control_received, "frames", "Control frames received")                                         \
   X(probes_sent, "probes", "Zero-length writes to peers that were silent for long")                \
   X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                            \

@@ -1,5 +1,5 @@
 // Open MPI's C headers made fit for C++20, and everything that differs between Open MPI 4.1, 5.0
-// and 6.0. No other file includes an Open MPI header or asks for its version.
+// and 6.0. No other file includes an Open MPI header, or depends on its version.
 #pragma once
 
 // 1. Whatever those headers pull in themselves, first and outside of extern "C": seventeen of

@@ -8,6 +8,7 @@ namespace weir::config {
 namespace {
 
 constexpr std::int64_t most_value = std::int64_t{1} << 31;
+constexpr std::int64_t most_delay_ns = 1'000'000'000;  // more, and a job only seems to hang
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -41,7 +42,7 @@ bool parse_entry(std::string_view item, TableOf kind, TableEntry& entry, std::st
                                                : parse_count(value, entry.value, error);
   if (!good) return false;
   if (entry.bytes < 0 || entry.value < 0 ||
-      (kind != TableOf::durations && entry.value > most_value)) {
+      entry.value > (kind == TableOf::durations ? most_delay_ns : most_value)) {
     error = shown + " is out of range";
     return false;
   }

@@ -166,7 +166,7 @@ void Core::take_finished(Outbox& out) {
   counters_.node_read_waits = scheduler_.counts().node_stalls;
   counters_.reads_out = scheduler_.reads().chunks();
   counters_.reads_out_peak = scheduler_.reads().peak_chunks();
-  counters_.read_window = scheduler_.controller().window_bytes();
+  counters_.read_window = scheduler_.read_window_bytes();
 }
 
 }  // namespace weir

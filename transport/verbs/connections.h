@@ -54,7 +54,7 @@ class Connections {
                std::uint32_t qp_number);
   // Accepts `request` with the queue pair of `lane`. False: it is gone, or the pair refused.
   bool accept(RequestId request, LaneId lane, const wire::Hello& hello, std::uint32_t qp_number);
-  // Address and port that a request came from, for a person.
+  // The address that a request came from, for a person.
   std::string asker(RequestId request) const;
   void reject(RequestId request, wire::Reject reason);
   // Ends the attempt or the connection of `lane`, if it has one.

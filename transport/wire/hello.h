@@ -1,6 +1,6 @@
 // What two processes tell each other outside of SENDs: the card each publishes in the MPI modex,
 // and the hello that travels as private data of a connection request or its answer.
-// PROTOCOL.md §1. Untrusted: decoding checks length, magic and every field.
+// PROTOCOL.md §1. Untrusted: decoding checks lengths, magic and versions, the core what is in it.
 //
 // Pure functions; any thread.
 #pragma once
