@@ -125,8 +125,11 @@ void check_device(Report& report, const verbs::DeviceWish& wish, const config::S
   report.add(findings);
   if (!choice) return;
 
-  std::string why;
-  std::optional<verbs::Device> opened = verbs::Device::open(*choice, why);
+  const auto [opened, why] = in_time(report, "open", [port = *choice] {
+    std::string reason;
+    std::optional<verbs::Device> device = verbs::Device::open(port, reason);
+    return std::pair(std::move(device), reason);
+  });
   if (!opened) {
     report.add({fail("open", why, "see 'device files' above, and dmesg")});
     return;
@@ -163,11 +166,12 @@ Findings check_configuration(const config::Configuration& here) {
 }
 
 void run(const Options& options) {
-  const config::Configuration here = configuration_here();
+  Report report(options.json);
+  // It opens devices, for the profile of the port's fabric.
+  const config::Configuration here = in_time(report, "device", configuration_here);
   const config::Settings& settings = here.settings;
   const verbs::DeviceWish wish{options.device.empty() ? settings.device : options.device,
                                options.gid_index.value_or(static_cast<int>(settings.gid_index))};
-  Report report(options.json);
   report.add(check_configuration(here));
   const Findings devices = check_devices();
   report.add(devices);
@@ -183,7 +187,7 @@ void run(const Options& options) {
     report.add(check_fork());
     if (usable) check_device(report, wish, settings);
   }
-  report.add(in_time(report, "open mpi", check_open_mpi));
+  report.add(check_open_mpi());  // programs, each with a deadline; no driver
   if (const int status = report.finish(); status != 0) throw CLI::RuntimeError(status);
 }
 

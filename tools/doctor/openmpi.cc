@@ -98,7 +98,7 @@ Finding check_plugin(const std::string& ompi_info, const std::string& own_folder
             std::string("OMPI_MCA_btl='") + variable("OMPI_MCA_btl") + "')";
     }
     return fail(name, fmt::format("Open MPI does not load {}: {}", file, why),
-                "build weir against this Open MPI: cmake -B build "
+                "build weir against this Open MPI: cmake --fresh -B build -G Ninja "
                 "-DWEIR_MPICXX=$(command -v mpicxx) && cmake --build build");
   }
   if (!in_path) {

@@ -4,24 +4,12 @@
 #include <fmt/core.h>
 
 #include <map>
-#include <string_view>
 
 #include "rendezvous/node_reads.h"
 #include "tools/top/report.h"
 
 namespace weir::tools::top {
 namespace {
-
-// What can fall is a gauge; the names say which those are.
-bool is_gauge(std::string_view name) {
-  for (const std::string_view gauge :
-       {"credits_out", "window", "window_peak", "receives_posted", "receives_held", "receive_bytes",
-        "receive_bytes_peak", "send_bytes", "reads_out", "reads_out_peak", "read_window",
-        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak"}) {
-    if (name == gauge) return true;
-  }
-  return false;
-}
 
 class Text {
  public:

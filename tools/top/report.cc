@@ -28,9 +28,11 @@ const MemberView* find(const Look& look, const NodeView& node, const MemberView&
 }
 
 // How much a counter went up in a second, between the two moments that the process showed it.
+// Nothing where it fell: the difference would be a huge number.
 std::optional<double> rate(const MemberView& now, const MemberView* before,
                            std::uint64_t Counters::*counter) {
   if (before == nullptr || now.shown_at <= before->shown_at) return std::nullopt;
+  if (now.counters.*counter < before->counters.*counter) return std::nullopt;
   const double seconds = static_cast<double>(now.shown_at - before->shown_at) / 1e9;
   return static_cast<double>(now.counters.*counter - before->counters.*counter) / seconds;
 }
@@ -95,6 +97,16 @@ Look look(const std::string& directory) {
   return now;
 }
 
+bool is_gauge(std::string_view counter) {
+  for (const std::string_view gauge :
+       {"credits_out", "window", "window_peak", "receives_posted", "receives_held", "receive_bytes",
+        "receive_bytes_peak", "send_bytes", "reads_out", "reads_out_peak", "read_window",
+        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak"}) {
+    if (counter == gauge) return true;
+  }
+  return false;
+}
+
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server) {
   std::vector<std::uint64_t> ranks;
   for (const MemberView& member : node.members) {
@@ -115,8 +127,10 @@ Json to_json(const Look& now, const Look& before) {
       WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
       Json rates = Json::object();
-#define WEIR_X(name, unit, help) \
-  if (const auto value = rate(member, then, &Counters::name)) rates[#name] = *value;
+#define WEIR_X(name, unit, help)                                                           \
+  if (const auto value = rate(member, then, &Counters::name); value && !is_gauge(#name)) { \
+    rates[#name] = *value;                                                                 \
+  }
       WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
       Json proxy;  // null without one

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "flowctl/shm/view.h"
@@ -40,11 +41,14 @@ void each_adapter_counter(const verbs::HwCounters& adapter, Say&& say) {
   one("duplicates", "Requests that came twice", adapter.duplicates);
 }
 
+// What can fall, and largest values: no rate of it says anything. Of counters by their names.
+bool is_gauge(std::string_view counter);
+
 // The ranks that a member serves now as the node's proxy, itself not counted.
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server);
 
-// Rates are since `before`; without one (at_ns 0) there are none. All counters are in it, and what
-// the table shows.
+// Rates are since `before`; without one (at_ns 0) there are none, and gauges never have one. All
+// counters are in it, and what the table shows.
 nlohmann::json to_json(const Look& now, const Look& before);
 
 // The same as a table for people; of the counters, those that tell most.

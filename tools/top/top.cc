@@ -3,8 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,11 +30,12 @@ struct TopOptions {
 // Whoever collects it sees the old file or the new one, never half of one.
 void write_whole(const std::string& path, const std::string& text) {
   const std::string beside = path + ".new";
+  errno = 0;
   std::ofstream file(beside, std::ios::trunc);
   file << text;
   file.close();
   if (!file || std::rename(beside.c_str(), path.c_str()) != 0) {
-    throw std::runtime_error("cannot write " + path);
+    throw std::runtime_error("cannot write " + path + ": " + std::strerror(errno));
   }
 }
 

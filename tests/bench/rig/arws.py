@@ -6,14 +6,12 @@ ends, so that programs which are not ours are as good as ours.
 """
 
 import glob
-import gzip
 import os
 import re
-import shutil
 import tempfile
 import time
 
-from rig import peers
+from rig import hpcc, peers
 from rig.measures import Group, Metric, size_name
 from rig.start import Failed, cause, run
 
@@ -85,7 +83,6 @@ LOADS = (
     Load("halo 4 KiB", "halo", 4 << 10, 600, 150),
 )
 RNR_LOADS = (LOADS[1], LOADS[2], LOADS[4])
-HPCC = "hpcc"
 
 
 def _naks():
@@ -140,37 +137,17 @@ def _run_load(load, ranks, who, plan):
 
 # ---- hpcc: an unmodified application -----------------------------------------------------------
 
-def _hpcc_input(directory, quick):
-    """Its own example, with a matrix that takes seconds and not minutes where all is emulated."""
-    found = glob.glob("/usr/share/doc/hpcc/**/_hpccinf.txt*", recursive=True)
-    if not found:
-        raise Failed("hpcc's example input _hpccinf.txt is not installed")
-    with (gzip.open if found[0].endswith(".gz") else open)(found[0], "rt") as example:
-        text = example.read()
-    text = re.sub(r"^\d+(\s+Ns)$", rf"{100 if quick else 200}\1", text, flags=re.M)
-    text = re.sub(r"^\d+(\s+NBs)$", r"20\1", text, flags=re.M)
-    with open(os.path.join(directory, "hpccinf.txt"), "w") as file:
-        file.write(text)
-
-
 def _run_hpcc(ranks, who, plan):
-    if shutil.which(HPCC) is None:
-        raise Failed("hpcc is not installed (tools/setup)")
     here = os.getcwd()
     with tempfile.TemporaryDirectory(prefix="bench-hpcc-") as directory:
-        _hpcc_input(directory, plan.quick)
+        hpcc.prepare(directory, 100 if plan.quick else 200)
         os.chdir(directory)
         try:
-            text, seconds, naks = _mpirun(who, plan, ranks, [HPCC], HPCC_TIMEOUT_S,
+            text, seconds, naks = _mpirun(who, plan, ranks, [hpcc.PROGRAM], HPCC_TIMEOUT_S,
                                           {"OPENBLAS_NUM_THREADS": "1"})
-            with open("hpccoutf.txt") as file:
-                report = file.read()
-        except OSError as error:
-            raise Failed(f"hpcc: {error}", "") from error
         finally:
             os.chdir(here)
-    if "Success=1" not in report.split() or re.search(r"\bFAILED\b", report):
-        raise Failed("hpccoutf.txt: no Success=1, or a FAILED check")
+        hpcc.report(directory)
     return {**_counters(text, ranks), "time_ms": seconds * 1e3, "wall_ms": seconds * 1e3,
             "naks": naks}
 
@@ -199,7 +176,7 @@ def groups_for(asked):
     if asked["figure"] in (None, 2):
         found += [_of(2, load, ranks, growing) for ranks in (4, 8) for load in LOADS]
         # It takes half a minute: every third round.
-        found.append(Workload(2, HPCC, 4, growing,
+        found.append(Workload(2, hpcc.PROGRAM, 4, growing,
                               lambda window, plan: _run_hpcc(4, window, plan), slice=3))
     if asked["figure"] in (None, 3):
         found += [_of(3, load, 8, rnr_windows(quick)) for load in RNR_LOADS]

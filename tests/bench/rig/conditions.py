@@ -35,7 +35,7 @@ def of_guest():
         "cpu": _cpu_model(),
         "cpus": os.cpu_count(),
         "openmpi": _first(["mpirun", "--version"], r"\(Open MPI\) (\S+)"),
-        "ucx": _first(["ucx_info", "-v"], r"(?i)(?:version|library)[ :]+(\d[\w.]*)"),
+        "ucx": _first(["dpkg-query", "-W", "-f", "${Version}", "libucx0"], r"([^-+]+)"),
         "libfabric": _first(["dpkg-query", "-W", "-f", "${Version}", "libfabric1"], r"([^-]+)"),
         "perftest": _first(["ib_send_lat", "--version"], r"Version: (\S+)"),
         "libibverbs": _first(["dpkg-query", "-W", "-f", "${Version}", "libibverbs1"], r"(\S+)"),

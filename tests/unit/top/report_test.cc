@@ -63,6 +63,21 @@ TEST(Top, JsonTellsHeldFromWaitedFor) {
   EXPECT_EQ(port["adapter"], (Json{{"rnr_naks_received", 5}, {"retries_exceeded", 0}}));
 }
 
+TEST(Top, WhatFallsHasNoRate) {
+  Look before = made_up();
+  MemberView& then = before.ports[0].node.members[0];
+  then.shown_at = 8 * second;
+  then.counters.window = 64;          // a gauge; it is 0 now
+  then.counters.messages_sent = 900;  // more than now, which no counter should have been
+  const Json port = to_json(made_up(), before)["ports"].at(0);
+  const Json& rates = port["processes"].at(0)["per_second"];
+  EXPECT_FALSE(rates.contains("window"));
+  EXPECT_FALSE(rates.contains("window_peak"));
+  EXPECT_FALSE(rates.contains("messages_sent"));
+  EXPECT_EQ(rates["messages_received"], 0.0);
+  EXPECT_THAT(to_table(made_up(), before), Not(HasSubstr("e+")));
+}
+
 TEST(Top, TheTableHasTheSumsAndCountersThatAreNot0) {
   const std::string text = to_table(made_up(), {});
   EXPECT_THAT(text, HasSubstr("rxe0:1  2 processes  tokens 4 held, 2 waited for"));

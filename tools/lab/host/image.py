@@ -60,11 +60,13 @@ def prepare(say, update=False):
     """The kernel directory and the initramfs to boot, made now if missing."""
     cache = cache_dir()
     with cache_lock(cache):
+        for left in cache.glob("tmp-*"):        # by a run that was killed: nobody else holds the lock
+            shutil.rmtree(left, ignore_errors=True)
         kernel = _kernel(cache, say, update)
         return kernel, _initramfs(cache, kernel)
 
 
-def _run(cmd, what, **kw):
+def _run(cmd, what, hint="", **kw):
     try:
         return subprocess.run(cmd, check=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, **kw).stdout.decode(errors="replace")
@@ -72,7 +74,10 @@ def _run(cmd, what, **kw):
         raise LabError(f"{what}: {cmd[0]} is not installed (run tools/setup)") from e
     except subprocess.CalledProcessError as e:
         tail = e.stdout.decode(errors="replace").strip().splitlines()[-1:] or [""]
-        raise LabError(f"{what}: {cmd[0]} failed: {tail[0]}") from e
+        raise LabError(f"{what}: {cmd[0]} failed: {tail[0]}{hint}") from e
+
+
+NEW_LISTS = " (as root: apt-get update)"        # missing lists know no package, old ones none that is still there
 
 
 # -- kernel ------------------------------------------------------------------
@@ -90,7 +95,7 @@ def _kernel(cache, say, update):
     say(f"fetching {package} (once)")
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         tmp = Path(tmp)
-        _run(["apt-get", "download", package], f"cannot download {package}", cwd=tmp)
+        _run(["apt-get", "download", package], f"cannot download {package}", NEW_LISTS, cwd=tmp)
         deb = next(tmp.glob("*.deb"))
         _run(["dpkg", "-x", str(deb), str(tmp / "root")], f"cannot unpack {deb.name}")
         out = tmp / "out"
@@ -102,7 +107,7 @@ def _kernel(cache, say, update):
 
 
 def _package():
-    depends = _run(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel")
+    depends = _run(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel", NEW_LISTS)
     found = re.findall(r"Depends: (linux-image-\S+)", depends)
     if not any(p.startswith(f"linux-image-{SERIES}") for p in found):
         names = _run(["apt-cache", "pkgnames", f"linux-image-{SERIES}"], "cannot find a kernel").split()

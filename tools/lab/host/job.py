@@ -6,11 +6,13 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from .errors import LabError
+from .errors import EXIT_USAGE, LabError
 
 TOOLS = Path(__file__).resolve().parent.parent.parent
 
 PASS_PREFIXES = ("OMPI_", "WEIR_", "UCX_", "FI_", "PMIX_", "GTEST_", "ASAN_", "UBSAN_", "TSAN_", "LSAN_")
+
+NOBODY = 65534      # whom --user takes for root
 
 # Hidden in the guest by a tmpfs of its own.
 HIDDEN = ("/tmp", "/run", "/dev/shm")
@@ -74,7 +76,7 @@ def environment(opt) -> str:
     for item in opt.env:
         name, eq, value = item.partition("=")
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise LabError(f"--env {item}: not a variable name", 2)
+            raise LabError(f"--env {item}: not a variable name", EXIT_USAGE)
         if eq:
             given[name] = value
         elif name in os.environ:
@@ -95,7 +97,7 @@ def shares(opt) -> list:
 def settings(opt, mark) -> str:
     uid, gid = ("", "")
     if opt.user:
-        uid, gid = (os.getuid(), os.getgid()) if os.getuid() else (65534, 65534)
+        uid, gid = (os.getuid(), os.getgid()) if os.getuid() else (NOBODY, NOBODY)
     rows, cols = 24, 80
     if opt.shell and os.isatty(0):
         cols, rows = os.get_terminal_size(0)

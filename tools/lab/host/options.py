@@ -88,8 +88,9 @@ def parse(argv):
     cmd.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for CMD (default 600; 0: none)")
     cmd.add_argument("--user", action="store_true",
                      help="run CMD unprivileged: as you, or as nobody if you are root")
-    cmd.add_argument("--memlock", default="unlimited", metavar="BYTES",
-                     help="RLIMIT_MEMLOCK of CMD (default unlimited); does not bind root: add --user")
+    cmd.add_argument("--memlock", metavar="BYTES",
+                     help="RLIMIT_MEMLOCK of CMD (default unlimited; with --host as it is here); does not bind "
+                          "root: add --user")
     cmd.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="pass a variable (repeatable)")
     cmd.add_argument("--build", metavar="DIR", help="where weir is built (default: WEIR_BUILD_DIR, or build/)")
     cmd.add_argument("--rw", action="append", default=[], metavar="DIR", help="share DIR writable (repeatable)")
@@ -112,13 +113,20 @@ def parse(argv):
 def _check(p, opt, command):
     if not opt.shell and not command:
         p.error("no CMD (after --), and no --shell")
+    if opt.host:
+        of_a_vm = {"--wire": opt.wire, "--nodes": opt.nodes > 1, "--no-device": opt.no_device,
+                   "--rails": opt.rails > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
+                   "--icount": opt.icount}
+        asked = ", ".join(option for option, value in of_a_vm.items() if value)
+        if asked:
+            p.error(f"--host has no fabric of its own: leave out {asked}")
     if opt.wire and opt.nodes > 1:
         p.error("--wire and --nodes 2 are two fabrics: choose one")
     if (opt.rate or opt.delay or opt.loss) and not (opt.wire or opt.nodes > 1):
         p.error("--rate, --delay and --loss need --wire (or --nodes 2): loopback bypasses the wire")
     if opt.icount and (opt.nodes > 1 or opt.accel == "kvm" or (opt.cpus or 1) > 1):
         p.error("--icount is for one VM with one CPU under TCG")
-    if opt.memlock != "unlimited" and not opt.memlock.isdigit():
+    if opt.memlock not in (None, "unlimited") and not opt.memlock.isdigit():
         p.error("--memlock takes bytes or 'unlimited'")
     if not 576 <= opt.mtu <= 9000:
         p.error("--mtu: 576 to 9000")
@@ -127,6 +135,7 @@ def _check(p, opt, command):
     for d in opt.rw:
         if not os.path.isdir(d):
             p.error(f"--rw {d}: no such directory")
+    opt.memlock = opt.memlock or (None if opt.host else "unlimited")
     one = opt.nodes == 1
     opt.cpus = 1 if opt.icount else opt.cpus or (2 if one else 1)
     opt.memory = opt.memory or ("2G" if one else "1G")

@@ -6,7 +6,7 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include "tests/mpi/pvars.h"
+#include "pvars.h"
 
 extern "C" int MPI_Finalize() {
   ::usleep(200'000);  // for what was sent last: then nothing is under way
