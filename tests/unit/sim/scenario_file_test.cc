@@ -87,6 +87,9 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->window_unasked, c.window_unasked);
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
+    EXPECT_EQ(s->context_cache, c.context_cache);
+    EXPECT_EQ(s->context_of, c.context_of);
+    EXPECT_EQ(s->context_miss_ns, c.context_miss_ns);
     EXPECT_EQ(s->steps_wait, c.steps_wait);
   }
 }
@@ -178,6 +181,11 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
   is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
   is("tokens: 64\np: 2", "s.yaml:1: tokens: ", "only 'endpoints: core'");
+  is("context_cache: 64\np: 2", "s.yaml:1: context_cache: ", "only 'endpoints: core'");
+  is(core + "context_cache: 0", "s.yaml:5: context_cache: ", "1 to 1000000");
+  is(core + "context_miss: 1us", "s.yaml:5: context_miss: ", "only 'context_cache'");
+  is(core + "context_of: request", "s.yaml:5: context_of: ", "only 'context_cache'");
+  is(core + "context_cache: 9\ncontext_miss: 600", "s.yaml:6: context_miss: ", "has no unit");
   is("steps: wait\npattern: halo_2d", "s.yaml:1: steps: ", "only 'endpoints: core'");
   is(core + "steps: wait", "s.yaml:5: steps: ", "streams have no steps");
   is(core + "pattern: halo_2d\nsteps: late", "s.yaml:6: steps: ", "free, wait");

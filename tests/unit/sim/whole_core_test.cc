@@ -202,6 +202,53 @@ TEST(WholeCore, RequestsOfANodeTakeItsTokens) {
   }
 }
 
+// Each of 12 nodes with each other: 11 queue pairs of an adapter, which it has had since they were
+// connected.
+TEST(WholeCore, ACacheForAllQueuePairsMissesNothing) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  const Measured without = played(point);
+  EXPECT_FALSE(without.core->contexts);
+  point.context_cache = 11;
+  const Measured all = played(point);
+  EXPECT_EQ(all.core->contexts->misses, 0u);
+  EXPECT_GE(all.core->contexts->served, 2 * (all.messages.all - 132));
+  EXPECT_NEAR(all.messages.finished_us, without.messages.finished_us,
+              0.05 * without.messages.finished_us);
+  EXPECT_EQ(all.trace_hash, played(point).trace_hash);
+  point.context_cache = 4;
+  const Measured few = played(point);
+  EXPECT_GT(few.core->contexts->misses, few.core->contexts->served / 4);
+  EXPECT_GT(few.messages.finished_us, all.messages.finished_us);
+  point.context_miss_ns *= 10;
+  EXPECT_GT(played(point).messages.finished_us, 2 * few.messages.finished_us);
+}
+
+// Three processes of a node have 33 queue pairs to other nodes each, and one adapter.
+TEST(WholeCore, ProcessesOfANodeShareItsContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 35;
+  point.context_cache = 99;
+  EXPECT_EQ(played(point).core->contexts->misses, 0u);
+  point.context_cache = 33;
+  const Measured few = played(point);
+  EXPECT_GT(few.core->contexts->misses, few.core->contexts->served / 4);
+}
+
+// As many requests out as there are contexts, or fewer: none is driven out.
+TEST(WholeCore, TokensKeepRequestsWithinTheContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 70;
+  point.context_cache = 24;
+  point.context_of = ContextOf::request;
+  const Measured free = played(point);
+  EXPECT_GT(free.core->contexts->misses, free.messages.all / 4);
+  point.tokens = 12;  // and room for frames without messages
+  const Measured limited = played(point);
+  EXPECT_LT(limited.core->contexts->misses, free.core->contexts->misses / 4);
+}
+
 TEST(WholeCore, WhatStaysOnANodeIsNotTheFabrics) {
   for (const Pattern pattern : {Pattern::all_to_all, Pattern::halo_2d}) {
     Scenario point = scenario(dragonfly, pattern, 4'000);

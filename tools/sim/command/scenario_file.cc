@@ -78,12 +78,13 @@ Error size(Text text, std::int64_t low, std::int64_t high, T& value) {
   return {};
 }
 
-Error duration(Text text, double& ns) {
+template <typename T>
+Error duration(Text text, T& ns) {
   std::int64_t read = 0;
   Error error;
   if (!config::parse_duration(text, read, error)) return error;
   if (read > 10'000'000'000) return quoted(text, "a duration up to 10s");
-  ns = static_cast<double>(read);
+  ns = static_cast<T>(read);
   return {};
 }
 
@@ -242,6 +243,8 @@ constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
     {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
     {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
+constexpr std::array<std::pair<const char*, ContextOf>, 2> contexts{
+    {{"queue_pair", ContextOf::queue_pair}, {"request", ContextOf::request}}};
 constexpr std::array<std::pair<const char*, bool>, 2> stepping{{{"free", false}, {"wait", true}}};
 constexpr std::array<std::pair<const char*, bool>, 2> limit_events{
     {{"hardware", false}, {"rxe", true}}};
@@ -372,6 +375,20 @@ constexpr Row rows[] = {
      }},
     {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
      [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
+    {{"context_cache", "count, 1 to 1000000; off", "off",
+      "Core: contexts that a node's adapter holds; off: all there are"},
+     [](Draft& d, Text t) {
+       d.scenario.context_cache = 0;
+       return t == "off" ? Error{} : count(t, 1, 1'000'000, d.scenario.context_cache);
+     }},
+    {{"context_of", "queue_pair, request", "queue_pair",
+      "With context_cache: what has one, each queue pair, or each request until it is answered "
+      "(the adapter that the tok figures declare)"},
+     [](Draft& d, Text t) { return choice(t, contexts, d.scenario.context_of); }},
+    {{"context_miss", "duration", "600ns",
+      "With context_cache: what a request or an answer waits for its context if it is not held; "
+      "the adapter does nothing else meanwhile"},
+     [](Draft& d, Text t) { return duration(t, d.scenario.context_miss_ns); }},
     {{"limit_event", "hardware, rxe", "hardware",
       "Core: armed below the limit, an SRQ fires at once, or with the next receive (Soft-RoCE)"},
      [](Draft& d, Text t) { return choice(t, limit_events, d.scenario.rxe_limit); }},
@@ -553,8 +570,10 @@ class Whole {
     const bool core = scenario.endpoints == EndpointsAre::core;
     const bool trace = scenario.pattern == Pattern::trace;
     only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
-               "limit_event", "tokens"},
+               "limit_event", "tokens", "context_cache"},
               core, "only 'endpoints: core' has that");
+    only_with({"context_of", "context_miss"}, scenario.context_cache > 0,
+              "only 'context_cache' has that");
     if (!core) return;
     only_with({"from", "to", "retry_count"}, false, "'endpoints: core' does not have that");
     only_with({"steps"}, ends(scenario.pattern), "streams have no steps");

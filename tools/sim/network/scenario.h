@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/sim/network/config.h"
+#include "tools/sim/shared_adapter.h"
 
 namespace weir::sim::network {
 
@@ -124,7 +125,10 @@ struct Scenario {
   std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
   std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
   std::uint32_t tokens = 0;          // that a node's requests take, all of them; 0: they take none
-  bool rxe_limit = false;            // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
+  std::uint32_t context_cache = 0;   // contexts that a node's adapter holds; 0: all there are
+  ContextOf context_of = ContextOf::queue_pair;
+  std::int64_t context_miss_ns = 600;  // what one costs that is not held
+  bool rxe_limit = false;              // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
 
   std::uint64_t from_cycles = 6'000;
   std::uint64_t to_cycles = 12'000;
@@ -154,6 +158,11 @@ struct CoreMeasured {
     std::uint64_t token_waits = 0;  // the same of requests
   };
   std::optional<Shared> shared;  // by processes of a node
+  struct Contexts {
+    std::uint64_t served = 0;  // requests and answers of all nodes' adapters
+    std::uint64_t misses = 0;  // that waited for a context
+  };
+  std::optional<Contexts> contexts;  // with a context_cache
 };
 
 struct Measured {

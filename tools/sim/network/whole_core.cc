@@ -111,6 +111,13 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   if (!ends(scenario.pattern) || scenario.processes > 1 || scenario.tokens > 0) {
     plan.processes_per_host = scenario.processes;
   }
+  if (scenario.context_cache > 0) {
+    plan.adapter = {.contexts = scenario.context_cache,
+                    .of = scenario.context_of,
+                    .serve = {},  // a queue pair is busy with its frame anyway (PacketWire)
+                    .miss = {scenario.context_miss_ns}};
+    plan.processes_per_adapter = scenario.processes;
+  }
   plan.connect_first = true;
   plan.most_steps = UINT64_MAX;
   // Without loss nobody has a reason to repeat anything, however long a message stands in line.
@@ -207,12 +214,16 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
                  .rnr_naks = outcome.rnr_naks,
                  .overcommitted = outcome.overcommitted,
                  .others = {},
-                 .shared = {}};
+                 .shared = {},
+                 .contexts = {}};
   if (!ends(scenario.pattern)) {
     result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
   }
   if (plan.processes_per_host > 0) {
     result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
+  }
+  if (scenario.context_cache > 0) {
+    result.core->contexts = {outcome.contexts.served, outcome.contexts.misses};
   }
   if (scenario.steps_wait) add_latencies(outcome.latencies, result.messages);
   result.lost_packets = outcome.wire.lost_packets;

@@ -7,6 +7,8 @@
 //                 has for another one there goes by shared memory, and is left out.
 //   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
 //                 them: max_rd_atomic, as it is where nobody counts.
+//   contexts      with `context_cache` a node's processes share an adapter that holds so many
+//                 (tools/sim/shared_adapter.h); a miss is what it costs
 //   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
 //                 waits for anybody's message before he sends his own. Of pairs and incast it is
 //                 `rounds` to each.
