@@ -302,6 +302,7 @@ class World {
       result.shrinks += counters.window_shrinks;
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
+      result.requests += counters.frames_sent + counters.chunks_sent;
       result.token_waits += counters.token_waits;
       result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
       result.node_read_waits += counters.node_read_waits;

@@ -87,6 +87,7 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->window_unasked, c.window_unasked);
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
+    EXPECT_FALSE(s->thresholds);
     EXPECT_EQ(s->context_cache, c.context_cache);
     EXPECT_EQ(s->context_of, c.context_of);
     EXPECT_EQ(s->context_miss_ns, c.context_miss_ns);
@@ -181,6 +182,11 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
   is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
   is("tokens: 64\np: 2", "s.yaml:1: tokens: ", "only 'endpoints: core'");
+  is(core + "admission: thresholds", "s.yaml:5: admission: ", "only 'tokens'");
+  is(core + "tokens: 9\nnrct: 4KiB=8", "s.yaml:6: nrct: ", "only 'admission: thresholds'");
+  is(core + "tokens: 9\nadmission: thresholds\ncct: 8", "s.yaml:7: cct: ", "has no '='");
+  is(core + "tokens: 9\nadmission: thresholds\ncrct: 4KiB=8", "s.yaml:7: crct: ", "CORES@");
+  is(core + "tokens: 9\nadmission: off", "s.yaml:6: admission: ", "always, thresholds");
   is("context_cache: 64\np: 2", "s.yaml:1: context_cache: ", "only 'endpoints: core'");
   is(core + "context_cache: 0", "s.yaml:5: context_cache: ", "1 to 1000000");
   is(core + "context_miss: 1us", "s.yaml:5: context_miss: ", "only 'context_cache'");

@@ -202,6 +202,50 @@ TEST(WholeCore, RequestsOfANodeTakeItsTokens) {
   }
 }
 
+// Algorithm 1 with tables that are never reached, always, and in between.
+TEST(WholeCore, BelowTheThresholdsRequestsGoStraightThrough) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 35;
+  point.tokens = 5;
+  const Measured all = played(point);
+  EXPECT_EQ(all.core->tokens->straight, 0u);
+  EXPECT_GE(all.core->tokens->requests, all.messages.all);
+  EXPECT_GT(all.core->shared->token_waits, 0u);
+
+  point.thresholds = true;
+  const Measured none = played(point);
+  EXPECT_EQ(none.core->tokens->requests, 0u);
+  EXPECT_EQ(none.core->shared->token_waits, 0u);
+  EXPECT_LT(none.messages.finished_us, all.messages.finished_us);
+
+  Scenario always = point;
+  always.cct = "4KiB=1";
+  EXPECT_EQ(played(always).trace_hash, all.trace_hash);
+
+  for (const bool of_the_node : {true, false}) {
+    Scenario some = point;
+    (of_the_node ? some.nrct : some.crct) = of_the_node ? "8KiB=5" : "1@8KiB=2";
+    const Measured measured = played(some);
+    EXPECT_GT(measured.core->tokens->requests, 0u);
+    EXPECT_GT(measured.core->tokens->straight, 0u);
+    EXPECT_LT(measured.messages.finished_us, all.messages.finished_us);
+  }
+}
+
+TEST(WholeCore, TablesAreReadAsTheTransportReadsThem) {
+  Scenario point = scenario(dragonfly, Pattern::pairs, 4'000);
+  point.tokens = 7;
+  point.thresholds = true;
+  point.nrct = "64B=12, 4KiB=8";
+  const Admission::Config admission = core_plan(point, 1).engine.core.admission;
+  EXPECT_EQ(admission.policy, Admission::Policy::thresholds);
+  EXPECT_EQ(admission.tokens, 7u);
+  EXPECT_EQ(admission.thresholds.nrct(64), 12u);
+  EXPECT_EQ(admission.thresholds.nrct(1 << 20), 8u);
+  EXPECT_EQ(admission.thresholds.cct(64), Thresholds::no_limit);
+}
+
 // Each of 12 nodes with each other: 11 queue pairs of an adapter, which it has had since they were
 // connected.
 TEST(WholeCore, ACacheForAllQueuePairsMissesNothing) {

@@ -11,6 +11,7 @@
 
 #include "tools/sim/command/trace_file.h"
 #include "transport/config/nearest.h"
+#include "transport/config/table.h"
 #include "transport/config/units.h"
 #include "transport/config/yaml_file.h"
 
@@ -193,6 +194,14 @@ Error yes_or_no(Text text, bool& value) {
   return choice(text, choices, value);
 }
 
+Error table(Text text, config::TableOf kind, std::string& value) {
+  std::vector<config::TableEntry> entries;
+  Error error;
+  if (!config::parse_table(text, kind, entries, error)) return error;
+  value = text;
+  return {};
+}
+
 Error ecn(Text text, Scenario& scenario) {
   constexpr std::array<std::pair<const char*, int>, 3> choices{
       {{"off", 0}, {"default", 1}, {"aggressive", 2}}};
@@ -243,6 +252,8 @@ constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
     {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
     {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
+constexpr std::array<std::pair<const char*, bool>, 2> admissions{
+    {{"always", false}, {"thresholds", true}}};
 constexpr std::array<std::pair<const char*, ContextOf>, 2> contexts{
     {{"queue_pair", ContextOf::queue_pair}, {"request", ContextOf::request}}};
 constexpr std::array<std::pair<const char*, bool>, 2> stepping{{{"free", false}, {"wait", true}}};
@@ -404,11 +415,24 @@ constexpr Row rows[] = {
       "connection, which has no more than max_rd_atomic"},
      [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
     {{"tokens", "count, 1 to 65535; off", "off",
-      "Core: each request of a node, a frame or a chunk, takes one of so many (admission: always)"},
+      "Core: requests of a node, frames and chunks, take one of so many"},
      [](Draft& d, Text t) {
        d.scenario.tokens = 0;
        return t == "off" ? Error{} : count(t, 1, 65'535, d.scenario.tokens);
      }},
+    {{"admission", "always, thresholds", "always",
+      "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"},
+     [](Draft& d, Text t) { return choice(t, admissions, d.scenario.thresholds); }},
+    {{"cct", "table, as 64B=12, 4KiB=8; none", "none",
+      "With admission thresholds, by size of the request: with so many active processes on the "
+      "node all take tokens"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.cct); }},
+    {{"nrct", "table, as 64B=12, 4KiB=8; none", "none",
+      "The same: what the node may have under way before the next one takes a token"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.nrct); }},
+    {{"crct", "table, as 1@4KiB=64, 8@4KiB=16; none", "none",
+      "The same of one process, by active processes and size"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts_by_cores, d.scenario.crct); }},
     {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
      [](Draft& d, Text t) {
        d.scenario.adaptive = t == "auto";
@@ -572,6 +596,9 @@ class Whole {
     only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
                "limit_event", "tokens", "context_cache"},
               core, "only 'endpoints: core' has that");
+    only_with({"admission"}, scenario.tokens > 0, "only 'tokens' has that");
+    only_with({"cct", "nrct", "crct"}, scenario.thresholds,
+              "only 'admission: thresholds' has that");
     only_with({"context_of", "context_miss"}, scenario.context_cache > 0,
               "only 'context_cache' has that");
     if (!core) return;

@@ -353,6 +353,7 @@ void add_sim(CLI::App& app) {
       "process so far. Of 'endpoints: core' shown are throughput of what messages\n"
       "carry, window and memory_kib (receive buffers of a process, their memory at its\n"
       "peak), rnr_naks, and overcommitted: credits that no buffer stood for; with\n"
+      "tokens token_requests, that took some, and those that went straight_through; with\n"
       "context_cache context_misses, of contexts_needed by requests and answers.\n"
       "\nExamples:\n"
       "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"

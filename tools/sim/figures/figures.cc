@@ -120,6 +120,10 @@ Values values_of(const network::Measured& measured, const network::CoreMeasured&
                                  {"node_read_waits", static_cast<double>(core.shared->read_waits)},
                                  {"token_waits", static_cast<double>(core.shared->token_waits)}});
   }
+  if (core.tokens) {
+    values.insert(values.end(), {{"token_requests", static_cast<double>(core.tokens->requests)},
+                                 {"straight_through", static_cast<double>(core.tokens->straight)}});
+  }
   if (core.contexts) {
     values.insert(values.end(), {{"contexts_needed", static_cast<double>(core.contexts->served)},
                                  {"context_misses", static_cast<double>(core.contexts->misses)}});

@@ -124,7 +124,9 @@ struct Scenario {
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
   std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
   std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
-  std::uint32_t tokens = 0;          // that a node's requests take, all of them; 0: they take none
+  std::uint32_t tokens = 0;          // that a node's requests take; 0: they take none
+  bool thresholds = false;           // only requests beyond these tables take them (Algorithm 1):
+  std::string cct, nrct, crct;       // as the transport's keys of these names (config/table.h)
   std::uint32_t context_cache = 0;   // contexts that a node's adapter holds; 0: all there are
   ContextOf context_of = ContextOf::queue_pair;
   std::int64_t context_miss_ns = 600;  // what one costs that is not held
@@ -158,6 +160,11 @@ struct CoreMeasured {
     std::uint64_t token_waits = 0;  // the same of requests
   };
   std::optional<Shared> shared;  // by processes of a node
+  struct Tokens {
+    std::uint64_t requests = 0;  // that took tokens
+    std::uint64_t straight = 0;  // that went without: they were below the thresholds
+  };
+  std::optional<Tokens> tokens;  // with tokens
   struct Contexts {
     std::uint64_t served = 0;  // requests and answers of all nodes' adapters
     std::uint64_t misses = 0;  // that waited for a context

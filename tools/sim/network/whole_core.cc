@@ -9,6 +9,8 @@
 #include "tools/sim/network/traffic.h"
 #include "tools/sim/network/workload.h"
 #include "tools/sim/thread_time.h"
+#include "transport/config/admission.h"
+#include "transport/config/schema.h"
 
 namespace weir::sim::network {
 namespace {
@@ -55,6 +57,16 @@ std::uint32_t window_unasked(const Scenario& scenario) {
   return scenario.window_max > 0 ? UINT32_MAX : window_unasked_auto;
 }
 
+Admission::Config admission_config(const Scenario& scenario) {
+  config::Settings settings = config::defaults();
+  settings.admission = scenario.thresholds ? "thresholds" : "always";
+  settings.tokens = scenario.tokens;
+  settings.cct = scenario.cct;
+  settings.nrct = scenario.nrct;
+  settings.crct = scenario.crct;
+  return config::admission(settings);
+}
+
 Core::Config core_config(const Scenario& scenario) {
   Core::Config core;
   core.buffer_bytes = static_cast<std::uint32_t>(scenario.eager_bytes) + header_room_bytes;
@@ -70,10 +82,7 @@ Core::Config core_config(const Scenario& scenario) {
     core.max_rd_atomic = std::min(core.max_rd_atomic, scenario.reads);
     core.transfers.reads.reads = ChunkBudget::no_limit;
   }
-  if (scenario.tokens > 0) {
-    core.admission.policy = Admission::Policy::always;
-    core.admission.tokens = scenario.tokens;
-  }
+  if (scenario.tokens > 0) core.admission = admission_config(scenario);
   return core;
 }
 
@@ -215,12 +224,18 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
                  .overcommitted = outcome.overcommitted,
                  .others = {},
                  .shared = {},
+                 .tokens = {},
                  .contexts = {}};
   if (!ends(scenario.pattern)) {
     result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
   }
   if (plan.processes_per_host > 0) {
     result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
+  }
+  if (scenario.tokens > 0) {
+    std::uint64_t took = 0;
+    for (const TokenWaits& waits : outcome.waits) took += waits.requests;
+    result.core->tokens = {took, outcome.requests - took};
   }
   if (scenario.context_cache > 0) {
     result.core->contexts = {outcome.contexts.served, outcome.contexts.misses};
