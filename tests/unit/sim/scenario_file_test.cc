@@ -88,6 +88,7 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
     EXPECT_FALSE(s->thresholds);
+    EXPECT_EQ(s->proxy_servers, c.proxy_servers);
     EXPECT_EQ(s->context_cache, c.context_cache);
     EXPECT_EQ(s->context_of, c.context_of);
     EXPECT_EQ(s->context_miss_ns, c.context_miss_ns);
@@ -187,6 +188,9 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "tokens: 9\nadmission: thresholds\ncct: 8", "s.yaml:7: cct: ", "has no '='");
   is(core + "tokens: 9\nadmission: thresholds\ncrct: 4KiB=8", "s.yaml:7: crct: ", "CORES@");
   is(core + "tokens: 9\nadmission: off", "s.yaml:6: admission: ", "always, thresholds");
+  is("proxy_servers: 1\np: 2", "s.yaml:1: proxy_servers: ", "only 'endpoints: core'");
+  is(core + "proxy_servers: 1", "s.yaml:5: proxy_servers: ", "alone on its node");
+  is(core + "processes: 2\nproxy_servers: 3", "s.yaml:6: proxy_servers: ", "has 2 processes");
   is("context_cache: 64\np: 2", "s.yaml:1: context_cache: ", "only 'endpoints: core'");
   is(core + "context_cache: 0", "s.yaml:5: context_cache: ", "1 to 1000000");
   is(core + "context_miss: 1us", "s.yaml:5: context_miss: ", "only 'context_cache'");

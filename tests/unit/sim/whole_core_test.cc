@@ -246,6 +246,43 @@ TEST(WholeCore, TablesAreReadAsTheTransportReadsThem) {
   EXPECT_EQ(admission.thresholds.cct(64), Thresholds::no_limit);
 }
 
+TEST(WholeCore, ServersSendForTheProcessesOfTheirNode) {
+  for (const Pattern pattern : {Pattern::all_to_all, Pattern::halo_2d}) {
+    for (const std::uint64_t bytes : {60u, 1'001u, 40'000u}) {
+      for (const bool wait : {false, true}) {
+        SCOPED_TRACE(static_cast<int>(pattern));
+        SCOPED_TRACE(bytes);
+        SCOPED_TRACE(wait);
+        Scenario point = scenario(dragonfly, pattern, bytes);
+        point.processes = 3;
+        point.rounds = pattern == Pattern::all_to_all ? 35 : 8;
+        point.steps_wait = wait;
+        point.eager_bytes = 1'001;  // cells are of whole words all the same
+        point.proxy_servers = wait ? 2 : 1;
+        const Measured measured = played(point);
+        EXPECT_GT(measured.core->proxy->served, 0u);
+        EXPECT_LE(measured.core->proxy->coalesced, measured.core->proxy->served);
+        EXPECT_EQ(played(point).trace_hash, measured.trace_hash);
+        point.tokens = 5;
+        EXPECT_GT(played(point).core->tokens->requests, 0u);
+      }
+    }
+  }
+}
+
+// One server of three processes: its queue pairs alone are used, a third of the node's.
+TEST(WholeCore, AServerNeedsFewerContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 1'000);
+  point.processes = 3;
+  point.rounds = 280;
+  point.context_cache = 40;
+  const Measured each = played(point);
+  point.proxy_servers = 1;
+  const Measured served = played(point);
+  EXPECT_GT(served.core->proxy->served, served.messages.all / 5);
+  EXPECT_LT(served.core->contexts->misses, each.core->contexts->misses);
+}
+
 // Each of 12 nodes with each other: 11 queue pairs of an adapter, which it has had since they were
 // connected.
 TEST(WholeCore, ACacheForAllQueuePairsMissesNothing) {

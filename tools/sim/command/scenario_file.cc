@@ -386,6 +386,10 @@ constexpr Row rows[] = {
      }},
     {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
      [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
+    {{"proxy_servers", "count, 0 to 32", "0",
+      "Core: processes of a node that send eager frames for the others at a time; 0: each sends "
+      "its own"},
+     [](Draft& d, Text t) { return count(t, 0, 32, d.scenario.proxy_servers); }},
     {{"context_cache", "count, 1 to 1000000; off", "off",
       "Core: contexts that a node's adapter holds; off: all there are"},
      [](Draft& d, Text t) {
@@ -594,7 +598,7 @@ class Whole {
     const bool core = scenario.endpoints == EndpointsAre::core;
     const bool trace = scenario.pattern == Pattern::trace;
     only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
-               "limit_event", "tokens", "context_cache"},
+               "limit_event", "tokens", "proxy_servers", "context_cache"},
               core, "only 'endpoints: core' has that");
     only_with({"admission"}, scenario.tokens > 0, "only 'tokens' has that");
     only_with({"cct", "nrct", "crct"}, scenario.thresholds,
@@ -613,6 +617,11 @@ class Whole {
     }
     if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");
+    }
+    if (scenario.proxy_servers > 0 && scenario.processes < 2) {
+      blame({"proxy_servers"}, "a process alone on its node has nobody to send for");
+    } else if (scenario.proxy_servers > scenario.processes) {
+      blame({"proxy_servers"}, "a node has " + std::to_string(scenario.processes) + " processes");
     }
     const std::uint64_t processes = std::uint64_t{topology(d_).nodes()} * scenario.processes;
     if (processes > most_cores) {

@@ -124,6 +124,11 @@ Values values_of(const network::Measured& measured, const network::CoreMeasured&
     values.insert(values.end(), {{"token_requests", static_cast<double>(core.tokens->requests)},
                                  {"straight_through", static_cast<double>(core.tokens->straight)}});
   }
+  if (core.proxy) {
+    values.insert(values.end(), {{"proxy_served", static_cast<double>(core.proxy->served)},
+                                 {"proxy_coalesced", static_cast<double>(core.proxy->coalesced)},
+                                 {"proxy_repeated", static_cast<double>(core.proxy->repeated)}});
+  }
   if (core.contexts) {
     values.insert(values.end(), {{"contexts_needed", static_cast<double>(core.contexts->served)},
                                  {"context_misses", static_cast<double>(core.contexts->misses)}});

@@ -127,6 +127,7 @@ struct Scenario {
   std::uint32_t tokens = 0;          // that a node's requests take; 0: they take none
   bool thresholds = false;           // only requests beyond these tables take them (Algorithm 1):
   std::string cct, nrct, crct;       // as the transport's keys of these names (config/table.h)
+  std::uint32_t proxy_servers = 0;   // of a node: processes that send for the others at a time
   std::uint32_t context_cache = 0;   // contexts that a node's adapter holds; 0: all there are
   ContextOf context_of = ContextOf::queue_pair;
   std::int64_t context_miss_ns = 600;  // what one costs that is not held
@@ -165,6 +166,12 @@ struct CoreMeasured {
     std::uint64_t straight = 0;  // that went without: they were below the thresholds
   };
   std::optional<Tokens> tokens;  // with tokens
+  struct Proxy {
+    std::uint64_t served = 0;     // frames of other processes, or its own, that servers took
+    std::uint64_t coalesced = 0;  // of them, those that shared a send with an earlier one
+    std::uint64_t repeated = 0;   // that their process sent after all
+  };
+  std::optional<Proxy> proxy;  // with servers
   struct Contexts {
     std::uint64_t served = 0;  // requests and answers of all nodes' adapters
     std::uint64_t misses = 0;  // that waited for a context

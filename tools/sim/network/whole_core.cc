@@ -83,6 +83,7 @@ Core::Config core_config(const Scenario& scenario) {
     core.transfers.reads.reads = ChunkBudget::no_limit;
   }
   if (scenario.tokens > 0) core.admission = admission_config(scenario);
+  core.proxy = scenario.proxy_servers > 0;
   return core;
 }
 
@@ -115,6 +116,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   Plan plan;
   plan.seed = seed;
   plan.engine.core = core_config(scenario);
+  plan.engine.proxy_servers = scenario.proxy_servers;
   plan.engine.own_reads = scenario.budget_of != BudgetOf::node;
   // A rank that has a node for itself has nobody to wait for.
   if (!ends(scenario.pattern) || scenario.processes > 1 || scenario.tokens > 0) {
@@ -225,6 +227,7 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
                  .others = {},
                  .shared = {},
                  .tokens = {},
+                 .proxy = {},
                  .contexts = {}};
   if (!ends(scenario.pattern)) {
     result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
@@ -236,6 +239,9 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
     std::uint64_t took = 0;
     for (const TokenWaits& waits : outcome.waits) took += waits.requests;
     result.core->tokens = {took, outcome.requests - took};
+  }
+  if (scenario.proxy_servers > 0) {
+    result.core->proxy = {outcome.proxy_served, outcome.proxy_coalesced, outcome.proxy_repeated};
   }
   if (scenario.context_cache > 0) {
     result.core->contexts = {outcome.contexts.served, outcome.contexts.misses};

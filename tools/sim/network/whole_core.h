@@ -4,8 +4,9 @@
 //   a node        `processes` that take turns at its link, and share what is the node's by the
 //                 pools of tools/sim/host.h: its read budget, unless `budget` says otherwise, and
 //                 with `tokens` those that their requests take, all of them or those beyond the
-//                 thresholds. What a process of a node has for another one there goes by shared
-//                 memory, and is left out.
+//                 thresholds; with `proxy_servers` so many send the eager frames of the others.
+//                 What a process of a node has for another one there goes by shared memory, and
+//                 is left out.
 //   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
 //                 them: max_rd_atomic, as it is where nobody counts.
 //   contexts      with `context_cache` a node's processes share an adapter that holds so many
