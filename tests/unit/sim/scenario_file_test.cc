@@ -88,6 +88,7 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
     EXPECT_FALSE(s->thresholds);
+    EXPECT_EQ(s->match_ns, c.match_ns);
     EXPECT_EQ(s->proxy_servers, c.proxy_servers);
     EXPECT_EQ(s->context_cache, c.context_cache);
     EXPECT_EQ(s->context_of, c.context_of);
@@ -191,6 +192,8 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is("proxy_servers: 1\np: 2", "s.yaml:1: proxy_servers: ", "only 'endpoints: core'");
   is(core + "proxy_servers: 1", "s.yaml:5: proxy_servers: ", "alone on its node");
   is(core + "processes: 2\nproxy_servers: 3", "s.yaml:6: proxy_servers: ", "has 2 processes");
+  is("match_time: 1us\np: 2", "s.yaml:1: match_time: ", "only 'endpoints: core'");
+  is(core + "match_time: 1us\npattern: halo_2d", "s.yaml:5: match_time: ", "'steps: wait'");
   is("context_cache: 64\np: 2", "s.yaml:1: context_cache: ", "only 'endpoints: core'");
   is(core + "context_cache: 0", "s.yaml:5: context_cache: ", "1 to 1000000");
   is(core + "context_miss: 1us", "s.yaml:5: context_miss: ", "only 'context_cache'");

@@ -471,6 +471,64 @@ TEST(WholeCore, AMessageIsFetchedWhenItsReceiveIsPosted) {
   EXPECT_EQ(fabric.violations.size(), 4u);
 }
 
+// Three messages, two of them large, to a rank whose receives are posted: one after the other.
+TEST(WholeCore, ARankMatchesOneMessageAfterTheOther) {
+  Fabric fabric({}, {}, 1);
+  Workload workload;
+  for (const std::uint64_t bytes : {100u, 9'000u, 9'000u}) {
+    workload.messages.push_back({.source = 0,
+                                 .target = 1,
+                                 .bytes = bytes,
+                                 .posted = true,
+                                 .on_sent = {},
+                                 .on_received = {}});
+  }
+  workload.steps = {{.node = 0, .receives = {}, .sends = {0, 1, 2}}};
+  Stepping ranks(
+      fabric, workload,
+      {.ranks = 2, .eager_bytes = 4'096, .announcement_bytes = 64, .match = microseconds(3)});
+  ranks.begin([](Node) {});
+  for (int i = 0; i < 3; ++i) {
+    ranks.sent(0);
+    ranks.arrived(0, 1);
+  }
+  EXPECT_EQ(ranks.computes_until(1), Time{} + microseconds(9));
+  EXPECT_EQ(ranks.computes_until(0), Time{});
+  fabric.run_until(Time{} + microseconds(2));
+  EXPECT_EQ(ranks.latencies().size(), 0u);
+  fabric.run_until(Time{} + microseconds(3));
+  ASSERT_EQ(ranks.latencies().size(), 1u);
+  EXPECT_EQ(ranks.latencies()[0], microseconds(3));
+  EXPECT_FALSE(ranks.next_fetch(1));
+  fabric.run_until(Time{} + microseconds(6));
+  EXPECT_TRUE(ranks.next_fetch(1));
+  EXPECT_FALSE(ranks.next_fetch(1));
+  fabric.run_until(Time{} + microseconds(9));
+  EXPECT_TRUE(ranks.next_fetch(1));
+  EXPECT_TRUE(fabric.violations.empty());
+}
+
+// Five messages one after the other, as in the wavefront above, and their matching.
+TEST(WholeCore, MatchingTakesTime) {
+  for (const std::uint64_t bytes : {4'000u, 40'000u}) {
+    Scenario point = stepping(Pattern::wavefront, bytes);
+    point.rounds = 1;
+    const double at_once = played(point).messages.finished_us;
+    point.match_ns = 20'000;
+    const Measured matching = played(point);
+    EXPECT_GT(matching.messages.finished_us, at_once + 4 * 20);
+    EXPECT_GT(matching.messages.median_us, 20);
+    EXPECT_EQ(played(point).trace_hash, matching.trace_hash);
+  }
+  // A halo's rank has four a step.
+  Scenario point = stepping(Pattern::halo_2d, 4'000, 3);
+  const double at_once = played(point).messages.finished_us;
+  point.match_ns = 5'000;
+  EXPECT_GT(played(point).messages.finished_us, at_once + 6 * 2 * 5);
+  point.work_cycles = 1'000;
+  played(point);
+}
+
 TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {
   Scenario point = scenario(dragonfly, Pattern::pairs, 400'000);
   point.chunk_bytes = 4'096;

@@ -369,6 +369,10 @@ constexpr Row rows[] = {
       "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
       "do and a trace always"},
      [](Draft& d, Text t) { return choice(t, stepping, d.scenario.steps_wait); }},
+    {{"match_time", "duration", "0",
+      "Core, with steps: wait and traces: what it takes a rank to match a message with its "
+      "receive; it does nothing else meanwhile"},
+     [](Draft& d, Text t) { return duration(t, d.scenario.match_ns); }},
     {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
      [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
     {{"window_max", "count, 1 to 65536; auto", "auto",
@@ -597,8 +601,8 @@ class Whole {
     Scenario& scenario = d_.scenario;
     const bool core = scenario.endpoints == EndpointsAre::core;
     const bool trace = scenario.pattern == Pattern::trace;
-    only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
-               "limit_event", "tokens", "proxy_servers", "context_cache"},
+    only_with({"steps", "match_time", "window_initial", "window_max", "window_unasked",
+               "max_rd_atomic", "limit_event", "tokens", "proxy_servers", "context_cache"},
               core, "only 'endpoints: core' has that");
     only_with({"admission"}, scenario.tokens > 0, "only 'tokens' has that");
     only_with({"cct", "nrct", "crct"}, scenario.thresholds,
@@ -611,6 +615,7 @@ class Whole {
     only_with({"work"}, scenario.steps_wait && !trace, "only 'steps: wait' has that");
     only_with({"processes"}, !trace, "a trace is of nodes");
     scenario.steps_wait = scenario.steps_wait || trace;
+    only_with({"match_time"}, scenario.steps_wait, "only 'steps: wait' and traces have that");
     only_with({"ecn"}, ends(scenario.pattern), "'endpoints: core' does not have that");
     if (scenario.budget_of == BudgetOf::transfer && scenario.adaptive) {
       blame({"reads_max", "budget"}, "what a connection has under way does not adapt");

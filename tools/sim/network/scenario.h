@@ -120,6 +120,7 @@ struct Scenario {
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
   bool steps_wait = false;           // of patterns that end: for what they need, or for nothing
+  std::int64_t match_ns = 0;         // what matching a message takes a rank, where they wait
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
   std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max

@@ -102,7 +102,8 @@ void add_ranks(const Scenario& scenario, std::uint64_t seed, Plan& plan) {
                                 .processes = scenario.processes,
                                 .eager_bytes = scenario.eager_bytes,
                                 .announcement_bytes = announcement_bytes,
-                                .cycle_ns = scenario.cycle_ns};
+                                .cycle_ns = scenario.cycle_ns,
+                                .match = {scenario.match_ns}};
   plan.ranks = [workload = std::move(workload), config](Fabric& fabric) {
     return std::make_unique<Stepping>(fabric, workload, config);
   };
