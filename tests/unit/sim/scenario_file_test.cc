@@ -100,10 +100,13 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
 TEST(ScenarioFile, WhatIsLeftToTheTransportIsWhatItDoes) {
   const config::Settings settings = config::defaults();
   EXPECT_EQ(settings.window_max, config::automatic);
-  EXPECT_EQ(network::window_max_auto, config::window_max_auto);
-  EXPECT_EQ(network::window_unasked_auto, config::window_unasked_auto);
-  EXPECT_EQ(network::receive_memory_bytes, settings.receive_memory_bytes);
   EXPECT_EQ(network::Scenario{}.window_initial, settings.window_initial);
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 2, .a = 2, .h = 1};
+  const Core::Config core = network::core_plan(scenario, 1).engine.core;
+  EXPECT_EQ(core.window.max, config::window_max_auto);
+  EXPECT_EQ(core.window_unasked, config::window_unasked_auto);
+  EXPECT_EQ(core.window.most, settings.receive_memory_bytes / core.buffer_bytes);
 }
 
 TEST(ScenarioFile, UnitsAreTurnedIntoFlitsAndCycles) {

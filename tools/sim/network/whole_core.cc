@@ -11,6 +11,7 @@
 #include "tools/sim/thread_time.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
+#include "transport/config/window.h"
 
 namespace weir::sim::network {
 namespace {
@@ -41,38 +42,30 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
   return counts;
 }
 
-// transport/btl/params.cc
-WindowController::Config window_config(const Scenario& scenario, std::uint32_t buffer_bytes) {
-  if (scenario.window_max > 0) {
-    return {.initial = scenario.window_initial, .max = scenario.window_max};
-  }
-  const std::uint32_t most = std::max(receive_memory_bytes / buffer_bytes, 1u);
-  return {.initial = scenario.window_initial,
-          .max = std::min(std::max(window_max_auto, scenario.window_initial), most),
-          .most = most};
-}
-
-std::uint32_t window_unasked(const Scenario& scenario) {
-  if (scenario.window_unasked > 0) return scenario.window_unasked;
-  return scenario.window_max > 0 ? UINT32_MAX : window_unasked_auto;
-}
-
-Admission::Config admission_config(const Scenario& scenario) {
+// The transport's keys: what the scenario says of them, else their defaults.
+config::Settings settings_of(const Scenario& scenario, std::uint32_t buffer_bytes) {
   config::Settings settings = config::defaults();
-  settings.admission = scenario.thresholds ? "thresholds" : "always";
-  settings.tokens = scenario.tokens;
-  settings.cct = scenario.cct;
-  settings.nrct = scenario.nrct;
-  settings.crct = scenario.crct;
-  return config::admission(settings);
+  settings.buffer_bytes = buffer_bytes;
+  settings.window_initial = scenario.window_initial;
+  if (scenario.window_max > 0) settings.window_max = scenario.window_max;
+  if (scenario.tokens > 0) {
+    settings.admission = scenario.thresholds ? "thresholds" : "always";
+    settings.tokens = scenario.tokens;
+    settings.cct = scenario.cct;
+    settings.nrct = scenario.nrct;
+    settings.crct = scenario.crct;
+  }
+  return settings;
 }
 
 Core::Config core_config(const Scenario& scenario) {
   Core::Config core;
   core.buffer_bytes = static_cast<std::uint32_t>(scenario.eager_bytes) + header_room_bytes;
   core.bundle_bytes = std::min(core.bundle_bytes, core.buffer_bytes);
-  core.window = window_config(scenario, core.buffer_bytes);
-  core.window_unasked = window_unasked(scenario);
+  const config::Settings settings = settings_of(scenario, core.buffer_bytes);
+  const config::ReceiveWindow receive = config::receive_window(settings);
+  core.window = receive.window;
+  core.window_unasked = scenario.window_unasked > 0 ? scenario.window_unasked : receive.unasked;
   core.shrink_after = {};
   core.transfers = scheduler_config(scenario);
   // Where memory begins differs from run to run but for that; where chunks are cut must not.
@@ -82,7 +75,7 @@ Core::Config core_config(const Scenario& scenario) {
     core.max_rd_atomic = std::min(core.max_rd_atomic, scenario.reads);
     core.transfers.reads.reads = ChunkBudget::no_limit;
   }
-  if (scenario.tokens > 0) core.admission = admission_config(scenario);
+  core.admission = config::admission(settings);
   core.proxy = scenario.proxy_servers > 0;
   return core;
 }

@@ -30,11 +30,6 @@
 
 namespace weir::sim::network {
 
-// The transport's defaults (transport/config/settings.h), where a scenario leaves it to them.
-inline constexpr std::uint32_t window_max_auto = 512;
-inline constexpr std::uint32_t window_unasked_auto = 256;
-inline constexpr std::uint32_t receive_memory_bytes = 64 << 20;
-
 inline constexpr std::uint32_t announcement_bytes = 64;  // ob1's header of a rendezvous, about
 
 // The world of that scenario; what it leaves open may be changed before it is played.
