@@ -39,6 +39,8 @@ constexpr std::array entries = {
           core_budget},
     Entry{"core-steps", "steps of ranks that wait for each other: all of the core beside models",
           core_steps},
+    Entry{"core-tokens", "tokens and a proxy against processes of a node, on declared adapters",
+          core_tokens},
     Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
     Entry{"tok-wait", "how long requests wait for tokens, on a declared adapter", tok_wait},
