@@ -173,13 +173,18 @@ void Application::turn() {
                           std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
                             return peer.to_send > 0 && !peer.failed && !peer.forgotten;
                           });
-  if (script_.spins && engine_.core().waits_for_node()) {
+  if (script_.spins && deals_with_node()) {
     quiet_turns_ = 0;
     return schedule(script_.turn);
   }
   quiet_turns_ = wants_more && quiet_turns_ < 4 ? (heard > 0 ? 0 : quiet_turns_ + 1)
                                                 : std::min(quiet_turns_ + 1, 20u);
   schedule(std::min(longest_sleep, script_.turn * (std::int64_t{1} << quiet_turns_)));
+}
+
+bool Application::deals_with_node() const {
+  const Core& core = engine_.core();
+  return core.waits_for_node() || core.waits_for_server() || core.proxy_standing().serves;
 }
 
 void Application::send_some() {

@@ -37,7 +37,8 @@ struct Script {
   std::uint32_t keep_turns = 10;        // at most
   Duration start = microseconds(50);    // until its first turn, at most
   Duration turn = microseconds(1);
-  bool spins = false;  // while it waits for tokens, as programs in MPI_Wait do: nothing wakes it
+  // While it waits for tokens or a server, or is one, as programs in MPI_Wait do: nothing wakes it.
+  bool spins = false;
   OneSidedScript one_sided;
 };
 
@@ -118,6 +119,7 @@ class Application : public Upcalls {
   void follow_ranks();
   std::uint8_t tag_of(std::uint64_t number) const;
   bool is_done(Node node) const;
+  bool deals_with_node() const;
 
   Fabric& fabric_;
   Engine& engine_;

@@ -61,7 +61,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
 }
 
 void Engine::join_proxy() {
-  host_->build_proxy(config_.proxy_servers, config_.core.buffer_bytes);
+  host_->build_proxy(config_.proxy_servers, (config_.core.buffer_bytes + 7) / 8 * 8);
   // Every second process of a host could not register the cells.
   const auto lkey = node() % 2 == 0 ? std::optional<std::uint32_t>(1) : std::nullopt;
   core_.join_proxy(host_->proxy_ground(), door_->requests.slot(), host_->id_of(node()), lkey);

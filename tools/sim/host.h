@@ -39,8 +39,8 @@ class Host {
     if (proxy_ == nullptr) proxy_ = std::make_unique<ProxyMemory>(servers, cell_bytes);
   }
   ProxyGround proxy_ground() {
-    return {proxy_->tokens,       request_slots_,     proxy_->queues,
-            proxy_->cells.data(), proxy_->cell_bytes, most_processes};
+    return {proxy_->tokens,      request_slots_,     proxy_->queues,
+            proxy_->cells.get(), proxy_->cell_bytes, most_processes};
   }
   ProcessId id_of(std::uint32_t process) const { return {process + 1, 1}; }
 
@@ -60,12 +60,13 @@ class Host {
   struct ProxyMemory {
     std::vector<SharedWord> tokens;
     std::vector<ProxyQueue> queues;
-    std::vector<std::byte> cells;
+    std::unique_ptr<std::byte[]> cells;  // most of it is never touched
     std::uint32_t cell_bytes;
     ProxyMemory(std::uint32_t servers, std::uint32_t bytes)
         : tokens(servers),
           queues(most_processes),
-          cells(std::size_t{most_processes} * proxy_depth * bytes),
+          cells(std::make_unique_for_overwrite<std::byte[]>(std::size_t{most_processes} *
+                                                            proxy_depth * bytes)),
           cell_bytes(bytes) {}
   };
   std::unique_ptr<ProxyMemory> proxy_;

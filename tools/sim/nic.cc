@@ -140,7 +140,7 @@ void Nic::transmit(QpNumber number) {
     Time start = std::max(qp.line_free, fabric_.events.now());
     if (config_.shared != nullptr) {
       start = std::max(start,
-                       config_.shared->begin(fabric_.events.now(), shared_name(number, sequence)));
+                       config_.shared->begin(fabric_.events.now(), context_of(number, sequence)));
     }
     qp.line_free = start + fabric_.wire->line_time(fetch ? 0 : next.request.length_bytes);
     if (!next.left) next.first_left = qp.line_free;
@@ -247,13 +247,16 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   });
 }
 
-std::uint64_t Nic::shared_name(QpNumber number, std::uint64_t sequence) const {
-  return std::uint64_t{node_} << 48 | std::uint64_t{raw(number)} << 32 | (sequence & UINT32_MAX);
+// A name in the shared adapter: of the request, or of the queue pair alone.
+std::uint64_t Nic::context_of(QpNumber number, std::uint64_t sequence) const {
+  const std::uint64_t pair = std::uint64_t{node_} << 48 | std::uint64_t{raw(number)} << 32;
+  if (config_.shared->context_of() == ContextOf::queue_pair) return pair;
+  return pair | (sequence & UINT32_MAX);
 }
 
 void Nic::when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then) {
   if (config_.shared == nullptr) return then();
-  fabric_.events.at(config_.shared->end(fabric_.events.now(), shared_name(number, sequence)),
+  fabric_.events.at(config_.shared->end(fabric_.events.now(), context_of(number, sequence)),
                     std::move(then));
 }
 

@@ -194,7 +194,7 @@ class Nic {
                  Duration wait);
   // What to call when the shared adapter has dealt with an answer: at once, if there is none.
   void when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then);
-  std::uint64_t shared_name(QpNumber number, std::uint64_t sequence) const;
+  std::uint64_t context_of(QpNumber number, std::uint64_t sequence) const;
   void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence);
   void finish_oldest(QpNumber number, QueuePair& qp);
   void refuse(const Packet& packet, QueuePair& qp, Answer reason);

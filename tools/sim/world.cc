@@ -53,7 +53,10 @@ class World {
   Outcome run() {
     if (plan_.connect_first && !go_through(Application::Phase::traffic, 1)) return outcome();
     for (std::uint32_t round = 0; round < plan_.rounds; ++round) {
+      const SharedAdapter::Counts before = contexts();
       if (!go_through(Application::Phase::traffic)) return outcome();
+      contexts_.served += contexts().served - before.served;
+      contexts_.misses += contexts().misses - before.misses;
       check_quiet();
       if (!go_through(Application::Phase::closing)) return outcome();
     }
@@ -78,6 +81,15 @@ class World {
       adapters_.push_back(std::make_unique<SharedAdapter>(plan_.adapter, plan_.seed + place));
     }
     return adapters_[place].get();
+  }
+
+  SharedAdapter::Counts contexts() const {
+    SharedAdapter::Counts all;
+    for (const auto& adapter : adapters_) {
+      all.served += adapter->counts().served;
+      all.misses += adapter->counts().misses;
+    }
+    return all;
   }
 
   // What the processes of a host that live have taken is what there is, at most.
@@ -290,6 +302,7 @@ class World {
       result.shrinks += counters.window_shrinks;
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
+      result.requests += counters.frames_sent + counters.chunks_sent;
       result.token_waits += counters.token_waits;
       result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
       result.node_read_waits += counters.node_read_waits;
@@ -308,6 +321,7 @@ class World {
       }
       result.slabs_dropped += engines_[node]->slabs_dropped();
     }
+    result.contexts = contexts_;
     result.begun = begun_;
     if (ranks_ != nullptr) result.latencies = ranks_->latencies();
     result.injected = fabric_.injected;
@@ -327,6 +341,7 @@ class World {
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Time begun_{};
+  SharedAdapter::Counts contexts_;  // in traffic
   std::uint64_t tokens_out_most_ = 0;
   std::uint64_t token_looks_ = 0;
   std::uint64_t read_looks_ = 0;

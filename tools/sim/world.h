@@ -79,6 +79,7 @@ struct Outcome {
   std::uint64_t recalls = 0;
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
+  std::uint64_t requests = 0;  // frames of messages and chunks
   std::uint64_t token_waits = 0;
   std::vector<TokenWaits> waits;      // by process
   std::uint64_t tokens_out_most = 0;  // of a host, at any look
@@ -97,6 +98,7 @@ struct Outcome {
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
+  SharedAdapter::Counts contexts;  // of all shared adapters, in the traffic
   Injected injected;
   Wire::Counts wire;
   Time end{};

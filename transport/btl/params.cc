@@ -13,6 +13,7 @@
 #include "transport/config/nearest.h"
 #include "transport/config/profiles.h"
 #include "transport/config/schema.h"
+#include "transport/config/window.h"
 
 namespace weir::btl {
 namespace {
@@ -176,13 +177,9 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   Core::Config& core = options.core;
   core.self = self;
   core.buffer_bytes = to<std::uint32_t>(s.buffer_bytes);
-  core.window.initial = to<std::uint32_t>(s.window_initial);
-  const std::int64_t most = std::max<std::int64_t>(s.receive_memory_bytes / s.buffer_bytes, 1);
-  core.window.max = to<std::uint32_t>(std::min(config::window_by_traffic(s), most));
-  if (s.window_max == automatic) {
-    core.window.most = to<std::uint32_t>(most);
-    core.window_unasked = to<std::uint32_t>(config::window_unasked_auto);
-  }
+  const config::ReceiveWindow receive = config::receive_window(s);
+  core.window = receive.window;
+  core.window_unasked = receive.unasked;
   core.window_unattended = to<std::uint32_t>(s.window_unattended);
   core.shrink_after = {s.window_shrink_after_ns};
   core.credits.max_credits = to<std::uint32_t>(s.credits_max);

@@ -87,6 +87,12 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->window_unasked, c.window_unasked);
     EXPECT_EQ(s->processes, c.processes);
     EXPECT_EQ(s->tokens, c.tokens);
+    EXPECT_FALSE(s->thresholds);
+    EXPECT_EQ(s->match_ns, c.match_ns);
+    EXPECT_EQ(s->proxy_servers, c.proxy_servers);
+    EXPECT_EQ(s->context_cache, c.context_cache);
+    EXPECT_EQ(s->context_of, c.context_of);
+    EXPECT_EQ(s->context_miss_ns, c.context_miss_ns);
     EXPECT_EQ(s->steps_wait, c.steps_wait);
   }
 }
@@ -94,10 +100,13 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
 TEST(ScenarioFile, WhatIsLeftToTheTransportIsWhatItDoes) {
   const config::Settings settings = config::defaults();
   EXPECT_EQ(settings.window_max, config::automatic);
-  EXPECT_EQ(network::window_max_auto, config::window_max_auto);
-  EXPECT_EQ(network::window_unasked_auto, config::window_unasked_auto);
-  EXPECT_EQ(network::receive_memory_bytes, settings.receive_memory_bytes);
   EXPECT_EQ(network::Scenario{}.window_initial, settings.window_initial);
+  network::Scenario scenario;
+  scenario.fabric.topology = {.p = 2, .a = 2, .h = 1};
+  const Core::Config core = network::core_plan(scenario, 1).engine.core;
+  EXPECT_EQ(core.window.max, config::window_max_auto);
+  EXPECT_EQ(core.window_unasked, config::window_unasked_auto);
+  EXPECT_EQ(core.window.most, settings.receive_memory_bytes / core.buffer_bytes);
 }
 
 TEST(ScenarioFile, UnitsAreTurnedIntoFlitsAndCycles) {
@@ -178,6 +187,21 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "window_unasked: 0", "s.yaml:5: window_unasked: ", "1 to 65536");
   is("window_unasked: 64\np: 2", "s.yaml:1: window_unasked: ", "only 'endpoints: core'");
   is("tokens: 64\np: 2", "s.yaml:1: tokens: ", "only 'endpoints: core'");
+  is(core + "admission: thresholds", "s.yaml:5: admission: ", "only 'tokens'");
+  is(core + "tokens: 9\nnrct: 4KiB=8", "s.yaml:6: nrct: ", "only 'admission: thresholds'");
+  is(core + "tokens: 9\nadmission: thresholds\ncct: 8", "s.yaml:7: cct: ", "has no '='");
+  is(core + "tokens: 9\nadmission: thresholds\ncrct: 4KiB=8", "s.yaml:7: crct: ", "CORES@");
+  is(core + "tokens: 9\nadmission: off", "s.yaml:6: admission: ", "always, thresholds");
+  is("proxy_servers: 1\np: 2", "s.yaml:1: proxy_servers: ", "only 'endpoints: core'");
+  is(core + "proxy_servers: 1", "s.yaml:5: proxy_servers: ", "alone on its node");
+  is(core + "processes: 2\nproxy_servers: 3", "s.yaml:6: proxy_servers: ", "has 2 processes");
+  is("match_time: 1us\np: 2", "s.yaml:1: match_time: ", "only 'endpoints: core'");
+  is(core + "match_time: 1us\npattern: halo_2d", "s.yaml:5: match_time: ", "'steps: wait'");
+  is("context_cache: 64\np: 2", "s.yaml:1: context_cache: ", "only 'endpoints: core'");
+  is(core + "context_cache: 0", "s.yaml:5: context_cache: ", "1 to 1000000");
+  is(core + "context_miss: 1us", "s.yaml:5: context_miss: ", "only 'context_cache'");
+  is(core + "context_of: request", "s.yaml:5: context_of: ", "only 'context_cache'");
+  is(core + "context_cache: 9\ncontext_miss: 600", "s.yaml:6: context_miss: ", "has no unit");
   is("steps: wait\npattern: halo_2d", "s.yaml:1: steps: ", "only 'endpoints: core'");
   is(core + "steps: wait", "s.yaml:5: steps: ", "streams have no steps");
   is(core + "pattern: halo_2d\nsteps: late", "s.yaml:6: steps: ", "free, wait");

@@ -202,6 +202,134 @@ TEST(WholeCore, RequestsOfANodeTakeItsTokens) {
   }
 }
 
+// Algorithm 1 with tables that are never reached, always, and in between.
+TEST(WholeCore, BelowTheThresholdsRequestsGoStraightThrough) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 35;
+  point.tokens = 5;
+  const Measured all = played(point);
+  EXPECT_EQ(all.core->tokens->straight, 0u);
+  EXPECT_GE(all.core->tokens->requests, all.messages.all);
+  EXPECT_GT(all.core->shared->token_waits, 0u);
+
+  point.thresholds = true;
+  const Measured none = played(point);
+  EXPECT_EQ(none.core->tokens->requests, 0u);
+  EXPECT_EQ(none.core->shared->token_waits, 0u);
+  EXPECT_LT(none.messages.finished_us, all.messages.finished_us);
+
+  Scenario always = point;
+  always.cct = "4KiB=1";
+  EXPECT_EQ(played(always).trace_hash, all.trace_hash);
+
+  for (const bool of_the_node : {true, false}) {
+    Scenario some = point;
+    (of_the_node ? some.nrct : some.crct) = of_the_node ? "8KiB=5" : "1@8KiB=2";
+    const Measured measured = played(some);
+    EXPECT_GT(measured.core->tokens->requests, 0u);
+    EXPECT_GT(measured.core->tokens->straight, 0u);
+    EXPECT_LT(measured.messages.finished_us, all.messages.finished_us);
+  }
+}
+
+TEST(WholeCore, TablesAreReadAsTheTransportReadsThem) {
+  Scenario point = scenario(dragonfly, Pattern::pairs, 4'000);
+  point.tokens = 7;
+  point.thresholds = true;
+  point.nrct = "64B=12, 4KiB=8";
+  const Admission::Config admission = core_plan(point, 1).engine.core.admission;
+  EXPECT_EQ(admission.policy, Admission::Policy::thresholds);
+  EXPECT_EQ(admission.tokens, 7u);
+  EXPECT_EQ(admission.thresholds.nrct(64), 12u);
+  EXPECT_EQ(admission.thresholds.nrct(1 << 20), 8u);
+  EXPECT_EQ(admission.thresholds.cct(64), Thresholds::no_limit);
+}
+
+TEST(WholeCore, ServersSendForTheProcessesOfTheirNode) {
+  for (const Pattern pattern : {Pattern::all_to_all, Pattern::halo_2d}) {
+    for (const std::uint64_t bytes : {60u, 1'001u, 40'000u}) {
+      for (const bool wait : {false, true}) {
+        SCOPED_TRACE(static_cast<int>(pattern));
+        SCOPED_TRACE(bytes);
+        SCOPED_TRACE(wait);
+        Scenario point = scenario(dragonfly, pattern, bytes);
+        point.processes = 3;
+        point.rounds = pattern == Pattern::all_to_all ? 35 : 8;
+        point.steps_wait = wait;
+        point.eager_bytes = 1'001;  // cells are of whole words all the same
+        point.proxy_servers = wait ? 2 : 1;
+        const Measured measured = played(point);
+        EXPECT_GT(measured.core->proxy->served, 0u);
+        EXPECT_LE(measured.core->proxy->coalesced, measured.core->proxy->served);
+        EXPECT_EQ(played(point).trace_hash, measured.trace_hash);
+        point.tokens = 5;
+        EXPECT_GT(played(point).core->tokens->requests, 0u);
+      }
+    }
+  }
+}
+
+// One server of three processes: its queue pairs alone are used, a third of the node's.
+TEST(WholeCore, AServerNeedsFewerContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 1'000);
+  point.processes = 3;
+  point.rounds = 280;
+  point.context_cache = 40;
+  const Measured each = played(point);
+  point.proxy_servers = 1;
+  const Measured served = played(point);
+  EXPECT_GT(served.core->proxy->served, served.messages.all / 5);
+  EXPECT_LT(served.core->contexts->misses, each.core->contexts->misses);
+}
+
+// Each of 12 nodes with each other: 11 queue pairs of an adapter, which it has had since they were
+// connected.
+TEST(WholeCore, ACacheForAllQueuePairsMissesNothing) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  const Measured without = played(point);
+  EXPECT_FALSE(without.core->contexts);
+  point.context_cache = 11;
+  const Measured all = played(point);
+  EXPECT_EQ(all.core->contexts->misses, 0u);
+  EXPECT_GE(all.core->contexts->served, 2 * (all.messages.all - 132));
+  EXPECT_NEAR(all.messages.finished_us, without.messages.finished_us,
+              0.05 * without.messages.finished_us);
+  EXPECT_EQ(all.trace_hash, played(point).trace_hash);
+  point.context_cache = 4;
+  const Measured few = played(point);
+  EXPECT_GT(few.core->contexts->misses, few.core->contexts->served / 4);
+  EXPECT_GT(few.messages.finished_us, all.messages.finished_us);
+  point.context_miss_ns *= 10;
+  EXPECT_GT(played(point).messages.finished_us, 2 * few.messages.finished_us);
+}
+
+// Three processes of a node have 33 queue pairs to other nodes each, and one adapter.
+TEST(WholeCore, ProcessesOfANodeShareItsContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 35;
+  point.context_cache = 99;
+  EXPECT_EQ(played(point).core->contexts->misses, 0u);
+  point.context_cache = 33;
+  const Measured few = played(point);
+  EXPECT_GT(few.core->contexts->misses, few.core->contexts->served / 4);
+}
+
+// As many requests out as there are contexts, or fewer: none is driven out.
+TEST(WholeCore, TokensKeepRequestsWithinTheContexts) {
+  Scenario point = scenario(dragonfly, Pattern::all_to_all, 4'000);
+  point.processes = 3;
+  point.rounds = 70;
+  point.context_cache = 24;
+  point.context_of = ContextOf::request;
+  const Measured free = played(point);
+  EXPECT_GT(free.core->contexts->misses, free.messages.all / 4);
+  point.tokens = 12;  // and room for frames without messages
+  const Measured limited = played(point);
+  EXPECT_LT(limited.core->contexts->misses, free.core->contexts->misses / 4);
+}
+
 TEST(WholeCore, WhatStaysOnANodeIsNotTheFabrics) {
   for (const Pattern pattern : {Pattern::all_to_all, Pattern::halo_2d}) {
     Scenario point = scenario(dragonfly, pattern, 4'000);
@@ -341,6 +469,64 @@ TEST(WholeCore, AMessageIsFetchedWhenItsReceiveIsPosted) {
   ranks.finished(fetch->message);
   ranks.arrived(0, 1);
   EXPECT_EQ(fabric.violations.size(), 4u);
+}
+
+// Three messages, two of them large, to a rank whose receives are posted: one after the other.
+TEST(WholeCore, ARankMatchesOneMessageAfterTheOther) {
+  Fabric fabric({}, {}, 1);
+  Workload workload;
+  for (const std::uint64_t bytes : {100u, 9'000u, 9'000u}) {
+    workload.messages.push_back({.source = 0,
+                                 .target = 1,
+                                 .bytes = bytes,
+                                 .posted = true,
+                                 .on_sent = {},
+                                 .on_received = {}});
+  }
+  workload.steps = {{.node = 0, .receives = {}, .sends = {0, 1, 2}}};
+  Stepping ranks(
+      fabric, workload,
+      {.ranks = 2, .eager_bytes = 4'096, .announcement_bytes = 64, .match = microseconds(3)});
+  ranks.begin([](Node) {});
+  for (int i = 0; i < 3; ++i) {
+    ranks.sent(0);
+    ranks.arrived(0, 1);
+  }
+  EXPECT_EQ(ranks.computes_until(1), Time{} + microseconds(9));
+  EXPECT_EQ(ranks.computes_until(0), Time{});
+  fabric.run_until(Time{} + microseconds(2));
+  EXPECT_EQ(ranks.latencies().size(), 0u);
+  fabric.run_until(Time{} + microseconds(3));
+  ASSERT_EQ(ranks.latencies().size(), 1u);
+  EXPECT_EQ(ranks.latencies()[0], microseconds(3));
+  EXPECT_FALSE(ranks.next_fetch(1));
+  fabric.run_until(Time{} + microseconds(6));
+  EXPECT_TRUE(ranks.next_fetch(1));
+  EXPECT_FALSE(ranks.next_fetch(1));
+  fabric.run_until(Time{} + microseconds(9));
+  EXPECT_TRUE(ranks.next_fetch(1));
+  EXPECT_TRUE(fabric.violations.empty());
+}
+
+// Five messages one after the other, as in the wavefront above, and their matching.
+TEST(WholeCore, MatchingTakesTime) {
+  for (const std::uint64_t bytes : {4'000u, 40'000u}) {
+    Scenario point = stepping(Pattern::wavefront, bytes);
+    point.rounds = 1;
+    const double at_once = played(point).messages.finished_us;
+    point.match_ns = 20'000;
+    const Measured matching = played(point);
+    EXPECT_GT(matching.messages.finished_us, at_once + 4 * 20);
+    EXPECT_GT(matching.messages.median_us, 20);
+    EXPECT_EQ(played(point).trace_hash, matching.trace_hash);
+  }
+  // A halo's rank has four a step.
+  Scenario point = stepping(Pattern::halo_2d, 4'000, 3);
+  const double at_once = played(point).messages.finished_us;
+  point.match_ns = 5'000;
+  EXPECT_GT(played(point).messages.finished_us, at_once + 6 * 2 * 5);
+  point.work_cycles = 1'000;
+  played(point);
 }
 
 TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {

@@ -11,6 +11,7 @@
 
 #include "tools/sim/command/trace_file.h"
 #include "transport/config/nearest.h"
+#include "transport/config/table.h"
 #include "transport/config/units.h"
 #include "transport/config/yaml_file.h"
 
@@ -78,12 +79,13 @@ Error size(Text text, std::int64_t low, std::int64_t high, T& value) {
   return {};
 }
 
-Error duration(Text text, double& ns) {
+template <typename T>
+Error duration(Text text, T& ns) {
   std::int64_t read = 0;
   Error error;
   if (!config::parse_duration(text, read, error)) return error;
   if (read > 10'000'000'000) return quoted(text, "a duration up to 10s");
-  ns = static_cast<double>(read);
+  ns = static_cast<T>(read);
   return {};
 }
 
@@ -192,6 +194,14 @@ Error yes_or_no(Text text, bool& value) {
   return choice(text, choices, value);
 }
 
+Error table(Text text, config::TableOf kind, std::string& value) {
+  std::vector<config::TableEntry> entries;
+  Error error;
+  if (!config::parse_table(text, kind, entries, error)) return error;
+  value = text;
+  return {};
+}
+
 Error ecn(Text text, Scenario& scenario) {
   constexpr std::array<std::pair<const char*, int>, 3> choices{
       {{"off", 0}, {"default", 1}, {"aggressive", 2}}};
@@ -242,6 +252,10 @@ constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
     {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
 constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
     {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
+constexpr std::array<std::pair<const char*, bool>, 2> admissions{
+    {{"always", false}, {"thresholds", true}}};
+constexpr std::array<std::pair<const char*, ContextOf>, 2> contexts{
+    {{"queue_pair", ContextOf::queue_pair}, {"request", ContextOf::request}}};
 constexpr std::array<std::pair<const char*, bool>, 2> stepping{{{"free", false}, {"wait", true}}};
 constexpr std::array<std::pair<const char*, bool>, 2> limit_events{
     {{"hardware", false}, {"rxe", true}}};
@@ -355,6 +369,10 @@ constexpr Row rows[] = {
       "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
       "do and a trace always"},
      [](Draft& d, Text t) { return choice(t, stepping, d.scenario.steps_wait); }},
+    {{"match_time", "duration", "0",
+      "Core, with steps: wait and traces: what it takes a rank to match a message with its "
+      "receive; it does nothing else meanwhile"},
+     [](Draft& d, Text t) { return duration(t, d.scenario.match_ns); }},
     {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
      [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
     {{"window_max", "count, 1 to 65536; auto", "auto",
@@ -372,6 +390,24 @@ constexpr Row rows[] = {
      }},
     {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
      [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
+    {{"proxy_servers", "count, 0 to 32", "0",
+      "Core: processes of a node that send eager frames for the others at a time; 0: each sends "
+      "its own"},
+     [](Draft& d, Text t) { return count(t, 0, 32, d.scenario.proxy_servers); }},
+    {{"context_cache", "count, 1 to 1000000; off", "off",
+      "Core: contexts that a node's adapter holds; off: all there are"},
+     [](Draft& d, Text t) {
+       d.scenario.context_cache = 0;
+       return t == "off" ? Error{} : count(t, 1, 1'000'000, d.scenario.context_cache);
+     }},
+    {{"context_of", "queue_pair, request", "queue_pair",
+      "With context_cache: what has one, each queue pair, or each request until it is answered "
+      "(the adapter that the tok figures declare)"},
+     [](Draft& d, Text t) { return choice(t, contexts, d.scenario.context_of); }},
+    {{"context_miss", "duration", "600ns",
+      "With context_cache: what a request or an answer waits for its context if it is not held; "
+      "the adapter does nothing else meanwhile"},
+     [](Draft& d, Text t) { return duration(t, d.scenario.context_miss_ns); }},
     {{"limit_event", "hardware, rxe", "hardware",
       "Core: armed below the limit, an SRQ fires at once, or with the next receive (Soft-RoCE)"},
      [](Draft& d, Text t) { return choice(t, limit_events, d.scenario.rxe_limit); }},
@@ -387,11 +423,24 @@ constexpr Row rows[] = {
       "connection, which has no more than max_rd_atomic"},
      [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
     {{"tokens", "count, 1 to 65535; off", "off",
-      "Core: each request of a node, a frame or a chunk, takes one of so many (admission: always)"},
+      "Core: requests of a node, frames and chunks, take one of so many"},
      [](Draft& d, Text t) {
        d.scenario.tokens = 0;
        return t == "off" ? Error{} : count(t, 1, 65'535, d.scenario.tokens);
      }},
+    {{"admission", "always, thresholds", "always",
+      "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"},
+     [](Draft& d, Text t) { return choice(t, admissions, d.scenario.thresholds); }},
+    {{"cct", "table, as 64B=12, 4KiB=8; none", "none",
+      "With admission thresholds, by size of the request: with so many active processes on the "
+      "node all take tokens"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.cct); }},
+    {{"nrct", "table, as 64B=12, 4KiB=8; none", "none",
+      "The same: what the node may have under way before the next one takes a token"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.nrct); }},
+    {{"crct", "table, as 1@4KiB=64, 8@4KiB=16; none", "none",
+      "The same of one process, by active processes and size"},
+     [](Draft& d, Text t) { return table(t, config::TableOf::counts_by_cores, d.scenario.crct); }},
     {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
      [](Draft& d, Text t) {
        d.scenario.adaptive = t == "auto";
@@ -552,21 +601,32 @@ class Whole {
     Scenario& scenario = d_.scenario;
     const bool core = scenario.endpoints == EndpointsAre::core;
     const bool trace = scenario.pattern == Pattern::trace;
-    only_with({"steps", "window_initial", "window_max", "window_unasked", "max_rd_atomic",
-               "limit_event", "tokens"},
+    only_with({"steps", "match_time", "window_initial", "window_max", "window_unasked",
+               "max_rd_atomic", "limit_event", "tokens", "proxy_servers", "context_cache"},
               core, "only 'endpoints: core' has that");
+    only_with({"admission"}, scenario.tokens > 0, "only 'tokens' has that");
+    only_with({"cct", "nrct", "crct"}, scenario.thresholds,
+              "only 'admission: thresholds' has that");
+    only_with({"context_of", "context_miss"}, scenario.context_cache > 0,
+              "only 'context_cache' has that");
     if (!core) return;
     only_with({"from", "to", "retry_count"}, false, "'endpoints: core' does not have that");
     only_with({"steps"}, ends(scenario.pattern), "streams have no steps");
     only_with({"work"}, scenario.steps_wait && !trace, "only 'steps: wait' has that");
     only_with({"processes"}, !trace, "a trace is of nodes");
     scenario.steps_wait = scenario.steps_wait || trace;
+    only_with({"match_time"}, scenario.steps_wait, "only 'steps: wait' and traces have that");
     only_with({"ecn"}, ends(scenario.pattern), "'endpoints: core' does not have that");
     if (scenario.budget_of == BudgetOf::transfer && scenario.adaptive) {
       blame({"reads_max", "budget"}, "what a connection has under way does not adapt");
     }
     if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");
+    }
+    if (scenario.proxy_servers > 0 && scenario.processes < 2) {
+      blame({"proxy_servers"}, "a process alone on its node has nobody to send for");
+    } else if (scenario.proxy_servers > scenario.processes) {
+      blame({"proxy_servers"}, "a node has " + std::to_string(scenario.processes) + " processes");
     }
     const std::uint64_t processes = std::uint64_t{topology(d_).nodes()} * scenario.processes;
     if (processes > most_cores) {

@@ -144,6 +144,7 @@ Figure arws_fig3_memory(Size size);
 Figure core_window(Size size);
 Figure core_budget(Size size);
 Figure core_steps(Size size);
+Figure core_tokens(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
 Figure tok_wait(Size size);

@@ -39,6 +39,8 @@ constexpr std::array entries = {
           core_budget},
     Entry{"core-steps", "steps of ranks that wait for each other: all of the core beside models",
           core_steps},
+    Entry{"core-tokens", "tokens and a proxy against processes of a node, on declared adapters",
+          core_tokens},
     Entry{"tok-rate", "tokens against outstanding messages, on a declared adapter", tok_rate},
     Entry{"tok-cores", "tokens against active cores, on a declared adapter", tok_cores},
     Entry{"tok-wait", "how long requests wait for tokens, on a declared adapter", tok_wait},
@@ -119,6 +121,19 @@ Values values_of(const network::Measured& measured, const network::CoreMeasured&
     values.insert(values.end(), {{"node_reads", static_cast<double>(core.shared->reads)},
                                  {"node_read_waits", static_cast<double>(core.shared->read_waits)},
                                  {"token_waits", static_cast<double>(core.shared->token_waits)}});
+  }
+  if (core.tokens) {
+    values.insert(values.end(), {{"token_requests", static_cast<double>(core.tokens->requests)},
+                                 {"straight_through", static_cast<double>(core.tokens->straight)}});
+  }
+  if (core.proxy) {
+    values.insert(values.end(), {{"proxy_served", static_cast<double>(core.proxy->served)},
+                                 {"proxy_coalesced", static_cast<double>(core.proxy->coalesced)},
+                                 {"proxy_repeated", static_cast<double>(core.proxy->repeated)}});
+  }
+  if (core.contexts) {
+    values.insert(values.end(), {{"contexts_needed", static_cast<double>(core.contexts->served)},
+                                 {"context_misses", static_cast<double>(core.contexts->misses)}});
   }
   return values;
 }

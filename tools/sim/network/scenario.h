@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/sim/network/config.h"
+#include "tools/sim/shared_adapter.h"
 
 namespace weir::sim::network {
 
@@ -119,12 +120,19 @@ struct Scenario {
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
   bool steps_wait = false;           // of patterns that end: for what they need, or for nothing
+  std::int64_t match_ns = 0;         // what matching a message takes a rank, where they wait
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
   std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
   std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
-  std::uint32_t tokens = 0;          // that a node's requests take, all of them; 0: they take none
-  bool rxe_limit = false;            // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
+  std::uint32_t tokens = 0;          // that a node's requests take; 0: they take none
+  bool thresholds = false;           // only requests beyond these tables take them (Algorithm 1):
+  std::string cct, nrct, crct;       // as the transport's keys of these names (config/table.h)
+  std::uint32_t proxy_servers = 0;   // of a node: processes that send for the others at a time
+  std::uint32_t context_cache = 0;   // contexts that a node's adapter holds; 0: all there are
+  ContextOf context_of = ContextOf::queue_pair;
+  std::int64_t context_miss_ns = 600;  // what one costs that is not held
+  bool rxe_limit = false;              // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
 
   std::uint64_t from_cycles = 6'000;
   std::uint64_t to_cycles = 12'000;
@@ -154,6 +162,22 @@ struct CoreMeasured {
     std::uint64_t token_waits = 0;  // the same of requests
   };
   std::optional<Shared> shared;  // by processes of a node
+  struct Tokens {
+    std::uint64_t requests = 0;  // that took tokens
+    std::uint64_t straight = 0;  // that went without: they were below the thresholds
+  };
+  std::optional<Tokens> tokens;  // with tokens
+  struct Proxy {
+    std::uint64_t served = 0;     // frames of other processes, or its own, that servers took
+    std::uint64_t coalesced = 0;  // of them, those that shared a send with an earlier one
+    std::uint64_t repeated = 0;   // that their process sent after all
+  };
+  std::optional<Proxy> proxy;  // with servers
+  struct Contexts {
+    std::uint64_t served = 0;  // requests and answers of all nodes' adapters
+    std::uint64_t misses = 0;  // that waited for a context
+  };
+  std::optional<Contexts> contexts;  // with a context_cache
 };
 
 struct Measured {

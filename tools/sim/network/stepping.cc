@@ -46,7 +46,9 @@ void Stepping::release(std::uint32_t id) {
   Step& step = workload_.steps[id];
   if (--step.waits > 0) return;
   const Time now = fabric_.events.now();
-  const Time done = now + time_of(step.work_cycles);
+  Rank& rank = ranks_[step.node];
+  const bool works = step.work_cycles > 0;
+  const Time done = (works ? std::max(now, rank.computes_until) : now) + time_of(step.work_cycles);
   const Time when = std::max(done, begun_ + time_of(step.not_before));
   if (when <= now) {
     ready_.push_back(id);
@@ -56,8 +58,8 @@ void Stepping::release(std::uint32_t id) {
     ready_.push_back(id);
     take_steps();
   });
-  if (step.work_cycles > 0) {
-    ranks_[step.node].computes_until = done;
+  if (works) {
+    rank.computes_until = done;
     wake_(step.node);
   }
 }
@@ -127,7 +129,20 @@ void Stepping::arrived(Node from, Node to) {
   take_steps();
 }
 
+// Frame and receive are both there.
 void Stepping::match(MessageId id) {
+  if (config_.match == Duration{}) return matched(id);
+  const Node node = workload_.messages[id].target;
+  Time& busy = ranks_[node].computes_until;
+  busy = std::max(busy, fabric_.events.now()) + config_.match;
+  fabric_.events.at(busy, [this, id, node] {
+    matched(id);
+    take_steps();
+    wake_(node);
+  });
+}
+
+void Stepping::matched(MessageId id) {
   const Message& message = workload_.messages[id];
   if (is_eager(message) || is_local(message)) return receive(id);
   ranks_[message.target].to_fetch.push_back(id);

@@ -2,9 +2,10 @@
 // step when the one before has begun and all that it waits for is there.
 //
 // An announced message is fetched once its receive is posted; an eager one that comes before that
-// is kept, at no cost. A send is over when its frame was taken, of an announced one when the
-// receiver said that it has it. While a rank computes it makes no progress. What stays on a node is
-// there at once: shared memory carries it.
+// is kept, at no cost. Matching takes a rank `match` a message, one after the other, and it does
+// nothing else meanwhile; one that computes has what comes matched afterwards. A send is over when
+// its frame was taken, of an announced one when the receiver said that it has it. While a rank
+// computes it makes no progress. What stays on a node is there at once: shared memory carries it.
 //
 // Single-threaded; everything happens in events of the fabric.
 #pragma once
@@ -28,6 +29,7 @@ class Stepping final : public Ranks {
     std::uint64_t eager_bytes = 0;         // up to that a message is eager
     std::uint32_t announcement_bytes = 0;  // the frame of one that is not
     double cycle_ns = 20;
+    Duration match{};  // what it takes a rank to match a message with its receive
   };
 
   Stepping(Fabric& fabric, Workload workload, const Config& config);
@@ -70,6 +72,7 @@ class Stepping final : public Ranks {
   void enter(const Step& step);
   void start(MessageId id);
   void match(MessageId id);
+  void matched(MessageId id);
   void receive(MessageId id);
   void end_send(MessageId id);
 

@@ -9,6 +9,9 @@
 #include "tools/sim/network/traffic.h"
 #include "tools/sim/network/workload.h"
 #include "tools/sim/thread_time.h"
+#include "transport/config/admission.h"
+#include "transport/config/schema.h"
+#include "transport/config/window.h"
 
 namespace weir::sim::network {
 namespace {
@@ -39,28 +42,30 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
   return counts;
 }
 
-// transport/btl/params.cc
-WindowController::Config window_config(const Scenario& scenario, std::uint32_t buffer_bytes) {
-  if (scenario.window_max > 0) {
-    return {.initial = scenario.window_initial, .max = scenario.window_max};
+// The transport's keys: what the scenario says of them, else their defaults.
+config::Settings settings_of(const Scenario& scenario, std::uint32_t buffer_bytes) {
+  config::Settings settings = config::defaults();
+  settings.buffer_bytes = buffer_bytes;
+  settings.window_initial = scenario.window_initial;
+  if (scenario.window_max > 0) settings.window_max = scenario.window_max;
+  if (scenario.tokens > 0) {
+    settings.admission = scenario.thresholds ? "thresholds" : "always";
+    settings.tokens = scenario.tokens;
+    settings.cct = scenario.cct;
+    settings.nrct = scenario.nrct;
+    settings.crct = scenario.crct;
   }
-  const std::uint32_t most = std::max(receive_memory_bytes / buffer_bytes, 1u);
-  return {.initial = scenario.window_initial,
-          .max = std::min(std::max(window_max_auto, scenario.window_initial), most),
-          .most = most};
-}
-
-std::uint32_t window_unasked(const Scenario& scenario) {
-  if (scenario.window_unasked > 0) return scenario.window_unasked;
-  return scenario.window_max > 0 ? UINT32_MAX : window_unasked_auto;
+  return settings;
 }
 
 Core::Config core_config(const Scenario& scenario) {
   Core::Config core;
   core.buffer_bytes = static_cast<std::uint32_t>(scenario.eager_bytes) + header_room_bytes;
   core.bundle_bytes = std::min(core.bundle_bytes, core.buffer_bytes);
-  core.window = window_config(scenario, core.buffer_bytes);
-  core.window_unasked = window_unasked(scenario);
+  const config::Settings settings = settings_of(scenario, core.buffer_bytes);
+  const config::ReceiveWindow receive = config::receive_window(settings);
+  core.window = receive.window;
+  core.window_unasked = scenario.window_unasked > 0 ? scenario.window_unasked : receive.unasked;
   core.shrink_after = {};
   core.transfers = scheduler_config(scenario);
   // Where memory begins differs from run to run but for that; where chunks are cut must not.
@@ -70,10 +75,8 @@ Core::Config core_config(const Scenario& scenario) {
     core.max_rd_atomic = std::min(core.max_rd_atomic, scenario.reads);
     core.transfers.reads.reads = ChunkBudget::no_limit;
   }
-  if (scenario.tokens > 0) {
-    core.admission.policy = Admission::Policy::always;
-    core.admission.tokens = scenario.tokens;
-  }
+  core.admission = config::admission(settings);
+  core.proxy = scenario.proxy_servers > 0;
   return core;
 }
 
@@ -92,7 +95,8 @@ void add_ranks(const Scenario& scenario, std::uint64_t seed, Plan& plan) {
                                 .processes = scenario.processes,
                                 .eager_bytes = scenario.eager_bytes,
                                 .announcement_bytes = announcement_bytes,
-                                .cycle_ns = scenario.cycle_ns};
+                                .cycle_ns = scenario.cycle_ns,
+                                .match = {scenario.match_ns}};
   plan.ranks = [workload = std::move(workload), config](Fabric& fabric) {
     return std::make_unique<Stepping>(fabric, workload, config);
   };
@@ -106,10 +110,18 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   Plan plan;
   plan.seed = seed;
   plan.engine.core = core_config(scenario);
+  plan.engine.proxy_servers = scenario.proxy_servers;
   plan.engine.own_reads = scenario.budget_of != BudgetOf::node;
   // A rank that has a node for itself has nobody to wait for.
   if (!ends(scenario.pattern) || scenario.processes > 1 || scenario.tokens > 0) {
     plan.processes_per_host = scenario.processes;
+  }
+  if (scenario.context_cache > 0) {
+    plan.adapter = {.contexts = scenario.context_cache,
+                    .of = scenario.context_of,
+                    .serve = {},  // a queue pair is busy with its frame anyway (PacketWire)
+                    .miss = {scenario.context_miss_ns}};
+    plan.processes_per_adapter = scenario.processes;
   }
   plan.connect_first = true;
   plan.most_steps = UINT64_MAX;
@@ -207,12 +219,26 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
                  .rnr_naks = outcome.rnr_naks,
                  .overcommitted = outcome.overcommitted,
                  .others = {},
-                 .shared = {}};
+                 .shared = {},
+                 .tokens = {},
+                 .proxy = {},
+                 .contexts = {}};
   if (!ends(scenario.pattern)) {
     result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
   }
   if (plan.processes_per_host > 0) {
     result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
+  }
+  if (scenario.tokens > 0) {
+    std::uint64_t took = 0;
+    for (const TokenWaits& waits : outcome.waits) took += waits.requests;
+    result.core->tokens = {took, outcome.requests - took};
+  }
+  if (scenario.proxy_servers > 0) {
+    result.core->proxy = {outcome.proxy_served, outcome.proxy_coalesced, outcome.proxy_repeated};
+  }
+  if (scenario.context_cache > 0) {
+    result.core->contexts = {outcome.contexts.served, outcome.contexts.misses};
   }
   if (scenario.steps_wait) add_latencies(outcome.latencies, result.messages);
   result.lost_packets = outcome.wire.lost_packets;

@@ -3,18 +3,22 @@
 //
 //   a node        `processes` that take turns at its link, and share what is the node's by the
 //                 pools of tools/sim/host.h: its read budget, unless `budget` says otherwise, and
-//                 with `tokens` those that each of their requests takes. What a process of a node
-//                 has for another one there goes by shared memory, and is left out.
+//                 with `tokens` those that their requests take, all of them or those beyond the
+//                 thresholds; with `proxy_servers` so many send the eager frames of the others.
+//                 What a process of a node has for another one there goes by shared memory, and
+//                 is left out.
 //   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
 //                 them: max_rd_atomic, as it is where nobody counts.
+//   contexts      with `context_cache` a node's processes share an adapter that holds so many
+//                 (tools/sim/shared_adapter.h); a miss is what it costs
 //   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
 //                 waits for anybody's message before he sends his own. Of pairs and incast it is
 //                 `rounds` to each.
 //   small ones    up to `eager_bytes` are eager frames
 //   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
-//                 receiver; nobody tells the sender. Matching takes no time.
+//                 receiver; nobody tells the sender. Nothing is matched.
 //   steps: wait   ranks take the pattern's steps and wait for each other (stepping.h); then a
-//                 sender hears of what was fetched
+//                 sender hears of what was fetched, and matching takes `match_ns`
 //
 // Connections are made before, over a connection manager that has its own way (connections.h).
 //
@@ -25,11 +29,6 @@
 #include "tools/sim/world.h"
 
 namespace weir::sim::network {
-
-// The transport's defaults (transport/config/settings.h), where a scenario leaves it to them.
-inline constexpr std::uint32_t window_max_auto = 512;
-inline constexpr std::uint32_t window_unasked_auto = 256;
-inline constexpr std::uint32_t receive_memory_bytes = 64 << 20;
 
 inline constexpr std::uint32_t announcement_bytes = 64;  // ob1's header of a rendezvous, about
 

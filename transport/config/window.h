@@ -1,0 +1,20 @@
+// The receive window of the settings as srq/ and the core take it.
+//
+// Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "srq/window_controller.h"
+#include "transport/config/settings.h"
+
+namespace weir::config {
+
+struct ReceiveWindow {
+  WindowController::Config window;
+  std::uint32_t unasked = UINT32_MAX;  // beyond, W grows only for peers without credits
+};
+
+ReceiveWindow receive_window(const Settings& settings);
+
+}  // namespace weir::config
