@@ -438,7 +438,7 @@ constexpr Row rows[] = {
     {{"nrct", "table, as 64B=12, 4KiB=8; none", "none",
       "The same: what the node may have under way before the next one takes a token"},
      [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.nrct); }},
-    {{"crct", "table, as 1@4KiB=64, 8@4KiB=16; none", "none",
+    {{"crct", "table, as 1@4KiB=64; none", "none",
       "The same of one process, by active processes and size"},
      [](Draft& d, Text t) { return table(t, config::TableOf::counts_by_cores, d.scenario.crct); }},
     {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
