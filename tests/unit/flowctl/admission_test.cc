@@ -236,14 +236,19 @@ TEST(PoolMember, WhoStandsStillIsNotWaitedFor) {
   EXPECT_TRUE(other.ensure(2, 4));
 }
 
-// Nor for its ticket: it will not claim it.
-TEST(PoolMember, AStillWaiterIsPassed) {
+struct ThreeMembers : testing::Test {
+  ThreeMembers() {
+    a.join(&pool_a);
+    b.join(&pool_b);
+    c.join(&pool_c);
+  }
   Node node;
-  auto pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
+  PoolMember::Pool pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
   PoolMember a, b, c;
-  a.join(&pool_a);
-  b.join(&pool_b);
-  c.join(&pool_c);
+};
+
+// Nor for its ticket: it will not claim it.
+TEST_F(ThreeMembers, AStillWaiterIsPassed) {
   ASSERT_TRUE(a.ensure(4, 4));
   a.commit();
   ASSERT_FALSE(b.ensure(4, 4));
@@ -254,13 +259,7 @@ TEST(PoolMember, AStillWaiterIsPassed) {
 }
 
 // Whose ticket stands behind ours was never in our way.
-TEST(PoolMember, AStillWaiterBehindIsNoReasonToGo) {
-  Node node;
-  auto pool_a = node.join(), pool_b = node.join(), pool_c = node.join();
-  PoolMember a, b, c;
-  a.join(&pool_a);
-  b.join(&pool_b);
-  c.join(&pool_c);
+TEST_F(ThreeMembers, AStillWaiterBehindIsNoReasonToGo) {
   ASSERT_TRUE(a.ensure(4, 4));
   a.commit();
   ASSERT_FALSE(b.ensure(4, 4));
