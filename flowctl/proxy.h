@@ -78,7 +78,7 @@ class Proxy {
     order_ = ServiceOrder(slot, ground.tasks, servers);
     token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
     const auto own = queue(slot);
-    for (std::uint64_t at = own.retired(); at != next_number(); ++at) {
+    for (std::uint64_t at = own.retired(); at != own.submitted(); ++at) {
       occupy(at, own.word(at, cell_word));  // an earlier owner's
     }
     joined_ = true;
@@ -104,11 +104,7 @@ class Proxy {
   }
 
   std::uint64_t oldest_number() const { return queue(slot_).retired(); }
-  // At most as many further as there can be: what others wrote into the memory leads nowhere.
-  std::uint64_t next_number() const {
-    const auto own = queue(slot_);
-    return own.retired() + std::min<std::uint64_t>(own.submitted() - own.retired(), proxy_depth);
-  }
+  std::uint64_t next_number() const { return queue(slot_).submitted(); }
   bool outstanding() const { return oldest_number() != next_number(); }
   template <typename Alive>
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {

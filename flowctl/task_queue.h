@@ -97,7 +97,7 @@ class TaskQueue {
   template <typename Alive>
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
     const std::uint64_t at = head_->retired.load();
-    if (head_->submitted.load() - at - 1 >= ring_.size()) return Retirement::empty;  // or damaged
+    if (!holds(at)) return Retirement::empty;
     if (at == head_->taken.load()) return Retirement::pending;
     const Descriptor<Word>& d = descriptor(at);
     outcome = d.outcome.load();
@@ -120,7 +120,11 @@ class TaskQueue {
     return descriptor(at).request[word].load();
   }
   std::uint64_t retired() const { return head_->retired.load(); }
-  std::uint64_t submitted() const { return head_->submitted.load(); }
+  // At most as many further as there can be, whatever somebody wrote into the memory.
+  std::uint64_t submitted() const {
+    const std::uint64_t from = retired();
+    return from + std::min<std::uint64_t>(head_->submitted.load() - from, ring_.size());
+  }
   // Whether there are requests that no server has taken.
   bool waits() const { return head_->taken.load() != head_->submitted.load(); }
 
@@ -152,7 +156,7 @@ class TaskQueue {
   bool take(std::uint64_t server, Request& request, std::uint64_t& at) {
     for (;;) {
       at = head_->taken.load();
-      if (head_->submitted.load() - at - 1 >= ring_.size()) return false;  // none, or damaged
+      if (!holds(at)) return false;
       Descriptor<Word>& d = descriptor(at);
       d.server.store(server);
       const bool own = d.owner.load() == slot_lease_->load();
@@ -170,6 +174,8 @@ class TaskQueue {
   }
 
  private:
+  // Whether this is the number of a request; not if the memory is damaged.
+  bool holds(std::uint64_t at) const { return head_->submitted.load() - at - 1 < ring_.size(); }
   Descriptor<Word>& descriptor(std::uint64_t at) const { return ring_[at & (ring_.size() - 1)]; }
 
   QueueHead<Word>* head_;
