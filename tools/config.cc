@@ -143,10 +143,8 @@ void explain_key(const Key& key) {
       key.name, key.matters_most() ? "  (one of those that matter most)" : "", key.help,
       config::accepts(key), key.fallback, key.reason, config::environment_name(key),
       config::mca_name(key));
-  for (const std::string_view name : config::profile_names()) {
-    for (const config::Entry& entry : config::profile(name).entries) {
-      if (entry.key == key.name) fmt::print("  profile      {}: {}\n", name, entry.value);
-    }
+  for (const auto& [name, entry] : config::profile_entries()) {
+    if (entry.key == key.name) fmt::print("  profile      {}: {}\n", name, entry.value);
   }
 }
 

@@ -84,12 +84,11 @@ void fill_defaults(mca_btl_base_module_t& standard) {
 }
 
 // "; roce: 268ms", where profiles say something.
-std::string profile_values(const config::Key& key) {
+std::string profile_values(const config::Key& key,
+                           const std::vector<config::ProfileEntry>& profiles) {
   std::string text;
-  for (const std::string_view name : config::profile_names()) {
-    for (const config::Entry& entry : config::profile(name).entries) {
-      if (entry.key == key.name) text += "; " + std::string(name) + ": " + entry.value;
-    }
+  for (const auto& [name, entry] : profiles) {
+    if (entry.key == key.name) text += "; " + std::string(name) + ": " + entry.value;
   }
   return text;
 }
@@ -125,11 +124,12 @@ int register_params(const mca_base_component_t& component, mca_btl_base_module_t
   // What is set below the MCA variables is their default: so ompi_info shows what is in effect, but
   // for the profile. Which one that is depends on the port, and is not known yet.
   const config::Configuration below = config::resolve(*gathered, config::Fabric::unknown);
+  const std::vector<config::ProfileEntry> profiles = config::profile_entries();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const config::Key& key = keys[i];
     const config::Value& value = below.value(key);
     std::string help = std::string(key.help) + " (" + config::accepts(key) + "; default " +
-                       key.fallback + ": " + key.reason + profile_values(key);
+                       key.fallback + ": " + key.reason + profile_values(key, profiles);
     if (value.layer != config::Layer::builtin) help += "; set by " + value.where;
     indexes[i] =
         register_text(component, key.name, help + ")", key.level, value.text.c_str(), values[i]);

@@ -44,4 +44,12 @@ Source profile(std::string_view name) {
   return source;
 }
 
+std::vector<ProfileEntry> profile_entries() {
+  std::vector<ProfileEntry> all;
+  for (const std::string_view name : names) {
+    for (const Entry& entry : profile(name).entries) all.push_back({name, entry});
+  }
+  return all;
+}
+
 }  // namespace weir::config

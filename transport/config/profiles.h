@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "transport/config/source.h"
 
@@ -25,5 +26,12 @@ std::string_view profile_text(std::string_view name);
 
 // What the profile says; nothing if there is no such profile.
 Source profile(std::string_view name);
+
+// What all of them say, in the order of their names. Reads them anew: once for many keys.
+struct ProfileEntry {
+  std::string_view profile;
+  Entry entry;
+};
+std::vector<ProfileEntry> profile_entries();
 
 }  // namespace weir::config
