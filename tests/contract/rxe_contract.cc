@@ -191,8 +191,28 @@ TEST(Engine, SendsToItself) {
   EXPECT_TRUE(engine->shutdown(collector));
 }
 
-// A handler may make progress: what it has in hand stays, though the last message of the same buffer
-// is handled meanwhile, and buffers are few.
+// The device can post no such frames inline, and says so only when it is asked for a queue pair.
+TEST(Engine, InlineSendsAreAsLargeAsTheDeviceCan) {
+  Engine::Options options;
+  options.core.self = {1, 0};
+  options.core.inline_bytes = options.queue_pair.inline_bytes = 64 << 10;
+  std::string why;
+  const std::unique_ptr<Engine> engine = Engine::open(options, why);
+  ASSERT_TRUE(engine != nullptr && engine->start(why)) << why;
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Collector collector;
+  for (std::uint32_t i = 0; i < 200; ++i) send_number(*engine, self, 1, i, collector);
+  const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
+    engine->progress(collector);
+  }
+  EXPECT_EQ(collector.received.size(), 200u);
+  EXPECT_TRUE(engine->shutdown(collector));
+}
+
+// A handler may make progress: what it has in hand stays, though the last message of the same
+// buffer is handled meanwhile, and buffers are few.
 struct Nesting {
   void on_message(PeerId, std::uint8_t, const std::byte* payload, std::uint32_t length) {
     const std::vector<std::byte> before(payload, payload + length);

@@ -272,7 +272,7 @@ class Core {
   // ---- looking in ----
 
   const Config& config() const { return config_; }
-  // Before anything is sent: the device can post no more than this inline.
+  // The device can post no more than this inline. From now on, also on lanes that are there.
   void limit_inline(std::uint32_t bytes) {
     config_.inline_bytes = std::min(config_.inline_bytes, bytes);
   }

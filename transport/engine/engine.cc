@@ -108,7 +108,6 @@ bool Engine::start(std::string& why) {
   start_failed_ = true;  // until the end is reached: there is no second try
   queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
-  core_.limit_inline(queues_->inline_bytes());
   connections_->attach(queues_.get());
   slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());
 
@@ -292,6 +291,7 @@ void Engine::carry_out(const ConnectAction& action) {
     if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
     return failed(FailReason::no_resources);
   }
+  core_.limit_inline(queues_->inline_bytes());
   warn_of_small_window();
   switch (action.kind) {
     case Kind::connect: {

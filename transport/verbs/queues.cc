@@ -105,35 +105,7 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
     why = text_of("a shared receive queue", device);
     return nullptr;
   }
-  queues->settle_inline();
   return queues;
-}
-
-// Devices do not say how much they can post inline, they refuse a queue pair. One that refuses even
-// without has another reason, which the first real pair will tell.
-void Queues::settle_inline() {
-  for (std::uint32_t bytes = options_.inline_bytes; bytes > 0; bytes = bytes < 64 ? 0 : bytes / 2) {
-    ibv_qp_init_attr attributes = attributes_of_pair(options_.send_depth, bytes);
-    if (const Pair made(ibv_create_qp(device_.pd(), &attributes)); made) {
-      options_.inline_bytes = bytes;
-      return;
-    }
-    if (errno != EINVAL) return;
-  }
-  options_.inline_bytes = 0;
-}
-
-ibv_qp_init_attr Queues::attributes_of_pair(std::uint32_t send_depth,
-                                            std::uint32_t inline_bytes) const {
-  ibv_qp_init_attr attributes{};
-  attributes.send_cq = cq_.get();
-  attributes.recv_cq = cq_.get();
-  attributes.srq = srq_.get();
-  attributes.qp_type = IBV_QPT_RC;
-  attributes.cap.max_send_wr = send_depth;
-  attributes.cap.max_send_sge = 1;
-  attributes.cap.max_inline_data = inline_bytes;
-  return attributes;
 }
 
 void Queues::take_events() {
@@ -177,9 +149,27 @@ std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth) 
   return make_room_for_completions(wanted) ? add_pair(lane, send_depth) : 0;
 }
 
+Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
+  ibv_qp_init_attr attributes{};
+  attributes.send_cq = cq_.get();
+  attributes.recv_cq = cq_.get();
+  attributes.srq = srq_.get();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = send_depth;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_inline_data = inline_bytes;
+  return Pair(ibv_create_qp(device_.pd(), &attributes));
+}
+
 std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
-  ibv_qp_init_attr attributes = attributes_of_pair(send_depth, options_.inline_bytes);
-  Pair made(ibv_create_qp(device_.pd(), &attributes));
+  Pair made = make_pair(send_depth, options_.inline_bytes);
+  // Devices do not say how much they can post inline, they refuse a pair for it. One that refuses
+  // even without has another reason.
+  for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {
+    bytes = bytes < 64 ? 0 : bytes / 2;
+    made = make_pair(send_depth, bytes);
+    if (made) options_.inline_bytes = bytes;
+  }
   if (!made) return 0;
   if (pairs_.size() <= index(lane)) {
     pairs_.resize(index(lane) + 1);

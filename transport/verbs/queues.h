@@ -30,11 +30,13 @@ struct QueuePairOptions {
 
 class Queues {
  public:
-  // `max_receives`: the largest W_max there may be. Nothing, and the reason in `why`, if the device refuses.
+  // `max_receives`: the largest W_max there may be. Nothing, and the reason in `why`, if the device
+  // refuses.
   static std::unique_ptr<Queues> create(const Device& device, std::uint32_t max_receives,
                                         const QueuePairOptions& options, std::string& why);
 
-  // Frames up to this size can be posted inline: what was asked for, or what the device can do.
+  // Frames up to this size can be posted inline: what was asked for, or, once there is a pair, what
+  // the device can do.
   std::uint32_t inline_bytes() const { return options_.inline_bytes; }
 
   // A queue pair for `lane`, in RESET. 0 if the device refuses, with the reason in `why`.
@@ -110,8 +112,7 @@ class Queues {
   // max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
   void renumber();
-  void settle_inline();
-  ibv_qp_init_attr attributes_of_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
+  Pair make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
   std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
   std::uint32_t completions_with(std::uint32_t send_depth) const;
   bool make_room_for_completions(std::uint32_t wanted);
