@@ -1,6 +1,7 @@
 #include "transport/btl/params.h"
 
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -208,12 +209,14 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   reads.least_bytes = std::min(to<std::uint64_t>(s.reads_window_min_bytes), reads.most_bytes);
 
   core.admission = config::admission(s);
+  const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
   options.node.share = s.node_sharing != "off";
+  options.node.share_reads = s.node_sharing != "auto" || processes <= get_nprocs();
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
-  if (first_on_node()) options.node.processes = opal_process_info.num_local_peers + 1;
+  if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);
 
   options.proxy.servers = to<std::uint32_t>(s.proxy_servers);
-  options.proxy.tasks = opal_process_info.num_local_peers + 1;
+  options.proxy.tasks = to<std::uint32_t>(processes);
   core.proxy = s.proxy_servers > 0;
 
   verbs::QueuePairOptions& pair = options.queue_pair;

@@ -187,10 +187,12 @@ constexpr std::array keys{
                    &Settings::registration_bytes),
 
     // The node.
-    choice("node_sharing", "user, job, off", "user", 2,
+    choice("node_sharing", "auto, user, job, off", "auto", 2,
            {"With whom a process shares the read budget and the tokens of its port: with all "
-            "processes of the user on the node, with those of its job, or with nobody",
-            "The adapter is one for all of them; what each keeps to alone, together they exceed"},
+            "processes of the user on the node, with those of its job, or with nobody; auto means "
+            "user, but no read budget where the job has more processes than the node has CPUs",
+            "The adapter is one for all of them; what each keeps to alone, together they exceed. "
+            "But what a process that gets no CPU has of the budget, the others wait for"},
            &Settings::node_sharing),
     number("proxy_servers", Kind::count, "0", 0, 64, 3,
            {"Processes of a job on a node that send small messages for the others at a time, "

@@ -42,7 +42,8 @@ struct Refusal {
 
 // What is shared with the node's other processes: the read budget, and with admission the tokens.
 struct NodeOptions {
-  bool share = false;
+  bool share = false;                  // tokens, if the core's admission needs any, and:
+  bool share_reads = true;             // the read budget
   std::string sharers;                 // as in SegmentOptions
   std::uint32_t processes = 0;         // of this job on this node; fewer are warned of; 0: unknown
   std::string directory = "/dev/shm";  // where the memory is

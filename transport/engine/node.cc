@@ -27,10 +27,15 @@ void Engine::join_node() {
                               .port = device_.port().port,
                               .sharers = options_.node.sharers,
                               .directory = options_.node.directory};
-  node_ = Segment::open(wanted, why_no_node_);
-  if (node_ == nullptr) return;
   const bool counts = options_.core.admission.policy != Admission::Policy::off;
-  core_.join_node(counts ? &node_->pool() : nullptr, &node_->reads());
+  node_ = Segment::open(wanted, why_no_node_);
+  if (!counts && !options_.node.share_reads) {  // only `weir top` would miss it, or anybody in it
+    why_no_node_.clear();
+    options_.node.processes = 0;
+  }
+  if (node_ == nullptr) return;
+  core_.join_node(counts ? &node_->pool() : nullptr,
+                  options_.node.share_reads ? &node_->reads() : nullptr);
   Board& board = node_->board();
   board.job.store(options_.core.self.job);
   board.rank.store(options_.core.self.rank);
