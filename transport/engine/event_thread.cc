@@ -20,9 +20,18 @@ namespace {
 constexpr int tick_ms = 1;
 constexpr int slow_tick_ms = 16;
 
-// How seldom while the application is seen to look after them itself. A wake-up costs a hundred
-// microseconds where the machine is emulated, a per cent and more where it is not.
+// How seldom while the application is seen to look after them itself: every 4 ms, and when it has
+// for long a sixteenth of that time, so that what it loses when it begins to compute is little
+// beside. A wake-up costs a hundred microseconds and more where the machine is emulated, and takes
+// the core from whoever had it.
 constexpr int attended_tick_ms = 4;
+constexpr int most_attended_tick_ms = 32;
+constexpr int attended_part = 16;
+
+int attended_tick(Duration attended) {
+  const std::int64_t ms = attended.ns / attended_part / 1000000;
+  return static_cast<int>(std::clamp<std::int64_t>(ms, attended_tick_ms, most_attended_tick_ms));
+}
 
 // Ticks without a waiting frame after which the thread sleeps until it is woken: a burst then
 // costs one wake-up, not one for each frame.
@@ -53,6 +62,7 @@ void Engine::run_thread() {
 
   int quiet_ticks = idle_ticks;
   int tick = tick_ms;
+  Time unattended = clock();  // when the application was last seen to be elsewhere
   Time next_limit_look = clock() + limit_look_interval;
   for (;;) {
     int timeout = tick;
@@ -89,12 +99,13 @@ void Engine::run_thread() {
 
     const std::uint64_t waiting = core_.pending_frames();
     const bool attended = core_.round() != round_seen_by_thread_;
+    if (!attended) unattended = woken;
     if (core_.needs_attendance() && !attended) stand_in();
     const bool helped = core_.pending_frames() < waiting || core_.has_transfers();
-    if (attended || !helped) {
-      tick = std::min(tick * 2, attended ? attended_tick_ms : slow_tick_ms);
+    if (attended) {
+      tick = std::min(tick * 2, attended_tick(woken - unattended));
     } else {
-      tick = tick_ms;
+      tick = helped ? tick_ms : std::min(tick * 2, slow_tick_ms);
     }
     quiet_ticks = core_.needs_attendance() ? 0 : std::min(quiet_ticks + 1, idle_ticks);
     round_seen_by_thread_ = core_.round();
