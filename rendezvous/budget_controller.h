@@ -39,6 +39,7 @@
 // Pure; the caller serialises.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -68,6 +69,10 @@ class BudgetController {
   std::uint32_t reads() const { return config_.adaptive ? config_.most_reads : config_.reads; }
   std::uint64_t bytes() const;
   bool adaptive() const { return config_.adaptive; }
+  // An adaptive window where the fabric holds 2q without a queue, and 2q are queued.
+  std::uint64_t most_usual_bytes() const {
+    return std::min(4 * config_.queue_bytes, config_.most_bytes);
+  }
 
   // A chunk had to wait for the budget. A window that nobody wants does not grow.
   void on_limited() { limited_ = true; }

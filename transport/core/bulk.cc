@@ -26,12 +26,16 @@ void Core::want_bulk_lane(Peer& peer, Outbox& out) {
 }
 
 // A chain is bounded by its lane alone. Kept apart, what is scheduled goes over it, too, and must
-// not get less than c: while that moves, all there is; fixed, the next power of two, for which
-// software keeps to c and which has no chains.
+// not get less than c: fixed, the next power of two, for which software keeps to c and which has no
+// chains; while c moves, what it may come to on a way that holds no more than it would queue.
 std::uint32_t Core::most_bulk_reads() const {
   if (!config_.fetches_apart) return scheduler_.chain_reads();
-  if (scheduler_.controller().adaptive()) return config_.max_rd_atomic;
-  return std::bit_ceil(std::min(scheduler_.controller().reads(), config_.max_rd_atomic));
+  const BudgetController& controller = scheduler_.controller();
+  const auto reads = controller.adaptive()
+                         ? controller.most_usual_bytes() / config_.transfers.plan.chunk_bytes
+                         : controller.reads();
+  return std::bit_ceil(
+      std::clamp<std::uint32_t>(static_cast<std::uint32_t>(reads), 1u, config_.max_rd_atomic));
 }
 
 // Makes our end, and connects it if the peer's is known.

@@ -438,23 +438,44 @@ INSTANTIATE_TEST_SUITE_P(SomeC, ApartWithC,
                          testing::Values(std::array{12u, 16u}, std::array{8u, 8u},
                                          std::array{3u, 4u}));
 
-struct ApartAndAdaptive : Bulk {
+// q in chunks, and the lane's depth.
+struct ApartAndAdaptive : Bulk, testing::WithParamInterface<std::array<std::uint32_t, 2>> {
   static Core::Config config() {
     Core::Config config = apart_config(0);
     config.transfers.reads = {.adaptive = true,
                               .initial_bytes = 64 * KiB,
                               .least_bytes = 64 * KiB,
-                              .queue_bytes = 16 * KiB,
+                              .queue_bytes = GetParam()[0] * 16 * KiB,
                               .step_bytes = 16 * KiB};
     return config;
   }
   ApartAndAdaptive() : Bulk(config()) {}
 };
 
-TEST_F(ApartAndAdaptive, TheLaneIsAsDeepAsCanBe) {
+TEST_P(ApartAndAdaptive, TheLaneIsAsDeepAsTheWindowMayUsuallyBe) {
   get(10 * 16 * KiB);
-  EXPECT_EQ(make().reads, 16u);
+  EXPECT_EQ(make().reads, GetParam()[1]);
 }
+
+INSTANTIATE_TEST_SUITE_P(SomeQ, ApartAndAdaptive,
+                         testing::Values(std::array{1u, 4u}, std::array{3u, 16u},
+                                         std::array{100u, 16u}));
+
+// A lane that fits the window takes chains: all of one is handed over at once.
+struct ApartAndFitting : ApartAndAdaptive {};
+
+TEST_P(ApartAndFitting, AGetIsAChain) {
+  get(16 * KiB);
+  make();
+  hear(joined(theirs));
+  answer(asked());
+  finish_reads();
+  get(10 * 16 * KiB, 2);
+  EXPECT_EQ(std::ranges::count(rig.take_work(), Opcode::read, &WorkRequest::opcode), 10);
+  EXPECT_EQ(rig.core.counters().chains, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(SomeQ, ApartAndFitting, testing::Values(std::array{1u, 4u}));
 
 TEST_F(Apart, WithoutTheirLaneThePeerFails) {
   submit(Opcode::read, 100, 1);
