@@ -169,7 +169,8 @@ void forget_params() {
   gathered = nullptr;
 }
 
-Engine::Options engine_options(const config::Settings& s, PeerName self) {
+Engine::Options engine_options(const config::Settings& s, const verbs::PortChoice& port,
+                               PeerName self) {
   using config::automatic;
   Engine::Options options;
   options.device.name = s.device;
@@ -211,7 +212,8 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.admission = config::admission(s);
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
   options.node.share = s.node_sharing != "off";
-  options.node.share_reads = s.node_sharing != "auto" || processes <= get_nprocs();
+  const int busy = processes + (port.soft_roce ? 1 : 0);  // whose work the kernel does
+  options.node.share_reads = s.node_sharing != "auto" || busy <= get_nprocs();
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);
 
