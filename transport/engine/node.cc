@@ -27,13 +27,10 @@ void Engine::join_node() {
                               .port = device_.port().port,
                               .sharers = options_.node.sharers,
                               .directory = options_.node.directory};
-  const bool counts = options_.core.admission.policy != Admission::Policy::off;
   node_ = Segment::open(wanted, why_no_node_);
-  if (!counts && !options_.node.share_reads) {  // only `weir top` would miss it, or anybody in it
-    why_no_node_.clear();
-    options_.node.processes = 0;
-  }
+  if (!shares_limits()) why_no_node_.clear();  // only `weir top` misses it
   if (node_ == nullptr) return;
+  const bool counts = options_.core.admission.policy != Admission::Policy::off;
   core_.join_node(counts ? &node_->pool() : nullptr,
                   options_.node.share_reads ? &node_->reads() : nullptr);
   Board& board = node_->board();
@@ -64,8 +61,12 @@ void Engine::tidy_node() {
   remove_stale_segments(options_.node.directory);
 }
 
+bool Engine::shares_limits() const {
+  return options_.node.share_reads || options_.core.admission.policy != Admission::Policy::off;
+}
+
 void Engine::count_node() {
-  if (node_ == nullptr) return;
+  if (node_ == nullptr || !shares_limits()) return;
   const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
   if (members < options_.node.processes) {
     arrived_notices_.emplace_back(
