@@ -50,7 +50,7 @@ TransferId Scheduler::submit(const TransferRequest& request) {
   Peer& peer = peer_at(request.peer);
   Transfer& transfer = transfers_.create(request);
   ++counts_.submitted;
-  transfer.path = choose_path(peer, request);
+  transfer.path = scheduled_path(request.kind);
   transfer.small = request.length_bytes <= small_bytes_;
   peer.transfers.push(&transfer);
   if (request.length_bytes == 0) {
@@ -64,32 +64,41 @@ TransferId Scheduler::submit(const TransferRequest& request) {
   return transfer.id;
 }
 
-Path Scheduler::choose_path(Peer& peer, const TransferRequest& request) {
-  if (request.kind == TransferKind::put) return Path::put;
+// Whether the peer's next get may go as a chain: nothing of it is issued, and nobody else has a
+// claim to a budget that can be divided anew with each chunk.
+bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
+  const Peer& peer = *gets.peer;
   const std::uint64_t under_way = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
-  if (peer.chain_reads == 0 || peer.chain_reads > controller_.reads() || !wants_chain(request) ||
-      request.length_bytes <= under_way) {
-    return Path::get;
+  if (peer.chain_reads == 0 || peer.chain_reads > controller_.reads() || transfer.measures ||
+      transfer.issued_bytes > 0 || !wants_chain(transfer.request) ||
+      transfer.request.length_bytes <= under_way) {
+    return false;
   }
-  // Whoever else reads has a claim to a budget that can be divided anew with each chunk.
-  const Direction& gets = directions_[of(Path::get)];
-  if (!gets.active.empty() || gets.budget.chunks() > peer.reserved_reads ||
+  const Direction& reads = directions_[of(Path::get)];
+  const bool passes_one = transfer.small && !gets.large.empty();
+  const bool is_passed = gets.small.size() > (transfer.small ? 1u : 0u);
+  if (passes_one || is_passed || !peer.flows[of(Path::chain)].empty() ||
+      !directions_[of(Path::chain)].active.empty() || reads.active.size() > 1 ||
+      reads.budget.chunks() > peer.reserved_reads + gets.use.chunks ||
       node_.bytes_of_others() > 0) {
-    return Path::get;
+    return false;
   }
-  if (controller_.adaptive()) {
-    // The window moves by a chunk or so all the time; what it was when the lane was made still fits
-    // as long as it is not much too deep, nor half as deep as it could be.
-    const std::uint64_t window = controller_.bytes();
-    const std::uint64_t give = std::max<std::uint64_t>(plan_.chunk_bytes(), under_way / 4);
-    if (window + give < under_way || window >= 2 * under_way) return Path::get;
-    if (++peer.chains_since_measured >= measure_every_) {
-      peer.chains_since_measured = 0;
-      return Path::get;
-    }
-  }
+  if (!controller_.adaptive()) return true;
+  // The window moves by a chunk or so all the time; what it was when the lane was made still fits
+  // as long as it is not much too deep, nor half as deep as it could be.
+  const std::uint64_t window = controller_.bytes();
+  const std::uint64_t give = std::max<std::uint64_t>(plan_.chunk_bytes(), under_way / 4);
+  return window + give >= under_way && window < 2 * under_way;
+}
+
+void Scheduler::begin_chain(Flow& gets, Transfer& transfer) {
+  Peer& peer = *gets.peer;
+  gets.queue_of(transfer).remove(&transfer);
+  transfer.path = Path::chain;
+  flow_of(transfer).queue_of(transfer).push(&transfer);
+  refresh_gets(peer);
+  ++peer.chains_since_measured;
   ++counts_.chains;
-  return Path::chain;
 }
 
 std::uint32_t Scheduler::chain_reads() const {
@@ -136,9 +145,12 @@ void Scheduler::close_chain(PeerId id) {
   peer_at(id).chain_reads = 0;
 }
 
+// Of a peer's large gets none passes another: behind a chain that is not handed over yet they wait.
 bool Scheduler::may_issue(const Flow& flow, Path path) {
-  const bool open = path == Path::chain ? flow.peer->chain_open : flow.peer->open;
-  return open && !flow.empty() && !flow.use.at_limit();
+  const Peer& peer = *flow.peer;
+  const bool open = path == Path::chain ? peer.chain_open : peer.open;
+  if (!open || flow.empty() || flow.use.at_limit()) return false;
+  return path != Path::get || peer.flows[of(Path::chain)].empty() || !flow.small.empty();
 }
 
 // In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
@@ -148,6 +160,10 @@ void Scheduler::refresh(Flow& flow, Path path) {
   auto& active = directions_[of(path)].active;
   if (may && !flow.active.linked) active.push(&flow);
   if (!may && flow.active.linked) active.remove(&flow);
+}
+
+void Scheduler::refresh_gets(Peer& peer) {
+  for (Path path : {Path::get, Path::chain}) refresh(peer.flows[of(path)], path);
 }
 
 bool Scheduler::next(Chunk& chunk, ChunkGate* gate) {
@@ -169,11 +185,23 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
   Direction& direction = directions_[of(path)];
   Flow* flow = direction.active.front();
   if (flow == nullptr) return false;
+  if (path == Path::get) end_chain(*flow->peer);
   Transfer& transfer = pick(*flow);
   if (path == Path::chain &&
       (!directions_[of(Path::get)].active.empty() || node_.bytes_of_others() > 0)) {
-    leave_chain(*flow, transfer);
+    leave_chain(transfer);
     return take(Path::get, chunk, gate);
+  }
+  if (path == Path::get && may_be_chain(*flow, transfer)) {
+    Peer& peer = *flow->peer;
+    if (!controller_.adaptive() || peer.chains_since_measured + 1 < measure_every_) {
+      begin_chain(*flow, transfer);
+      return take(Path::chain, chunk, gate);
+    }
+    // One of several goes chunk by chunk, alone: behind a chain it would measure that.
+    if (peer.reserved_reads > 0) return false;
+    transfer.measures = true;
+    peer.chains_since_measured = 0;
   }
   const std::uint32_t bytes =
       plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
@@ -196,6 +224,7 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
     direction.active.remove(flow);
   }
   refresh(*flow, path);
+  if (path == Path::chain) refresh(flow->peer->flows[of(Path::get)], Path::get);
   return true;
 }
 
@@ -232,14 +261,19 @@ void Scheduler::settle_reserve(Peer& peer) {
   peer.reserved_bytes = 0;
 }
 
-// Somebody else reads: the rest of it goes chunk by chunk.
-void Scheduler::leave_chain(Flow& chains, Transfer& transfer) {
+// What is not handed over yet of the peer's chain, if it has one.
+void Scheduler::end_chain(Peer& peer) {
+  Flow& chains = peer.flows[of(Path::chain)];
+  if (!chains.empty()) leave_chain(pick(chains));
+}
+
+// Somebody else reads: the rest of it goes chunk by chunk, before what came later.
+void Scheduler::leave_chain(Transfer& transfer) {
+  Flow& chains = flow_of(transfer);
   chains.queue_of(transfer).remove(&transfer);
-  refresh(chains, Path::chain);
   transfer.path = Path::get;
-  Flow& gets = flow_of(transfer);
-  gets.queue_of(transfer).push(&transfer);
-  refresh(gets, Path::get);
+  flow_of(transfer).queue_of(transfer).push_front(&transfer);
+  refresh_gets(*chains.peer);
   settle_reserve(*chains.peer);
   ++counts_.chains_left;
 }
@@ -348,6 +382,7 @@ void Scheduler::fail(Transfer& transfer) {
     Flow& flow = flow_of(transfer);
     flow.queue_of(transfer).remove(&transfer);
     refresh(flow, transfer.path);
+    refresh_gets(*flow.peer);
     settle_reserve(*flow.peer);
   }
 }

@@ -262,7 +262,8 @@ class Scheduler {
 
   Peer& peer_at(PeerId id);
   Flow& flow_of(const Transfer& t) { return peers_[index(t.request.peer)].flows[of(t.path)]; }
-  TransferPath choose_path(Peer& peer, const TransferRequest& request);
+  bool may_be_chain(const Flow& gets, const Transfer& transfer) const;
+  void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
   // What the reads of the whole node may come to.
   std::uint64_t node_window() const {
@@ -277,8 +278,10 @@ class Scheduler {
   Transfer& pick(Flow& flow) const;
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
+  void refresh_gets(Peer& peer);
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
-  void leave_chain(Flow& chains, Transfer& transfer);
+  void end_chain(Peer& peer);
+  void leave_chain(Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
 

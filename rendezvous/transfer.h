@@ -68,8 +68,9 @@ struct Transfer {
   TransferId id = TransferId::none;
   TransferState state = TransferState::waiting;
   TransferPath path = TransferPath::get;
-  bool small = false;  // goes before large ones of its peer
-  bool live = false;   // the slot is taken
+  bool small = false;     // goes before large ones of its peer
+  bool measures = false;  // goes chunk by chunk though it could be a chain: c stays known
+  bool live = false;      // the slot is taken
   TransferRequest request;
   std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
   std::uint64_t done_bytes = 0;    // of them, completed

@@ -129,6 +129,34 @@ TEST_F(Chains, WhoComesLaterGoesBesideItAndEndsIt) {
   EXPECT_EQ(scheduler.counts().chunks_done, 13u);
 }
 
+TEST_F(Chains, WhatIsLeftOfOneGoesBeforeWhatCameLater) {
+  const TransferId first = scheduler.submit(get(near, 10));
+  std::vector<Chunk> chunks;
+  for (Chunk chunk; chunks.size() < 6 && scheduler.next(chunk);) chunks.push_back(chunk);
+  scheduler.hold_chain(near);
+  const TransferId second = scheduler.submit(get(near, 10));
+  EXPECT_TRUE(drain().empty());  // it does not pass the first one
+  scheduler.submit(get(far, 1));
+  auto others = drain();
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others[0].peer, far);
+  scheduler.submit(get(far, 1));
+  scheduler.open_chain(near, 4);
+  drain();
+  EXPECT_EQ(scheduler.counts().chains_left, 1u);
+  complete(chunks);
+  std::vector<TransferId> order;
+  for (complete(others); order.size() < 10; complete(others)) {
+    others = drain();
+    ASSERT_FALSE(others.empty());
+    for (const Chunk& chunk : others) {
+      if (chunk.peer == near) order.push_back(chunk.transfer);
+    }
+  }
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(order[i], first);
+  EXPECT_EQ(order[4], second);
+}
+
 TEST_F(Chains, AClosedLaneTakesNoMore) {
   scheduler.close_chain(near);
   scheduler.submit(get(near, 10));
@@ -173,6 +201,22 @@ TEST_F(AdaptiveChains, OneOfSeveralGoesChunkByChunkSoThatCStaysKnown) {
     }
   }
   EXPECT_EQ(as_chain, 16);
+}
+
+TEST_F(AdaptiveChains, TheOneThatMeasuresIsNotBehindAChain) {
+  for (int i = 0; i < 6; ++i) scheduler.submit(get(near, 10));
+  const auto chains = drain();
+  EXPECT_EQ(chained(chains), 40u);
+  EXPECT_EQ(chains.size(), 40u);  // the fifth waits
+  complete(chains);
+  auto chunks = drain();
+  EXPECT_EQ(chunks.size(), 4u);
+  EXPECT_EQ(chained(chunks), 0u);
+  while (!chunks.empty() && !chunks[0].chained) {
+    complete(chunks);
+    chunks = drain();
+  }
+  EXPECT_EQ(chained(chunks), 10u);  // and the sixth is a chain again
 }
 
 TEST_F(AdaptiveChains, NotOnALaneThatIsTooShallowOrTooDeepForTheWindow) {

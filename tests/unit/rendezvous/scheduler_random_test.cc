@@ -85,7 +85,7 @@ class RandomWorld {
     config.reads.queue_bytes = config.reads.step_bytes = random_.between(1, 2000);
     config.reads.base_age = microseconds(random_.between(1, 1000));
     config.write_bytes = random_.between(0, 5000);
-    config.small_bytes = random_.between(0, 3000);
+    config.small_bytes = small_bytes_ = random_.between(0, 3000);
     config.bypass_bytes = random_.between(0, 5000);
     chains_ = random_.chance(700);
     config.chain_bytes = chains_ ? random_.between(1, 10'000) : 0;
@@ -123,6 +123,10 @@ class RandomWorld {
     EXPECT_GT(chunk.length_bytes, 0u);
     EXPECT_TRUE(found->second.issued.emplace(chunk.offset, chunk.length_bytes).second);
     EXPECT_EQ(chunk.last, chunk.offset + chunk.length_bytes == found->second.length);
+    if (chunk.kind == TransferKind::get && found->second.length > small_bytes_) {
+      EXPECT_GE(found->first, latest_[chunk.peer]) << "passed by a later one of its peer";
+      latest_[chunk.peer] = found->first;
+    }
     under_way_.push_back({chunk, now_, false});
     return true;
   }
@@ -213,6 +217,7 @@ class RandomWorld {
 
   sim::Random random_;
   bool chains_ = false;
+  std::uint64_t small_bytes_ = 0;
   Scheduler scheduler_;
   std::uint32_t peers_ = 0;
   std::vector<std::uint32_t> max_reads_;
@@ -220,6 +225,7 @@ class RandomWorld {
   std::uint64_t tokens_ = 0;
   std::map<std::uint64_t, Expected> expected_;
   std::map<std::uint64_t, PeerId> peer_of_;
+  std::map<PeerId, std::uint64_t> latest_;  // of its large gets, the one whose turn it was last
   std::map<TransferId, std::uint64_t> tokens_by_id_;
   std::vector<UnderWay> under_way_;
 };
