@@ -94,11 +94,14 @@ def _listed(sizes):
 
 # ---- bandwidth ---------------------------------------------------------------------------------
 
+SETTLE_MS = 400  # what is in flight at first comes all at once where it is not served in order
+
+
 def _bandwidth(who, plan):
     if who == peers.RAW:
         return _raw_bandwidth(plan)
     text = mpi(peers.PEERS[who], plan, 2, "flows", "--both", "--sizes", _listed(BANDWIDTH_BYTES),
-               "--ms", 150 if plan.quick else 400)
+               "--settle-ms", SETTLE_MS, "--ms", 150 if plan.quick else 400)
     if peers.PEERS[who].counts and (counter(text, "btl_weir_gets", "sum") > 0) != (who == "weir"):
         raise Failed("messages were copied that should be read, or read that should be copied")
     values = {}
