@@ -105,7 +105,7 @@ def _chains(fabric):
 def _slow(who, plan):
     rates, text = _flows(who, plan, "wire", 4, "--sizes", SLOW_BYTES, "--in-flight", 16 * MiB,
                          "--settle-ms", 3000, "--ms", 6000 if plan.quick else 10000,
-                         slow="slow" in who)
+                         slow="slow" in who, mca=[("btl_weir_node_sharing", "user")])
     to = rates["one way", SLOW_BYTES]
     return {"other": to[2], "slow": to[3],
             "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
