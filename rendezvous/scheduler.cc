@@ -92,12 +92,12 @@ bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
 }
 
 void Scheduler::begin_chain(Flow& gets, Transfer& transfer) {
-  Peer& peer = *gets.peer;
   gets.queue_of(transfer).remove(&transfer);
   transfer.path = Path::chain;
-  flow_of(transfer).queue_of(transfer).push(&transfer);
-  refresh_gets(peer);
-  ++peer.chains_since_measured;
+  Flow& chains = flow_of(transfer);
+  chains.queue_of(transfer).push(&transfer);
+  refresh(chains, Path::chain);
+  ++gets.peer->chains_since_measured;
   ++counts_.chains;
 }
 
@@ -154,16 +154,13 @@ bool Scheduler::may_issue(const Flow& flow, Path path) {
 }
 
 // In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
-// both are less than a quantum.
+// both are less than a quantum. With a chain its peer's gets may begin or have to wait.
 void Scheduler::refresh(Flow& flow, Path path) {
   const bool may = may_issue(flow, path);
   auto& active = directions_[of(path)].active;
   if (may && !flow.active.linked) active.push(&flow);
   if (!may && flow.active.linked) active.remove(&flow);
-}
-
-void Scheduler::refresh_gets(Peer& peer) {
-  for (Path path : {Path::get, Path::chain}) refresh(peer.flows[of(path)], path);
+  if (path == Path::chain) refresh(flow.peer->flows[of(Path::get)], Path::get);
 }
 
 bool Scheduler::next(Chunk& chunk, ChunkGate* gate) {
@@ -224,7 +221,6 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
     direction.active.remove(flow);
   }
   refresh(*flow, path);
-  if (path == Path::chain) refresh(flow->peer->flows[of(Path::get)], Path::get);
   return true;
 }
 
@@ -273,7 +269,7 @@ void Scheduler::leave_chain(Transfer& transfer) {
   chains.queue_of(transfer).remove(&transfer);
   transfer.path = Path::get;
   flow_of(transfer).queue_of(transfer).push_front(&transfer);
-  refresh_gets(*chains.peer);
+  refresh(chains, Path::chain);
   settle_reserve(*chains.peer);
   ++counts_.chains_left;
 }
@@ -382,7 +378,6 @@ void Scheduler::fail(Transfer& transfer) {
     Flow& flow = flow_of(transfer);
     flow.queue_of(transfer).remove(&transfer);
     refresh(flow, transfer.path);
-    refresh_gets(*flow.peer);
     settle_reserve(*flow.peer);
   }
 }

@@ -278,7 +278,6 @@ class Scheduler {
   Transfer& pick(Flow& flow) const;
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
-  void refresh_gets(Peer& peer);
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
   void end_chain(Peer& peer);
   void leave_chain(Transfer& transfer);
