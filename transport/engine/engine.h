@@ -338,6 +338,7 @@ class Engine {
 
   // node.cc
   void join_node();
+  bool takes_tokens() const;
   bool shares_limits() const;
   void look_after_node(Time now);
   void tidy_node();

@@ -30,13 +30,12 @@ void Engine::join_node() {
   node_ = Segment::open(wanted, why_no_node_);
   if (!shares_limits()) why_no_node_.clear();  // only `weir top` misses it
   if (node_ == nullptr) return;
-  const bool counts = options_.core.admission.policy != Admission::Policy::off;
-  core_.join_node(counts ? &node_->pool() : nullptr,
+  core_.join_node(takes_tokens() ? &node_->pool() : nullptr,
                   options_.node.share_reads ? &node_->reads() : nullptr);
   Board& board = node_->board();
   board.job.store(options_.core.self.job);
   board.rank.store(options_.core.self.rank);
-  board.tokens.store(counts ? options_.core.admission.tokens : 0);
+  board.tokens.store(takes_tokens() ? options_.core.admission.tokens : 0);
   show_board(clock());
 }
 
@@ -61,9 +60,11 @@ void Engine::tidy_node() {
   remove_stale_segments(options_.node.directory);
 }
 
-bool Engine::shares_limits() const {
-  return options_.node.share_reads || options_.core.admission.policy != Admission::Policy::off;
+bool Engine::takes_tokens() const {
+  return options_.core.admission.policy != Admission::Policy::off;
 }
+
+bool Engine::shares_limits() const { return options_.node.share_reads || takes_tokens(); }
 
 void Engine::count_node() {
   if (node_ == nullptr || !shares_limits()) return;
