@@ -83,7 +83,8 @@ def _idle(fabric):
     def measure(who, plan):
         ms = 1500 if fabric == "wire" else 500
         rates, _ = _flows(who, plan, fabric, 2, "--sizes", ",".join(map(str, IDLE_BYTES)),
-                          "--in-flight", 16 * MiB, "--settle-ms", SETTLE_MS[fabric], "--ms", ms // 2 if plan.quick else ms)
+                          "--in-flight", 16 * MiB, "--settle-ms", SETTLE_MS[fabric],
+                          "--ms", ms // 2 if plan.quick else ms)
         return {f"mb_per_s_{b}": rates["one way", b][1] for b in IDLE_BYTES}
     return measure
 
