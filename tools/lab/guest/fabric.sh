@@ -39,11 +39,19 @@ node_paths() {
 	done
 }
 
+# in_order DEV CPUMASK: one CPU receives all that DEV gets. A veth pair hands a packet over on the CPU
+# that sent it; while another one stands still packets overtake, and rxe takes that for loss, which
+# it mends after ack_timeout.
+in_order() {
+	[ "$LAB_CPUS" -eq 1 ] || echo $2 >/sys/class/net/$1/queues/rx-0/rps_cpus
+}
+
 wire_rail() { # wire_rail I: both ends live in this namespace (6.1's rxe knows no other), so
 	# routing must force packets out: ours to the peer's address goes by the pair, not by lo.
 	a=w${1}a b=w${1}b ipa=10.77.$1.1 ipb=10.77.$1.2
 	ip link add $a address 52:54:00:77:$1:01 type veth peer name $b address 52:54:00:77:$1:02 || return
 	$B sysctl -q -w net.ipv4.conf.$a.accept_local=1 net.ipv4.conf.$b.accept_local=1
+	in_order $a 1 && in_order $b 2 || return
 	link_up $a $ipa/24 && link_up $b $ipb/24 && wire_paths $1 || return
 	ip rule add pref 5 oif $a to $ipb lookup 10$1
 	ip rule add pref 5 oif $b to $ipa lookup 20$1
