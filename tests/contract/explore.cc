@@ -66,6 +66,7 @@ constexpr std::array events = {
     Event{"frames coalesced", 200, [](const Outcome& o) { return o.proxy_coalesced; }},
     Event{"frames repeated", 420, [](const Outcome& o) { return o.proxy_repeated; }},
     Event{"duplicates dropped", 64, [](const Outcome& o) { return o.proxy_duplicates; }},
+    Event{"frames delivered twice", 650, [](const Outcome& o) { return o.frames_twice; }},
 };
 
 struct Totals {

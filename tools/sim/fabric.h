@@ -51,6 +51,7 @@ struct Hazards {
   std::uint32_t lost_answer_permille = 0;
   std::uint32_t no_bulk_pair_permille = 0;        // queue pairs for second lanes that fail
   std::uint32_t delayed_completion_permille = 0;  // completions that the poll sees later
+  std::uint32_t send_again_permille = 0;          // SENDs received again, in full or empty
 };
 
 // How often it did.
@@ -63,6 +64,7 @@ struct Injected {
   std::uint64_t lost_answers = 0;
   std::uint64_t bulk_pairs_missed = 0;
   std::uint64_t delayed_completions = 0;
+  std::uint64_t sends_again = 0;
   std::uint64_t kills = 0;
   std::uint64_t cuts = 0;
   std::uint64_t broken_pairs = 0;

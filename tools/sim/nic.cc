@@ -322,20 +322,31 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
   }
   const std::uint32_t storm = fabric_.hazards.rnr_storm_permille;
   if (fabric_.strikes(storm, fabric_.injected.rnr_storms)) return answer(packet, qp, Answer::rnr);
-  const ReceivePost post = srq_.front();
-  srq_.pop_front();
-  const auto size = static_cast<std::uint32_t>(packet.bytes.size());
-  const bool fits = size <= post.length_bytes;
+  const bool fits = packet.bytes.size() <= srq_.front().length_bytes;
   if (fits) {
-    std::memcpy(reinterpret_cast<void*>(post.address), packet.bytes.data(), size);
     ++qp.expected;
     answer(packet, qp, Answer::ack);
   }
-  complete(packet.to_qp,
-           {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
-            LaneId::none, index(post.buffer)});
+  receive(packet.to_qp, packet.bytes);
   if (!fits) refuse(packet, qp, Answer::too_long);
   consumed();
+  if (!fits || srq_.empty()) return;
+  // What Soft-RoCE does now and then with a SEND that it repeats. [transport/PROTOCOL.md, §2]
+  if (!fabric_.strikes(fabric_.hazards.send_again_permille, fabric_.injected.sends_again)) return;
+  receive(packet.to_qp, fabric_.random.chance(500) ? packet.bytes : std::vector<std::byte>{});
+  consumed();
+}
+
+// Takes the next receive buffer.
+void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes) {
+  const ReceivePost post = srq_.front();
+  srq_.pop_front();
+  const auto size = static_cast<std::uint32_t>(bytes.size());
+  const bool fits = size <= post.length_bytes;
+  if (fits) std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(post.address));
+  complete(number,
+           {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
+            LaneId::none, index(post.buffer)});
 }
 
 void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {

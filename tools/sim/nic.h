@@ -188,6 +188,7 @@ class Nic {
   void go_back(QueuePair& qp);
   void on_packet(const Packet& packet);
   void on_send(const Packet& packet, QueuePair& qp);
+  void receive(QpNumber number, const std::vector<std::byte>& bytes);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
   void acknowledge_again(Packet packet, QueuePair& qp);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,

@@ -250,7 +250,7 @@ class World {
 
   // All messages have arrived: nothing may have needed an RNR NAK.
   void check_quiet() {
-    if (troubled()) return;
+    if (troubled() || fabric_.injected.sends_again > 0) return;  // these take receives, too
     for (const auto& engine : engines_) {
       if (engine->nic().rnr_naks() > 0 && engine->core().counters().credits_overcommitted == 0 &&
           engine->core().counters().slab_failures == 0) {
@@ -311,6 +311,7 @@ class World {
       result.proxy_coalesced += counters.proxy_coalesced;
       result.proxy_repeated += counters.proxy_repeated;
       result.proxy_duplicates += counters.proxy_duplicates;
+      result.frames_twice += counters.frames_twice;
       result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
       result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       const Time served = applications_[node]->last_message();
@@ -508,6 +509,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   }
   plan.mixed_adapters = random.chance(300);
   if (random.chance(300)) core.window_unasked = random.between(4, 64);
+  if (random.chance(150)) plan.hazards.send_again_permille = random.between(1, 200);
   if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }

@@ -98,6 +98,7 @@ struct Outcome {
   std::uint64_t proxy_coalesced = 0;
   std::uint64_t proxy_repeated = 0;
   std::uint64_t proxy_duplicates = 0;
+  std::uint64_t frames_twice = 0;
   SharedAdapter::Counts contexts;  // of all shared adapters, in the traffic
   Injected injected;
   Wire::Counts wire;

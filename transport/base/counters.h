@@ -20,6 +20,7 @@ namespace weir {
   X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \
   X(control_sent, "frames", "Control frames sent: credits, recalls, lane ends, goodbyes")          \
   X(control_received, "frames", "Control frames received")                                         \
+  X(frames_twice, "frames", "Frames that the device delivered a second time, left out")            \
   X(probes_sent, "probes", "Zero-length writes to peers that were silent for long")                \
   X(doorbells, "calls", "ibv_post_send calls: chains of work requests")                            \
   X(sends_signalled, "frames", "Work requests that asked for a completion")                        \

@@ -66,7 +66,7 @@ class Upcalls {
     }
     opal_proc_t* const proc =
         endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
-    report_failure(name, proc, module_.engine->port().name(), failure.reason, failure.completion);
+    report_failure(name, proc, module_.engine->port().name(), failure);
     if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
       static char text[] = "weir lost a peer; see its message above";  // a format in 4.1
       callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, proc, text);

@@ -1,10 +1,26 @@
 #include "transport/btl/report.h"
 
+#include <algorithm>
+#include <cstdio>
+
 namespace weir::btl {
 namespace {
 
 std::string own_host() {
   return opal_process_info.nodename != nullptr ? opal_process_info.nodename : "unknown";
+}
+
+// What a report of a bug needs: why it is no frame, and how it begins.
+std::string frame_text(const BadFrame& frame) {
+  std::string text = std::string(to_text(frame.fault)) + "; frame " + std::to_string(frame.due) +
+                     " of the lane, " + std::to_string(frame.size_bytes) + " bytes:";
+  const std::size_t shown = std::min<std::size_t>(frame.size_bytes, frame.begin.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    char byte[4];
+    std::snprintf(byte, sizeof byte, " %02x", std::to_integer<unsigned>(frame.begin[i]));
+    text += byte;
+  }
+  return text;
 }
 
 }  // namespace
@@ -80,15 +96,16 @@ void report_refusal(const Refusal& refusal) {
 }
 
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    FailReason reason, CompletionStatus completion) {
+                    const Failure& failure) {
   const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;
   std::string text = "lost " + rank_text(peer) + " on host " +
                      (host != nullptr ? host : "unknown") + " (device " + port +
-                     "): " + to_text(reason);
-  if (completion != CompletionStatus::success) {
-    text += std::string(" (") + to_text(completion) + ")";
+                     "): " + to_text(failure.reason);
+  if (failure.completion != CompletionStatus::success) {
+    text += std::string(" (") + to_text(failure.completion) + ")";
   }
-  complain(text + ". " + remedy(reason, completion) + ".");
+  if (failure.reason == FailReason::bad_frame) text += " (" + frame_text(failure.frame) + ")";
+  complain(text + ". " + remedy(failure.reason, failure.completion) + ".");
 }
 
 }  // namespace weir::btl

@@ -39,7 +39,7 @@ void report_bad_configuration(const std::vector<config::Problem>& problems);
 
 // A peer is given up. `proc` may be nullptr.
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    FailReason reason, CompletionStatus completion);
+                    const Failure& failure);
 
 // A process that is none of the job's, or speaks otherwise, asked for a connection. The job goes
 // on.

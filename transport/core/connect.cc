@@ -287,12 +287,12 @@ void Core::on_lane_error(Time now, LaneId lane, Outbox& out) {
   fail(now, peer, FailReason::send_failed, CompletionStatus::fatal_err, out);
 }
 
-void Core::fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
+void Core::fail(Time now, Peer& peer, const Failure& why, Outbox& out) {
   if (peer.state == PeerState::failed || peer.state == PeerState::closed) return;
   if (peer.state == PeerState::closing) return finish_close(now, peer, out);  // we leave anyway
   ++counters_.peer_failures;
   move_to(peer, PeerState::failed);
-  out.report({id_of(peer), reason, completion});
+  out.report(why);
   drop_lane(peer, out);
   drop_transfers(now, peer, out);
   reset_session(peer);

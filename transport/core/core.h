@@ -526,7 +526,8 @@ class Core {
   // receive.cc
   void on_send_completion(Time now, const Completion& completion, Outbox& out);
   void on_receive_completion(Time now, const Completion& completion, Outbox& out);
-  bool take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
+  FrameFault take_frame(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size);
+  FrameFault take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
   void deliver(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
                Outbox& out);
   [[gnu::noinline]] bool take_numbered(PeerId by, BufferId buffer, std::size_t size, Outbox& out);
@@ -566,8 +567,14 @@ class Core {
   void give_up_attempt(Time now, Peer& peer, Outbox& out);
   void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
   void retry(Time now, Peer& peer, Outbox& out);
-  [[gnu::noinline]] void fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion,
-                              Outbox& out);
+  [[gnu::noinline]] void fail(Time now, Peer& peer, const Failure& why, Outbox& out);
+  void fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
+    fail(now, peer, Failure{id_of(peer), reason, completion, {}}, out);
+  }
+  void fail(Time now, Peer& peer, const BadFrame& frame, Outbox& out) {
+    fail(now, peer,
+         Failure{id_of(peer), FailReason::bad_frame, CompletionStatus::success, frame}, out);
+  }
   [[gnu::noinline]] void finish_close(Time now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void try_finish_close(Time now, Peer& peer, Outbox& out);
   void reset_session(Peer& peer);

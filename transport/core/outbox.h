@@ -5,6 +5,8 @@
 // The vectors keep their capacity, so a warm box does not allocate.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -57,11 +59,20 @@ struct Retired {
   bool delivered;
 };
 
+// What there is to know of a frame that no correct peer sends.
+struct BadFrame {
+  FrameFault fault = FrameFault::none;
+  std::uint32_t due = 0;         // the sequence number expected on the lane
+  std::uint32_t size_bytes = 0;  // of the frame, as completed
+  std::array<std::byte, 24> begin{};
+};
+
 // A peer given up, once.
 struct Failure {
   PeerId peer;
   FailReason reason;
   CompletionStatus completion;
+  BadFrame frame{};  // with FailReason::bad_frame
 };
 
 // A get, put or atomic that is over. All data is in place, or, not `ok`, the lane is broken and

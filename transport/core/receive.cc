@@ -10,6 +10,12 @@ namespace {
 // The shares are large enough when credit frames are rarer than this.
 constexpr std::uint64_t frames_per_credit_frame = 16;
 
+BadFrame describe(FrameFault fault, std::uint32_t due, const std::byte* frame, std::size_t size) {
+  BadFrame bad{fault, due, static_cast<std::uint32_t>(size), {}};
+  std::copy_n(frame, std::min(size, bad.begin.size()), bad.begin.begin());
+  return bad;
+}
+
 }  // namespace
 
 void Core::on_completion(Time now, const Completion& completion, Outbox& out) {
@@ -65,10 +71,13 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   }
   const std::byte* frame = pool_.data(buffer);
   const std::size_t size = completion.length_bytes;
-  if (lane != &at(peer.lane) || size > config_.buffer_bytes || !wire::check_frame(frame, size) ||
-      !take_header(peer, *lane, wire::get_frame_header(frame))) {
+  const std::uint32_t due = lane->rx_sequence;
+  const FrameFault fault = take_frame(peer, *lane, frame, size);
+  if (fault != FrameFault::none) [[unlikely]] {
+    const BadFrame bad = describe(fault, due, frame, size);
     put_back(buffer);
-    fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
+    if (fault != FrameFault::twice) return fail(now, peer, bad, out);
+    ++counters_.frames_twice;
     return;
   }
   // The first frame can overtake the confirmation of the connection.
@@ -80,22 +89,18 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
     deliver(lane->peer, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
             out);
   } else if (kind == wire::FrameKind::relayed || kind == wire::FrameKind::repeated) {
-    if (!take_numbered(lane->peer, buffer, size, out)) {
-      fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
-      return;
-    }
+    const BadFrame bad = describe(FrameFault::relayed, due, frame, size);  // it may be put back
+    if (!take_numbered(lane->peer, buffer, size, out)) return fail(now, peer, bad, out);
   } else {
     ++counters_.control_received;
     const wire::FrameHeader header = wire::get_frame_header(frame);
     const bool of_lane = header.kind == wire::FrameKind::lane_end;
     const wire::LaneEnd end =
         of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
+    const BadFrame bad = describe(FrameFault::lane_end, due, frame, size);
     put_back(buffer);
     if (header.kind == wire::FrameKind::recall) return_credits(peer, header.credits, out);
-    if (of_lane && !take_bulk_end(now, peer, end, out)) {
-      fail(now, peer, FailReason::bad_frame, CompletionStatus::success, out);
-      return;
-    }
+    if (of_lane && !take_bulk_end(now, peer, end, out)) return fail(now, peer, bad, out);
   }
   if (peer.bulk.to_tell) [[unlikely]]
     tell_bulk_end(peer, out);  // credits for that may have come
@@ -167,22 +172,36 @@ bool Core::take_section(PeerId from, BufferId buffer, const std::byte* messages,
   return true;
 }
 
-// Books what a frame's header says. False if no correct peer says so.
-bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
-  if (header.sequence != lane.rx_sequence || peer.left) return false;
+// Looks at all of a frame before anything of it is used, and books what its header says.
+FrameFault Core::take_frame(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size) {
+  if (&lane != &at(peer.lane)) return FrameFault::lane;
+  if (size > config_.buffer_bytes) return FrameFault::length;
+  // Soft-RoCE, when it repeats a SEND of several packets, may number one anew that has arrived: it
+  // is delivered empty, or in full as one of those last received. PROTOCOL.md §2.
+  if (size == 0) return FrameFault::twice;
+  if (!wire::check_frame(frame, size)) return FrameFault::layout;
+  return take_header(peer, lane, wire::get_frame_header(frame));
+}
+
+FrameFault Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
+  if (header.sequence != lane.rx_sequence) [[unlikely]] {
+    const std::uint32_t behind = lane.rx_sequence - header.sequence;
+    return behind <= config_.queue.depth ? FrameFault::twice : FrameFault::sequence;
+  }
+  if (peer.left) return FrameFault::after_goodbye;
   ++lane.rx_sequence;
   using Kind = wire::FrameKind;
   if (header.kind == Kind::messages || header.kind == Kind::lane_end ||
       header.kind == Kind::relayed || header.kind == Kind::repeated) {
-    if (!eager_.spend(peer.share)) return false;
+    if (!eager_.spend(peer.share)) return FrameFault::eager_credits;
     note_due(peer);
   } else if (header.kind == Kind::goodbye) {
     peer.left = true;
   } else if (++peer.control_owed > config_.credits.control_reserve) {
-    return false;
+    return FrameFault::control_credits;
   }
   if (header.kind == Kind::returned) {
-    if (!eager_.give_back(peer.share, header.credits)) return false;
+    if (!eager_.give_back(peer.share, header.credits)) return FrameFault::returned_credits;
   } else if (header.kind != Kind::recall) {
     peer.credits += header.credits;
   }
@@ -190,8 +209,9 @@ bool Core::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) 
   peer.control_credits = static_cast<std::uint8_t>(control);
   starved_peer_seen_ = starved_peer_seen_ || header.starved;
   counters_.credits_out = eager_.out();
-  // No receive queue is this deep; nor are there more control credits than we were given.
-  return peer.credits <= (1u << 24) && control <= config_.credits.control_reserve;
+  if (peer.credits > (1u << 24)) return FrameFault::granted_credits;  // no receive queue is so deep
+  if (control > config_.credits.control_reserve) return FrameFault::control_credits;
+  return FrameFault::none;
 }
 
 void Core::release(BufferId buffer) {
