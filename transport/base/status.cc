@@ -32,25 +32,6 @@ const char* to_text(FailReason reason) {
   return "unknown failure";
 }
 
-const char* to_text(FrameFault fault) {
-  switch (fault) {
-    case FrameFault::none: return "nothing wrong";
-    case FrameFault::twice: return "it was delivered before";
-    case FrameFault::lane: return "it came on a queue pair not in use";
-    case FrameFault::length: return "it is longer than a receive buffer";
-    case FrameFault::layout: return "its headers do not fit its length";
-    case FrameFault::sequence: return "another frame was due";
-    case FrameFault::after_goodbye: return "it came after the goodbye";
-    case FrameFault::eager_credits: return "it was sent without an eager credit";
-    case FrameFault::control_credits: return "it was sent without a control credit";
-    case FrameFault::returned_credits: return "it returns credits never granted";
-    case FrameFault::granted_credits: return "it grants more credits than there can be";
-    case FrameFault::relayed: return "it was relayed for a stranger or out of turn";
-    case FrameFault::lane_end: return "the end of a second lane was not due";
-  }
-  return "unknown fault";
-}
-
 const char* to_text(CompletionStatus status) {
   switch (status) {
     case CompletionStatus::success: return "success";

@@ -32,23 +32,6 @@ enum class FailReason : std::uint8_t {
   no_resources,         // a queue pair or its memory could not be made
 };
 
-// What was wrong with the bytes of a `bad_frame`.
-enum class FrameFault : std::uint8_t {
-  none,
-  twice,           // the device delivered it before; left out, the peer is not to blame
-  lane,            // it came on a queue pair that the peer no longer sends on
-  length,          // it is longer than a receive buffer
-  layout,          // its headers and messages do not fit together
-  sequence,        // another frame was due on the lane
-  after_goodbye,   // the peer had said goodbye
-  eager_credits,   // sent without an eager credit
-  control_credits,  // sent without a control credit, or it returns more than we were given
-  returned_credits,  // it gives back credits that it did not have
-  granted_credits,   // it grants more credits than any receive queue is deep
-  relayed,         // relayed for a process that is none of the job, or out of turn
-  lane_end,        // the second lane's end was not due
-};
-
 // Completion status of one work request; the values of `enum ibv_wc_status`, in its order.
 enum class CompletionStatus : std::uint8_t {
   success,
@@ -78,7 +61,6 @@ enum class CompletionStatus : std::uint8_t {
 // A short sentence without a full stop, for a person.
 const char* to_text(Status status);
 const char* to_text(FailReason reason);
-const char* to_text(FrameFault fault);
 const char* to_text(CompletionStatus status);
 
 // What a person can do about it, one sentence.

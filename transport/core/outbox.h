@@ -5,14 +5,13 @@
 // The vectors keep their capacity, so a warm box does not allocate.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
 #include "transport/base/work.h"
+#include "transport/core/bad_frame.h"
 #include "transport/lane/send_slot.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
@@ -57,14 +56,6 @@ struct Delivery {
 struct Retired {
   SendSlot* slot;
   bool delivered;
-};
-
-// What there is to know of a frame that no correct peer sends.
-struct BadFrame {
-  FrameFault fault = FrameFault::none;
-  std::uint32_t due = 0;         // the sequence number expected on the lane
-  std::uint32_t size_bytes = 0;  // of the frame, as completed
-  std::array<std::byte, 24> begin{};
 };
 
 // A peer given up, once.

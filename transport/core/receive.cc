@@ -10,12 +10,6 @@ namespace {
 // The shares are large enough when credit frames are rarer than this.
 constexpr std::uint64_t frames_per_credit_frame = 16;
 
-BadFrame describe(FrameFault fault, std::uint32_t due, const std::byte* frame, std::size_t size) {
-  BadFrame bad{fault, due, static_cast<std::uint32_t>(size), {}};
-  std::copy_n(frame, std::min(size, bad.begin.size()), bad.begin.begin());
-  return bad;
-}
-
 }  // namespace
 
 void Core::on_completion(Time now, const Completion& completion, Outbox& out) {

@@ -1,0 +1,41 @@
+// What can be wrong with bytes that came as a frame, and what a report of that needs.
+//
+// Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace weir {
+
+enum class FrameFault : std::uint8_t {
+  none,
+  twice,             // the device delivered it before; left out, the peer is not to blame
+  lane,              // it came on a queue pair that the peer no longer sends on
+  length,            // it is longer than a receive buffer
+  layout,            // its headers and messages do not fit together
+  sequence,          // another frame was due on the lane
+  after_goodbye,     // the peer had said goodbye
+  eager_credits,     // sent without an eager credit
+  control_credits,   // sent without a control credit, or it returns more than we were given
+  returned_credits,  // it gives back credits that it did not have
+  granted_credits,   // it grants more credits than any receive queue is deep
+  relayed,           // relayed for a process that is none of the job, or out of turn
+  lane_end,          // the second lane's end was not due
+};
+
+// A short sentence without a full stop, for a person.
+const char* to_text(FrameFault fault);
+
+// What there is to know of a frame that no correct peer sends.
+struct BadFrame {
+  FrameFault fault = FrameFault::none;
+  std::uint32_t due = 0;         // the sequence number expected on the lane
+  std::uint32_t size_bytes = 0;  // of the frame, as completed
+  std::array<std::byte, 24> begin{};
+};
+
+BadFrame describe(FrameFault fault, std::uint32_t due, const std::byte* frame, std::size_t size);
+
+}  // namespace weir
