@@ -1,7 +1,6 @@
 #include "transport/btl/params.h"
 
 #include <sys/resource.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "transport/config/profiles.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
+#include "transport/engine/cpus.h"
 
 namespace weir::btl {
 namespace {
@@ -213,7 +213,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
   options.node.share = s.node_sharing != "off";
   const int busy = processes + (port.soft_roce ? 1 : 0);  // whose work the kernel does
-  options.node.share_reads = s.node_sharing != "auto" || busy <= get_nprocs();
+  options.node.share_reads = s.node_sharing != "auto" || busy <= usable_cpus();
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);
 

@@ -190,8 +190,8 @@ constexpr std::array keys{
     choice("node_sharing", "auto, user, job, off", "auto", 2,
            {"With whom a process shares the read budget and the tokens of its port: with all "
             "processes of the user on the node, with those of its job, or with nobody; auto means "
-            "user, but no read budget where the job has more processes than the node has CPUs, and "
-            "Soft-RoCE needs one, too",
+            "user, but no read budget where the job has more processes than the node, or its "
+            "container, has CPUs, and Soft-RoCE needs one, too",
             "The adapter is one for all of them; what each keeps to alone, together they exceed. "
             "But what a process that gets no CPU has of the budget, the others wait for"},
            &Settings::node_sharing),
