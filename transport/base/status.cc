@@ -85,7 +85,11 @@ const char* remedy(FailReason reason, CompletionStatus status) {
   }
   switch (status) {
     case CompletionStatus::retry_exc_err:
-      return "The peer's host, port or process did not answer: check its link and its output";
+      return "The peer's host, port or process did not answer: check its link and its output. If "
+             "its host is only very busy, raise btl_weir_ack_timeout";
+    case CompletionStatus::rem_inv_req_err:
+      return "Between hosts of Soft-RoCE a needless repetition can end so: raise "
+             "btl_weir_ack_timeout. Elsewhere report this as a bug";
     case CompletionStatus::rnr_retry_exc_err:
       return "The peer had no receive buffer for too long: raise btl_weir_window_max there";
     case CompletionStatus::rem_op_err:

@@ -572,8 +572,8 @@ class Core {
     fail(now, peer, Failure{id_of(peer), reason, completion, {}}, out);
   }
   void fail(Time now, Peer& peer, const BadFrame& frame, Outbox& out) {
-    fail(now, peer,
-         Failure{id_of(peer), FailReason::bad_frame, CompletionStatus::success, frame}, out);
+    fail(now, peer, Failure{id_of(peer), FailReason::bad_frame, CompletionStatus::success, frame},
+         out);
   }
   [[gnu::noinline]] void finish_close(Time now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void try_finish_close(Time now, Peer& peer, Outbox& out);

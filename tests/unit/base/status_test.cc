@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 
+#include "transport/core/bad_frame.h"
+
 namespace weir {
 namespace {
 
@@ -24,6 +26,7 @@ void expect_words(int last) {
 TEST(StatusText, CoversEveryValue) {
   expect_words<Status>(static_cast<int>(Status::too_large));
   expect_words<FailReason>(static_cast<int>(FailReason::no_resources));
+  expect_words<FrameFault>(static_cast<int>(FrameFault::lane_end));
   expect_words<CompletionStatus>(static_cast<int>(CompletionStatus::general_err));
 }
 
