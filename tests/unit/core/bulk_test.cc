@@ -514,13 +514,16 @@ TEST_F(Bulk, TheLanesFailureIsThePeersFailure) {
 TEST_F(Bulk, AFrameOnItIsNoFrameOfWeirs) {
   const LaneId bulk = open();
   rig.arrive(bulk, {.kind = wire::FrameKind::messages});
-  EXPECT_EQ(rig.take_failures().at(0).frame.fault, FrameFault::lane);
+  const Failure failure = rig.take_failures().at(0);
+  EXPECT_EQ(failure.reason, FailReason::bad_frame);
+  EXPECT_EQ(failure.frame.fault, FrameFault::lane);
 }
 
 struct WrongEnd : Bulk {
   void expect_refused() {
     const auto failures = rig.take_failures();
     ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].reason, FailReason::bad_frame);
     EXPECT_EQ(failures[0].frame.fault, FrameFault::lane_end);
     EXPECT_TRUE(rig.core.conserved());
   }

@@ -452,6 +452,7 @@ TEST(CoreRelay, ARelayThatLiesIsGivenUp) {
     const auto failures = rig.take_failures();
     ASSERT_EQ(failures.size(), 1u);
     EXPECT_EQ(rig.core.name(failures[0].peer), other);
+    EXPECT_EQ(failures[0].reason, FailReason::bad_frame);
     EXPECT_EQ(failures[0].frame.fault, FrameFault::relayed);
     EXPECT_EQ(rig.core.state(rig.core.peer_of(rig.origin_lane)), PeerState::ready);
     for (const Delivery& delivery : rig.take_deliveries()) {
