@@ -16,7 +16,7 @@
 
 namespace weir::contract {
 
-inline constexpr Duration patience = seconds(20);
+inline constexpr Duration patience = seconds(60);
 
 template <typename Backend>
 class Contract : public ::testing::Test {
