@@ -11,3 +11,7 @@ class LabError(Exception):
     def __init__(self, reason, code=EXIT_LAB):
         super().__init__(reason)
         self.code = code
+
+
+class BootStalled(LabError):
+    """No guest came up, so nothing of the command has run."""

@@ -17,7 +17,7 @@ import time
 import tty
 
 from . import image, job, rundir, vm
-from .errors import EXIT_TIMEOUT, LabError
+from .errors import EXIT_TIMEOUT, BootStalled, LabError
 
 BOOT_SECONDS = 120
 
@@ -68,7 +68,7 @@ class Session:
             return code
         except LabError as e:
             self._stop()
-            raise LabError(f"{e}{self._keep_console()}", e.code) from None
+            raise type(e)(f"{e}{self._keep_console()}", e.code) from None
         finally:
             self._stop()
             if saved_tty:
@@ -192,7 +192,8 @@ class Session:
             event = self._next(deadline)
             if event is None:
                 self._check_kernel()
-                raise LabError(f"the guest did not boot within {BOOT_SECONDS} s")
+                stalled = BootStalled if len(waiting) == len(self.vms) else LabError
+                raise stalled(f"the guest did not boot within {BOOT_SECONDS} s")
             kind, node, _ = event
             if kind == "boot" and self.opt.nodes > 1:
                 vm.prefer_main_loop(self.vms[node - 1].process.pid)
