@@ -74,6 +74,7 @@ struct Totals {
   std::uint64_t failed = 0;
   std::uint64_t messages = 0;
   std::uint64_t steps = 0;
+  std::uint64_t hash = 0;
   std::array<std::uint64_t, events.size()> count{};
   std::array<std::uint64_t, events.size()> in{};  // so many worlds
 };
@@ -95,18 +96,20 @@ void play(const Seed& seed, bool verbose, bool trace, const char* program, Total
   ++totals.worlds;
   totals.messages += outcome.messages;
   totals.steps += outcome.steps;
+  totals.hash = weir::sim::mix(totals.hash ^ outcome.hash);
   for (std::size_t i = 0; i < events.size(); ++i) {
     const std::uint64_t count = events[i].count(outcome);
     totals.count[i] += count;
     totals.in[i] += count > 0 ? 1 : 0;
   }
   if (verbose) {
-    std::printf("  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted\n",
-                static_cast<unsigned long long>(outcome.messages),
-                static_cast<unsigned long long>(outcome.steps),
-                static_cast<double>(outcome.end.ns) / 1e6,
-                static_cast<unsigned long long>(outcome.rnr_naks),
-                static_cast<unsigned long long>(outcome.overcommitted));
+    std::printf(
+        "  %llu messages, %llu events, %.3f ms, %llu RNR NAKs, %llu overcommitted, hash %016llx\n",
+        static_cast<unsigned long long>(outcome.messages),
+        static_cast<unsigned long long>(outcome.steps), static_cast<double>(outcome.end.ns) / 1e6,
+        static_cast<unsigned long long>(outcome.rnr_naks),
+        static_cast<unsigned long long>(outcome.overcommitted),
+        static_cast<unsigned long long>(outcome.hash));
   }
   if (outcome.ok()) return;
   ++totals.failed;
@@ -193,11 +196,12 @@ int main(int argc, char** argv) {
   for (std::uint64_t i = 0; only.empty() && i < count && again.failed + totals.failed < 20; ++i) {
     play({first + i, trouble}, verbose, trace, argv[0], totals);
   }
-  std::printf("%llu worlds, %llu failed; %llu messages, %llu events\n",
+  std::printf("%llu worlds, %llu failed; %llu messages, %llu events, hash %016llx\n",
               static_cast<unsigned long long>(again.worlds + totals.worlds),
               static_cast<unsigned long long>(again.failed + totals.failed),
               static_cast<unsigned long long>(again.messages + totals.messages),
-              static_cast<unsigned long long>(again.steps + totals.steps));
+              static_cast<unsigned long long>(again.steps + totals.steps),
+              static_cast<unsigned long long>(weir::sim::mix(again.hash ^ totals.hash)));
   const bool enough = totals.worlds == 0 || trouble == Trouble::one_at_most || report(totals);
   return again.failed + totals.failed == 0 && enough ? 0 : 1;
 }

@@ -152,6 +152,7 @@ void Engine::finish_send() {
 void Engine::flush() {
   if (dead_) return;
   while (!out_.empty()) {
+    note();
     out_.rare = false;
     while (out_.slabs_dropped > 0) drop_slab();
     if (out_.slab_buffers > 0) provide_slab();
@@ -198,6 +199,35 @@ void Engine::flush() {
   spoil_free_cells();
   watch_pending(config_.tick);
   watch_deadline();
+}
+
+// All that is in the box, but for addresses, which differ from run to run.
+void Engine::note() {
+  fabric_.note(node(), now().ns, out_.slabs_dropped, out_.slab_buffers, out_.receives.size());
+  for (const ReceivePost& post : out_.receives) fabric_.note(index(post.buffer));
+  if (out_.arm) fabric_.note(out_.srq_arm.limit);
+  if (out_.rnr_changed) fabric_.note(out_.rnr_code);
+  for (const WorkRequest& work : out_.work) {
+    fabric_.note(work.id, index(work.lane), work.opcode, work.signalled, work.inlined,
+                 work.length_bytes, work.operand, work.compare, work.solicited);
+    if (work.opcode != Opcode::send) continue;
+    std::uint64_t header;
+    static_assert(wire::frame_header_bytes == sizeof header);
+    std::memcpy(&header, reinterpret_cast<const void*>(work.address), sizeof header);
+    fabric_.note(header);
+  }
+  for (const ConnectAction& action : out_.connects) {
+    fabric_.note(action.kind, index(action.peer), index(action.lane), action.request, action.reason,
+                 action.hello.credits, action.hello.control_credits, action.hello.attempt,
+                 action.theirs.qp_number, action.reads);
+  }
+  for (const Retired& retired : out_.retired) {
+    fabric_.note(retired.slot->frame_bytes, retired.delivered);
+  }
+  for (const Failure& failure : out_.failures) {
+    fabric_.note(index(failure.peer), failure.reason, failure.completion, failure.frame.fault);
+  }
+  for (const TransferEnd& end : out_.transfers) fabric_.note(end.token, end.ok);
 }
 
 // The core says how many tickets had to wait, not when; no time passes within a step.
@@ -378,6 +408,8 @@ int Engine::progress(Upcalls& upcalls) {
 
   int count = 0;
   for (const Delivery& delivery : out_.deliveries) {
+    fabric_.note(index(delivery.peer), index(delivery.buffer), delivery.length_bytes, delivery.tag,
+                 delivery.last);
     arrived_.push_back({.kind = Upcall::Kind::message, .delivery = delivery});
   }
   out_.deliveries.clear();

@@ -162,6 +162,7 @@ class Engine : public ConnectionListener {
   // Runs `step` a little later, in order, as the event thread would, if the process still lives.
   void soon(EventQueue::Action step);
   void flush();
+  void note();
   void post_work();
   void carry_out(const ConnectAction& action);
   void make_bulk_end(const ConnectAction& action);

@@ -110,6 +110,13 @@ class Fabric {
     trace_sink(line);
   }
 
+  // What a process decided and heard, in order, as one number: equal for runs that are the same.
+  template <typename... Values>
+  void note(const Values&... values) {
+    ((hash = mix(hash ^ static_cast<std::uint64_t>(values))), ...);
+  }
+  std::uint64_t hash = 0;
+
   bool is_cut(Node a, Node b) const {
     for (const Cut& cut : cuts) {
       if ((cut.a == a && cut.b == b) || (cut.a == b && cut.b == a)) return true;

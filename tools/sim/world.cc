@@ -292,6 +292,7 @@ class World {
     result.violations = fabric_.violations;
     result.steps = fabric_.events.steps();
     result.end = fabric_.events.now();
+    result.hash = mix(fabric_.hash ^ result.steps);
     for (Node node = 0; node < engines_.size(); ++node) {
       const Counters& counters = engines_[node]->core().counters();
       result.messages += applications_[node]->received();

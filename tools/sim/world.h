@@ -103,6 +103,7 @@ struct Outcome {
   Injected injected;
   Wire::Counts wire;
   Time end{};
+  std::uint64_t hash = 0;  // of all that the processes decided and heard
 
   bool ok() const { return violations.empty(); }
 };
