@@ -166,10 +166,16 @@ class Proxy {
   // Nothing may be in hand.
   void give() { token_.give(); }
 
-  // Frees the token of a server that is dead.
-  template <typename Alive>
-  bool reap(Alive&& alive) {
-    return token_.reap(alive);
+  // ---- processes that are waited for ----
+
+  // The server that has the oldest request of this task, or had it; nobody, if none has begun or it
+  // is over.
+  ProcessId server_of_oldest() const { return queue(slot_).server_of_oldest(); }
+  // Who else has the token of the group; nobody, if it is free.
+  ProcessId other_server() const { return token_.other_owner(); }
+  // The process is dead: frees the token, if it has it.
+  bool reap(ProcessId dead) {
+    return token_.reap([dead](ProcessId id) { return id != dead; });
   }
 
  private:

@@ -40,6 +40,12 @@ class ServerToken {
   // What names this process as the server, while it is.
   std::uint64_t lease() const { return lease_; }
 
+  // Who has it, but for this process.
+  ProcessId other_owner() const {
+    const std::uint64_t now = token_->load();
+    return held() || lease::free(now) ? ProcessId{} : lease::process(now);
+  }
+
   // Frees the token if the server is dead: true for one of those who ask. For who was refused for
   // long; `alive(ProcessId)` may cost system calls.
   template <typename Alive>

@@ -107,6 +107,13 @@ class TaskQueue {
     if (d.owner.load() != slot_lease_->load()) return Retirement::stale;
     return outcome == 0 ? Retirement::in_doubt : Retirement::done;
   }
+  // The task: who has its oldest request in hand; nobody, if it waits, is over, or there is none.
+  ProcessId server_of_oldest() const {
+    const std::uint64_t at = head_->retired.load();
+    if (!holds(at) || at == head_->taken.load()) return {};
+    const Descriptor<Word>& d = descriptor(at);
+    return d.outcome.load() != 0 ? ProcessId{} : lease::process(d.server.load());
+  }
   void drop_oldest() { head_->retired.store(head_->retired.load() + 1); }
 
   // The task: what became so far of a request of its own, by its number; 0: nothing yet.

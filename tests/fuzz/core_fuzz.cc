@@ -453,7 +453,7 @@ class World {
     REQUIRE(state != PeerState::connecting && state != PeerState::accepting);
     REQUIRE(work.id == lane.next++);
     lane.posted.push_back(work);
-    REQUIRE(lane.posted.size() <= (lane.bulk ? core_.bulk_depth() : queue_depth));
+    REQUIRE(lane.posted.size() <= (lane.bulk ? core_.fetch_depth() : queue_depth));
     REQUIRE(!lane.bulk || (lane.joined && work.opcode == Opcode::read));
     if (is_chunk(work)) return check_chunk(work, lane);
     if (work.opcode != Opcode::send) return;
@@ -491,7 +491,7 @@ class World {
       core_.on_dropped(action.lane);
       return;
     }
-    if (action.kind == Kind::bulk) return make_bulk_end(action);
+    if (action.kind == Kind::lane_end) return make_lane_end(action);
     REQUIRE(lanes_.count(index(action.lane)) == 0);
     lanes_[index(action.lane)].peer = action.peer;
     while (core_.lacks_control_slots()) {
@@ -500,7 +500,7 @@ class World {
     }
   }
 
-  void make_bulk_end(const ConnectAction& action) {
+  void make_lane_end(const ConnectAction& action) {
     REQUIRE(lanes_.count(index(action.beside)) == 1 && !lanes_[index(action.beside)].bulk);
     REQUIRE(action.reads > 0 && action.reads <= max_rd_atomic);
     LanePair& lane = lanes_[index(action.lane)];
@@ -509,7 +509,7 @@ class World {
     lane.bulk = true;
     lane.joined = action.theirs.qp_number != 0 && !bulk_fails_;
     wire::LaneEnd ours{.qp_number = index(action.lane) + 1, .psn = 7, .reads = 4};
-    core_.on_bulk_end(now_, action.lane, bulk_fails_ ? wire::LaneEnd{} : ours, out_);
+    core_.on_lane_end(now_, action.lane, bulk_fails_ ? wire::LaneEnd{} : ours, out_);
   }
 
   void check() {

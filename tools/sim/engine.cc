@@ -282,7 +282,7 @@ void Engine::drop_slab() {
 }
 
 void Engine::carry_out(const ConnectAction& action) {
-  constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop", "bulk"};
+  constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop", "lane end"};
   fabric_.trace(node(), kinds[static_cast<int>(action.kind)], " peer ", index(action.peer),
                 " lane ", index(action.lane));
   if (action.kind == Kind::reject) {
@@ -293,7 +293,7 @@ void Engine::carry_out(const ConnectAction& action) {
     return;
   }
   if (action.kind == Kind::drop) return forget(action.lane);
-  if (action.kind == Kind::bulk) return make_bulk_end(action);
+  if (action.kind == Kind::lane_end) return make_lane_end(action);
 
   while (core_.lacks_control_slots()) {
     core_.lend_control_slot(acquire(0));
@@ -334,20 +334,20 @@ void Engine::carry_out(const ConnectAction& action) {
       break;
     case Kind::reject:
     case Kind::drop:
-    case Kind::bulk: break;
+    case Kind::lane_end: break;
   }
 }
 
-void Engine::make_bulk_end(const ConnectAction& action) {
+void Engine::make_lane_end(const ConnectAction& action) {
   wire::LaneEnd ours = action.ours;
   auto found = lanes_.find(index(action.lane));
   if (found == lanes_.end()) {
     found = lanes_.emplace(index(action.lane), LanePair{}).first;
     if (fabric_.strikes(fabric_.hazards.no_bulk_pair_permille,
                         fabric_.injected.bulk_pairs_missed)) {
-      return core_.on_bulk_end(now(), action.lane, {}, out_);
+      return core_.on_lane_end(now(), action.lane, {}, out_);
     }
-    found->second.qp = nic_.create_qp(core_.bulk_depth());
+    found->second.qp = nic_.create_qp(core_.fetch_depth());
     lane_of_qp_[static_cast<std::uint32_t>(found->second.qp)] = action.lane;
     ours.qp_number = static_cast<std::uint32_t>(found->second.qp);
     ours.reads = static_cast<std::uint8_t>(config_.nic.max_rd_atomic);
@@ -356,7 +356,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
     const Node to = nic_.remote_node(lanes_.at(index(action.beside)).qp);
     nic_.connect_qp(found->second.qp, to, QpNumber{action.theirs.qp_number}, action.reads);
   }
-  core_.on_bulk_end(now(), action.lane, ours, out_);
+  core_.on_lane_end(now(), action.lane, ours, out_);
 }
 
 void Engine::forget(LaneId lane) {
@@ -488,8 +488,10 @@ void Engine::watch_pending(Duration tick) {
 }
 
 void Engine::look_for_dead_servers() {
-  core_.look_for_dead_servers(
-      now(), [this](ProcessId id) { return host_->lives(id); }, out_);
+  for (const ProcessId id : core_.servers_waited_for()) {
+    if (id != ProcessId{} && !host_->lives(id)) core_.on_process_dead(id);
+  }
+  core_.look_at_proxy(now(), false, out_);
   flush();
 }
 

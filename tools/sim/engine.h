@@ -165,7 +165,7 @@ class Engine : public ConnectionListener {
   void note();
   void post_work();
   void carry_out(const ConnectAction& action);
-  void make_bulk_end(const ConnectAction& action);
+  void make_lane_end(const ConnectAction& action);
   void provide_slab();
   void drop_slab();
   int poll_completions();

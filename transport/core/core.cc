@@ -1,30 +1,11 @@
-// Start, the tables of peers and lanes, and the timer.
-
 #include "transport/core/core.h"
-
-#include <algorithm>
-#include <cassert>
-#include <utility>
 
 namespace weir {
 namespace {
 
-std::uint64_t key_of(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
-
-// The watch over lanes looks at all of them eight times in a peer timeout, and counts looks, not
-// time: a process that was stopped for an hour has looked once, and gives its peers their chance.
-constexpr int looks_in_timeout = 8;
-constexpr std::uint8_t work_patience = 7;    // looks without progress after the one that found work
-constexpr std::uint8_t probe_patience = 4;   // looks without an answer to a probe
-constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an idle lane
-// What breaks between two looks is noticed by the end of the timeout: a lane heard just before its
-// turn is probed one interval later.
-static_assert(work_patience + 1 <= looks_in_timeout);
-static_assert(1 + probe_interval + probe_patience <= looks_in_timeout);
-
 // With admission the end of each chain of frames has to be heard of, for its tokens are waited for.
 // And no chain of reads: it could not wait for tokens in the middle.
-Core::Config fitted(Core::Config config) {
+CoreConfig fitted(CoreConfig config) {
   if (config.proxy) config.queue.signal_ends = true;  // whether a lane is empty decides the way
   if (config.admission.policy == Admission::Policy::off) return config;
   config.queue.signal_ends = true;
@@ -36,137 +17,193 @@ Core::Config fitted(Core::Config config) {
 
 Core::Core(const Config& config)
     : config_(fitted(config)),
-      window_(config.window),
-      shrink_(config.shrink_after),
-      rnr_(config.rnr_code),
-      eager_(config.credits),
-      pool_(config.buffer_bytes),
-      scheduler_(config_.transfers),
-      admission_(config.admission) {
-  eager_.set_window(window_.window());
-  counters_.window = counters_.window_peak = window_.window();
-  counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
-  due_.reserve(64);
-  straight_ = !admission_.on();
+      lanes_(config_.queue, *this),
+      receiver_(config_, counters_, *this),
+      sender_(config_, counters_, peers_, lanes_, receiver_, *this),
+      connector_(config_, counters_, peers_, lanes_, receiver_, sender_, *this),
+      arrival_(config_, receiver_, sender_, connector_),
+      transfers_(config_, counters_, peers_, lanes_, sender_, connector_),
+      watch_(config_, peers_, lanes_, sender_, connector_),
+      node_line_(config_, counters_, sender_, transfers_),
+      relay_server_(config_, counters_, peers_, sender_, connector_, proxy_),
+      relay_task_(config_, counters_, peers_, lanes_, sender_, relay_server_, proxy_),
+      relayed_arrivals_(config_, counters_, peers_, receiver_),
+      node_gate_(node_line_, relay_task_, relay_server_) {
+  if (!node_line_.on()) return;
+  sender_.set_gate(&node_gate_);
+  transfers_.set_gate(&node_gate_);
 }
 
-void Core::start(Outbox& out) { window_changed(out); }
-
-PeerId Core::add_peer(PeerName name, const wire::Key& key) {
-  const PeerId id = find_or_make(name);
-  at(id).key = key;
-  return id;
+void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self,
+                      std::optional<std::uint32_t> cells_lkey) {
+  proxy_.join(ground, slot, self);
+  relay_server_.start(cells_lkey);
+  relay_task_.start();
+  node_gate_.add_proxy();
+  sender_.set_gate(&node_gate_);
 }
 
-PeerId Core::find_or_make(PeerName name) {
-  const auto [found, is_new] = by_name_.try_emplace(key_of(name), PeerId{peer_count()});
-  if (is_new) {
-    peers_.emplace_back().name = name;
-    if (due_.capacity() < peers_.size()) due_.reserve(peers_.size() * 2);
+// ---- what the layer above asks for ----
+
+[[gnu::flatten]] Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes,
+                                   std::uint8_t tag, bool must_take, Outbox& out) {
+  Peer& peer = peers_[id];
+  const Status status = sender_.send(now, peer, slot, length_bytes, tag, must_take, out);
+  if (status == Status::ok && peer.connection.is_idle()) [[unlikely]]
+    connector_.connect(now, peer, out);
+  return status;
+}
+
+void Core::transfer(Time now, const TransferRequest& request, Outbox& out) {
+  transfers_.submit(now, request, out);
+  Peer& peer = peers_[request.peer];
+  if (peer.connection.is_idle()) connector_.connect(now, peer, out);
+}
+
+void Core::pump(Time now, Outbox& out) {
+  sender_.post_held(now, out);
+  receiver_.post(out);
+  receiver_.look_at_shares(out);
+  receiver_.drop_slabs(out);
+}
+
+// ---- completions ----
+
+void Core::on_send_completion(Time now, const Completion& completion, Outbox& out) {
+  Lane* lane = lanes_.open(completion.lane);
+  if (lane == nullptr) return;  // of a lane dropped meanwhile
+  Peer& peer = peers_[lane->peer];
+  if (completion.status != CompletionStatus::success) {
+    return connector_.on_bad_completion(now, peer, completion.status, out);
   }
-  return found->second;
+  lane->queue.retire(
+      completion.id, [&](SendSlot* slot) { on_frame_over(slot, true, out); },
+      [&](const RdmaInFlight& chunk) {
+        on_chunk_over(chunk);
+        transfers_.on_chunk(now, chunk);
+      });
+  if (!lane->open) return;
+  sender_.tell_lane_end(peer, out);
+  if (has_transfers()) [[unlikely]]
+    transfers_.go_on(now, peer, out);
+  go_on(now, peer, out);
 }
 
-PeerId Core::find(PeerName name) const {
-  const auto found = by_name_.find(key_of(name));
-  return found == by_name_.end() ? PeerId::none : found->second;
+void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
+  if (slot->messages == 0) {
+    sender_.take_back(slot);
+  } else if (slot->kind == wire::FrameKind::relayed) [[unlikely]] {
+    relay_server_.on_over(slot, delivered, out);
+  } else {
+    slot->kind = wire::FrameKind::messages;  // it may have been repeated
+    out.retired.push_back({slot, delivered});
+  }
 }
 
-void Core::expect_peers(std::uint32_t count) {
-  // A share that every expected peer could have at W_max, so that early ones cannot take it all.
-  const std::uint32_t reserve = config_.credits.control_reserve;
-  window_.allow(eager_.least_window(count));
-  const std::uint32_t most = window_.max() - EagerWindow::slack(window_.max());
-  const std::uint32_t each = most / std::max(count, 1u);
-  eager_.set_max_credits(each > reserve ? each - reserve : 0);
+void Core::on_receive_completion(Time now, const Completion& completion, Outbox& out) {
+  const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
+  if (!receiver_.arrive(buffer)) return;
+  Lane* lane = lanes_.open(completion.lane);
+  if (lane == nullptr) return receiver_.put_back(buffer);  // sent by a lane that we dropped
+  Peer& peer = peers_[lane->peer];
+  if (completion.status != CompletionStatus::success) {
+    receiver_.put_back(buffer);
+    return connector_.fail(now, peer, FailReason::receive_failed, completion.status, out);
+  }
+  const std::byte* frame = receiver_.data(buffer);
+  const std::size_t size = completion.length_bytes;
+  const std::uint32_t due = lane->rx_sequence;
+  // Described before the buffer goes back.
+  const auto refuse = [&](const BadFrame& bad) {
+    connector_.fail(now, peer, {peer.id, FailReason::bad_frame, CompletionStatus::success, bad},
+                    out);
+  };
+  const FrameFault fault = arrival_.take(peer, *lane, frame, size);
+  if (fault != FrameFault::none) [[unlikely]] {
+    const BadFrame bad = describe(fault, due, frame, size);
+    receiver_.put_back(buffer);
+    if (fault != FrameFault::twice) return refuse(bad);
+    ++counters_.frames_twice;
+    return;
+  }
+  connector_.on_first_frame(now, peer, out);
+
+  const wire::FrameHeader header = wire::get_frame_header(frame);
+  if (header.kind == wire::FrameKind::messages) {
+    ++counters_.frames_received;
+    deliver(peer.id, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
+            counters_, out);
+  } else if (header.kind == wire::FrameKind::relayed || header.kind == wire::FrameKind::repeated) {
+    const BadFrame bad = describe(FrameFault::relayed, due, frame, size);
+    if (!relayed_arrivals_.take(peer.id, buffer, size, out)) return refuse(bad);
+  } else {
+    ++counters_.control_received;
+    const bool of_lane = header.kind == wire::FrameKind::lane_end;
+    const wire::LaneEnd end =
+        of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
+    const BadFrame bad = describe(FrameFault::lane_end, due, frame, size);
+    receiver_.put_back(buffer);
+    if (header.kind == wire::FrameKind::recall) sender_.return_credits(peer, header.credits, out);
+    if (of_lane && !transfers_.fetch_lanes().on_told(now, peer, end, out)) return refuse(bad);
+  }
+  sender_.tell_lane_end(peer, out);  // credits for that may have come
+  go_on(now, peer, out);
 }
 
-PeerId Core::id_of(const Peer& peer) const { return by_name_.find(key_of(peer.name))->second; }
+// ---- connections ----
 
-void Core::move_to(Peer& peer, PeerState state) {
-  assert(allowed(peer.state, state));
-  connecting_ += is_waiting(state) ? 1 : 0;
-  connecting_ -= is_waiting(peer.state) ? 1 : 0;
-  peer.state = state;
+void Core::on_ready(Time now, Peer& peer, Outbox& out) {
+  sender_.note_owed(peer);
+  sender_.go_on_with_all(now, peer, out);
+  transfers_.go_on(now, peer, out);
+  transfers_.fetch_lanes().on_ready(now, peer, out);
 }
+
+void Core::on_gone(Time now, Peer& peer, Outbox& out) {
+  transfers_.drop(now, peer, out);
+  node_line_.forget(peer);
+  sender_.drop_pending(peer, [&](SendSlot* slot) { retire(slot, false, out); });
+  relay_task_.drop(peer, out);
+}
+
+// ---- the node ----
+
+void Core::look_at_node(Time now, Outbox& out) {
+  node_line_.excuse_stuck(now);
+  if (transfers_.wait_for_node()) transfers_.issue(now, out);
+  node_line_.look(now, out);
+}
+
+void Core::look_at_proxy(Time now, bool present, Outbox& out) {
+  relay_task_.look(now, out);
+  relay_server_.serve(now, present, out);
+}
+
+// ---- time ----
 
 Time Core::next_deadline() const {
-  Time next = may_shrink() ? next_window_look_ : Time::never();
-  if (connecting_ > 0) {
-    for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-      const Peer& peer = peers_[i];
-      if (is_waiting(peer.state)) next = std::min(next, peer.attempt_deadline);
-    }
-  }
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-    const Lane& lane = lanes_[i];
-    if (lane.open && is_watched(lane)) return std::min(next, next_look_);
-  }
-  return next;
-}
-
-bool Core::is_watched(const Lane& lane) const {
-  return lane.queue.awaits_completion() || may_probe(lane);
-}
-
-// A lane to ourselves needs no probe, and the second lane of a peer none beside the first.
-bool Core::may_probe(const Lane& lane) const {
-  const Peer& peer = at(lane.peer);
-  return peer.state == PeerState::ready && !peer.left && peer.name != config_.self &&
-         &lane == &lanes_[index(peer.lane)];
+  return std::min({receiver_.next_look(), connector_.next_deadline(), watch_.next_look()});
 }
 
 void Core::on_timer(Time now, Outbox& out) {
-  if (connecting_ > 0) {
-    for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-      Peer& peer = peers_[i];
-      if (is_waiting(peer.state) && now >= peer.attempt_deadline) {
-        give_up_attempt(now, peer, out);
-      }
-    }
-  }
-  if (now >= next_look_) {
-    next_look_ = now + config_.peer_timeout / looks_in_timeout;
-    ++looks_;
-    for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-      if (lanes_[i].open) look_at(now, lanes_[i], (looks_ + i) % probe_interval == 0, out);
-    }
-  }
-  // Last: with a peer that was given up, the window may have become larger than needed.
-  if (may_shrink() && now >= next_window_look_) look_at_window(now, out);
+  connector_.on_timer(now, out);
+  watch_.on_timer(now, out);
+  receiver_.on_timer(now, out);  // last: with a peer given up, W may be larger than needed
 }
 
-// Work in flight has to make progress. Where none is in flight nothing can fail, and whoever only
-// receives would wait for ever for a peer whose host is gone: RC tells nobody, and no goodbye or
-// disconnect comes from a dead host. So a silent lane gets a probe when it is its turn. The turns
-// are spread over the looks, so that thousands of peers are not probed at once.
-void Core::look_at(Time now, Lane& lane, bool its_turn, Outbox& out) {
-  const std::uint64_t heard = lane.queue.retired() + lane.rx_sequence;
-  const bool silent = std::exchange(lane.heard, heard) == heard;
-  if (lane.queue.awaits_completion()) {
-    // Nobody tells the time when work is posted: its silence counts from the first look that finds
-    // it in flight, never from before.
-    if (lane.patience == 0 || lane.watched_retired != lane.queue.retired()) {
-      lane.watched_retired = lane.queue.retired();
-      lane.patience = work_patience;
-    } else if (--lane.patience == 0) {
-      fail(now, at(lane.peer), FailReason::stalled, CompletionStatus::success, out);
-    }
-    return;
-  }
-  lane.patience = 0;
-  // Who has something to say, and no credits for it, does not wait for its turn.
-  if (!may_probe(lane) || (at(lane.peer).pending.empty() && !(silent && its_turn))) return;
-  if (!send_probe(lane, out)) return;
-  lane.watched_retired = lane.queue.retired();
-  lane.patience = probe_patience;
+// ---- looking in ----
+
+Core::Standing Core::standing(PeerId id) const {
+  const Peer& peer = peers_[id];
+  return {peer.outgoing.pending_frames(), peer.outgoing.credits(), peer.share.out,
+          peer.outgoing.control_credits(), peer.connection.left()};
 }
 
 bool Core::conserved() const {
   std::uint32_t out = 0;
-  for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_[i].share.out;
-  return pool_.conserved() && out == eager_.out() && scheduler_.conserved() &&
-         (!scheduler_.stalled() || admission_.waiting());
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_.at(i).share.out;
+  return receiver_.conserved(out) && transfers_.conserved() &&
+         (!transfers_.stalled() || node_line_.waits());
 }
 
 }  // namespace weir

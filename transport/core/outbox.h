@@ -21,13 +21,13 @@ namespace weir {
 // Something to do with connections.
 struct ConnectAction {
   enum class Kind : std::uint8_t {
-    connect,  // ask `peer` for a connection with `hello`; its queue pair is `lane`
-    accept,   // accept `request` with `hello`; its queue pair is `lane`
-    reject,   // refuse `request` with `reason`
-    loop,     // connect `lane` to itself: `peer` is this process
-    drop,     // destroy the queue pair of `lane`, and its connection if there is one
-    bulk,     // make the queue pair of `lane` unless it is there, connect it to `theirs` if that is
-              // known, by the path of the lane `beside`, and answer with on_bulk_end
+    connect,   // ask `peer` for a connection with `hello`; its queue pair is `lane`
+    accept,    // accept `request` with `hello`; its queue pair is `lane`
+    reject,    // refuse `request` with `reason`
+    loop,      // connect `lane` to itself: `peer` is this process
+    drop,      // destroy the queue pair of `lane`, and its connection if there is one
+    lane_end,  // make the queue pair of `lane` unless it is there, connect it to `theirs` if that
+               // is known, by the path of the lane `beside`, and answer with on_lane_end
   };
   Kind kind;
   PeerId peer = PeerId::none;

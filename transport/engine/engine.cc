@@ -278,7 +278,7 @@ void Engine::carry_out(const ConnectAction& action) {
     core_.on_dropped(action.lane);
     return;
   }
-  if (action.kind == Kind::bulk) return make_bulk_end(action);
+  if (action.kind == Kind::lane_end) return make_lane_end(action);
   while (core_.lacks_control_slots()) {
     SendSlot* const slot = slots_->get(0);
     if (slot == nullptr) return failed(FailReason::no_resources);
@@ -317,7 +317,7 @@ void Engine::carry_out(const ConnectAction& action) {
       break;
     case Kind::reject:
     case Kind::drop:
-    case Kind::bulk: break;
+    case Kind::lane_end: break;
   }
 }
 
@@ -333,12 +333,12 @@ void Engine::warn_of_small_window() {
 }
 
 // Without a second lane the reads take the first one.
-void Engine::make_bulk_end(const ConnectAction& action) {
+void Engine::make_lane_end(const ConnectAction& action) {
   wire::LaneEnd ours = action.ours;
   if (!queues_->has_pair(action.lane)) {
     std::uint32_t random = 0;
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
-    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.bulk_depth()) : 0;
+    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth()) : 0;
     ours.psn = random & 0xffffff;
     ours.reads = device_.most_fetches_answered();
   }
@@ -347,7 +347,7 @@ void Engine::make_bulk_end(const ConnectAction& action) {
       !queues_->connect_beside(action.lane, action.beside, ours, action.theirs, action.reads)) {
     ours = {};
   }
-  core_.on_bulk_end(clock(), action.lane, ours, out_);
+  core_.on_lane_end(clock(), action.lane, ours, out_);
 }
 
 // Crossed and closing are how connections are made; the rest somebody has to look after.

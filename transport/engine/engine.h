@@ -313,7 +313,7 @@ class Engine {
   void post_work();
   void carry_out(const ConnectAction& action);
   void warn_of_small_window();
-  void make_bulk_end(const ConnectAction& action);
+  void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   void provide_slab();
   bool is_paced() { return options_.test_pace.ns > 0 && !is_time_to_look(); }

@@ -130,7 +130,10 @@ void Engine::join_proxy() {
 void Engine::look_after_proxy(Time now) {
   if (now < next_look_for_servers_) return;
   next_look_for_servers_ = now + patience;
-  core_.look_for_dead_servers(now, process_alive, out_);
+  for (const ProcessId id : core_.servers_waited_for()) {
+    if (id != ProcessId{} && !process_alive(id)) core_.on_process_dead(id);
+  }
+  core_.look_at_proxy(now, false, out_);
 }
 
 void Engine::show_board(Time now) {

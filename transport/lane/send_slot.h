@@ -11,13 +11,6 @@
 
 namespace weir {
 
-// What the messages of a slot are to the proxy of the node.
-enum class SlotRole : std::uint8_t {
-  plain,     // nothing
-  repeated,  // a server had them, and may have sent them
-  relayed,   // those of other processes, in sections: this process is their server
-};
-
 struct SendSlot {
   SendSlot* next = nullptr;          // in the pool's free list or a peer's pending queue
   std::byte* frame = nullptr;        // first byte of the frame header
@@ -27,10 +20,10 @@ struct SendSlot {
   std::uint16_t messages = 0;     // messages in it
   std::uint16_t tokens = 0;       // of the node's, while in flight
   std::uint8_t pool = 0;          // the engine's size class
-  SlotRole role = SlotRole::plain;
-  std::uint16_t relay = 0;  // the core's number for it, if it is for relayed frames
-  bool notify = false;      // the layer above waits to hear that it is retired
-  void* user = nullptr;     // the layer above's; the core never looks
+  bool notify = false;            // the layer above waits to hear that it is retired
+  std::uint16_t carrier = 0;      // relay_server.h: its number, if it is for relayed frames
+  wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
+  void* user = nullptr;                              // the layer above's; the core never looks
 
   // Where the payload of the frame's first message belongs.
   std::byte* payload() const { return frame + wire::first_payload_offset; }

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -21,6 +22,14 @@ inline constexpr std::uint8_t protocol_max = 2;
 
 // What a process draws at random when it starts. Only who can read its card knows it.
 using Key = std::array<std::uint8_t, 16>;
+
+// Some bits of it, to tell two processes apart; 0 if it is not known.
+inline std::uint64_t first_word(const Key& key) {
+  std::uint64_t word;
+  static_assert(sizeof key >= sizeof word);
+  std::memcpy(&word, key.data(), sizeof word);
+  return word;
+}
 
 // Where a process listens. An IPv4 address is given as ::ffff:a.b.c.d.
 struct Card {

@@ -67,7 +67,7 @@ struct Bulk : testing::Test {
   ConnectAction asked() {
     const auto actions = rig.take_connects();
     EXPECT_EQ(actions.size(), 1u);
-    if (actions.size() != 1 || actions[0].kind != Kind::bulk) {
+    if (actions.size() != 1 || actions[0].kind != Kind::lane_end) {
       ADD_FAILURE() << "no bulk lane is asked for";
       return {};
     }
@@ -76,7 +76,7 @@ struct Bulk : testing::Test {
   }
 
   void answer(const ConnectAction& action, const wire::LaneEnd& end = mine) {
-    rig.core.on_bulk_end(rig.now, action.lane, end, rig.out);
+    rig.core.on_lane_end(rig.now, action.lane, end, rig.out);
     rig.settle();
   }
 
@@ -221,7 +221,7 @@ TEST_F(Bulk, ALongChainIsHandedOverInParts) {
   open();
   get(1024 * KiB, 2);
   const auto reads = rig.take_work();
-  EXPECT_EQ(reads.size(), rig.core.bulk_depth());
+  EXPECT_EQ(reads.size(), rig.core.fetch_depth());
   EXPECT_TRUE(reads.back().signalled);
   rig.complete(reads[3]);
   EXPECT_EQ(rig.take_work().size(), 4u);
@@ -310,7 +310,7 @@ TEST(BulkConnect, AnEndThatOvertakesTheAnswerIsNotLost) {
   rig.settle();
   const auto actions = rig.take_connects();
   ASSERT_EQ(actions.size(), 1u);
-  EXPECT_EQ(actions[0].kind, Kind::bulk);
+  EXPECT_EQ(actions[0].kind, Kind::lane_end);
   EXPECT_EQ(actions[0].theirs.qp_number, theirs.qp_number);
 }
 
@@ -321,7 +321,7 @@ TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
   for (const WorkRequest& work : rig.take_work()) rig.complete(work);
   rig.core.transfer(
       rig.now, {.peer = peer, .length_bytes = 80 * KiB, .lkey = 3, .rkey = 7, .token = 1}, rig.out);
-  rig.core.on_bulk_end(rig.now, rig.take_connects().at(0).lane, mine, rig.out);
+  rig.core.on_lane_end(rig.now, rig.take_connects().at(0).lane, mine, rig.out);
   EXPECT_EQ(rig.core.standing(peer).credits, 0u);
   EXPECT_EQ(rig.core.standing(peer).control_credits, 2u);
   std::vector<std::byte> frame(wire::lane_frame_bytes);
@@ -331,7 +331,7 @@ TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
   rig.arrive_bytes(lane, frame);
   const auto joins = rig.take_connects();
   rig.take_work();
-  rig.core.on_bulk_end(rig.now, joins.at(0).lane, joins.at(0).ours, rig.out);
+  rig.core.on_lane_end(rig.now, joins.at(0).lane, joins.at(0).ours, rig.out);
   EXPECT_TRUE(rig.take_work().empty());
   rig.arrive(lane, {.kind = wire::FrameKind::credits, .credits = 1});
   const auto work = rig.take_work();

@@ -70,6 +70,13 @@ struct ProxyRig : Rig {
     send(peer);
     ASSERT_TRUE(server.take(0, first));
   }
+  // Whoever is waited for was looked for, and this one is dead.
+  void find_dead(ProcessId dead) {
+    const auto waited_for = core.servers_waited_for();
+    EXPECT_NE(std::find(waited_for.begin(), waited_for.end(), dead), waited_for.end());
+    core.on_process_dead(dead);
+    look();
+  }
   // What a work request sends is in a task's cell.
   bool from_cell(const WorkRequest& work) const {
     const auto* const at = reinterpret_cast<const std::byte*>(work.address);
@@ -224,8 +231,7 @@ TEST(CoreRelay, ADeadServersFramesAreRepeatedAndItsTokenIsFree) {
   Proxy::Work work;
   rig.give_two(server, work);
   ASSERT_TRUE(server.serving());
-  rig.core.look_for_dead_servers(
-      rig.now, [](ProcessId id) { return !(id == Node::id(1)); }, rig.out);
+  rig.find_dead(Node::id(1));
   const auto repeated = rig.take_work();
   ASSERT_EQ(repeated.size(), 2u);
   for (int i = 0; i < 3; ++i) rig.look();  // it serves itself: what is left is void
@@ -261,8 +267,7 @@ TEST(CoreRelay, ADeadServersCellIsNeverUsedAgain) {
   Proxy::Work work;
   rig.give_two(rig.node.process[1], work);
   const std::uint32_t free = rig.core.free_cells();
-  rig.core.look_for_dead_servers(
-      rig.now, [](ProcessId id) { return !(id == Node::id(1)); }, rig.out);
+  rig.find_dead(Node::id(1));
   for (int i = 0; i < 3; ++i) rig.look();
   EXPECT_EQ(rig.core.proxy_standing().given, 0u);
   EXPECT_EQ(std::popcount(rig.core.free_cells()), std::popcount(free) + 1);  // the other one's

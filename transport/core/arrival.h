@@ -1,0 +1,56 @@
+// What arrives on a lane: looks at all of a frame before anything of it is used, and books what its
+// header says. Bytes from a peer are untrusted.
+//
+// Frames of a lane come in order and once; one that the device delivers again is left out.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/counters.h"
+#include "transport/core/bad_frame.h"
+#include "transport/core/config.h"
+#include "transport/core/connector.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/receiver.h"
+#include "transport/core/sender.h"
+#include "transport/wire/frame.h"
+
+namespace weir {
+
+class Arrival {
+ public:
+  // All of these outlive this.
+  Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender, Connector& connector)
+      : config_(config), receiver_(receiver), sender_(sender), connector_(connector) {}
+
+  // `none`: the frame is good, and its header is booked. `twice`: it is to be left out. Anything
+  // else: no correct peer sends that.
+  FrameFault take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size);
+
+ private:
+  FrameFault take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
+
+  const CoreConfig& config_;
+  Receiver& receiver_;
+  Sender& sender_;
+  Connector& connector_;
+};
+
+// Hands up the messages in checked bytes of a buffer.
+inline void deliver(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+                    Counters& counters, Outbox& out) {
+  wire::walk_messages(
+      messages, size,
+      [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
+        out.deliveries.push_back({from, buffer, payload, length_bytes, tag, last});
+        ++counters.messages_received;
+        counters.bytes_received += length_bytes;
+      });
+}
+
+}  // namespace weir

@@ -1,0 +1,51 @@
+// What a core is set to. Filled by whoever drives it: the plugin from its keys, the simulator from
+// a plan, a test by hand.
+//
+// A value.
+#pragma once
+
+#include <cstdint>
+
+#include "flowctl/admission.h"
+#include "flowctl/eager_window.h"
+#include "rendezvous/scheduler.h"
+#include "srq/window_controller.h"
+#include "transport/base/ids.h"
+#include "transport/base/time.h"
+#include "transport/lane/send_queue.h"
+#include "transport/wire/hello.h"
+
+namespace weir {
+
+struct CoreConfig {
+  PeerName self;
+  wire::Key key{};                    // ours: who asks for a connection has to know it
+  std::uint32_t buffer_bytes = 8192;  // one receive buffer = the largest frame
+  WindowController::Config window;
+  EagerWindow::Config credits;
+  std::uint8_t rnr_code = 12;  // RNR NAK timer that we advertise, at first
+  bool rnr_auto = false;       // then follow how long reposts take
+  SendQueue::Config queue;
+  std::uint32_t inline_bytes = 256;          // frames up to this size are inlined
+  std::uint32_t bundle_bytes = 4096;         // a bundle of small messages grows up to this size
+  std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
+  std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
+  std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
+  Scheduler::Config transfers;
+  Admission::Config admission;
+  std::uint32_t max_rd_atomic = 16;     // reads and atomics a queue pair of ours has under way
+  std::uint32_t fetches_answered = 16;  // of those of a peer's queue pair; 1 to 255
+  // Gets and atomics have a lane without sends and writes: Soft-RoCE takes one for complete that
+  // lost its data when it repeats a send before it.
+  bool fetches_apart = false;
+  std::uint32_t window_unattended = 128;  // W grows beyond only for an application that receives
+  std::uint32_t window_unasked = UINT32_MAX;   // and beyond this only for peers without credits
+  Duration shrink_after = seconds(2);          // of a receive window hardly used; 0: never
+  Duration attempt_timeout = seconds(2);       // then a connection is asked for again
+  Duration connect_timeout = seconds(30);      // then the peer is given up
+  Duration peer_timeout = seconds(30);         // without a sign of life, asked for: the same
+  bool proxy = false;                          // leave room for what a relay adds to a frame
+  Duration proxy_patience = milliseconds(50);  // with a server that does not move
+};
+
+}  // namespace weir

@@ -1,0 +1,341 @@
+#include "transport/core/connector.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace weir {
+
+using Kind = ConnectAction::Kind;
+
+void Connector::move_to(Peer& peer, PeerState state) {
+  Connection& connection = peer.connection;
+  assert(allowed(connection.state_, state));
+  pending_ -= connection.is_pending() ? 1 : 0;
+  connection.state_ = state;
+  pending_ += connection.is_pending() ? 1 : 0;
+}
+
+// ---- making them ----
+
+// Makes room in the window for one more peer and greets it with its first credits.
+wire::Hello Connector::hello_to(Peer& peer, Outbox& out) {
+  receiver_.post(out);
+  wire::Hello hello;
+  hello.from = config_.self;
+  hello.to = peer.name;
+  hello.buffer_bytes = config_.buffer_bytes;
+  hello.credits = static_cast<std::uint16_t>(receiver_.first_credits(peer.share));
+  hello.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
+  hello.fetches = static_cast<std::uint8_t>(config_.fetches_answered);
+  return hello;
+}
+
+// No more than we start, and than the peer's adapter answers. [IBTA 9.4.3]
+void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
+  peer.connection.most_fetches_ = std::clamp(answered, 1u, config_.max_rd_atomic);
+}
+
+void Connector::connect(Time now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  connection.since_ = now;
+  connection.attempt_deadline_ = now + config_.attempt_timeout;
+  connection.trouble_ = FailReason::connect_timeout;
+  move_to(peer, PeerState::connecting);
+  receiver_.admit(peer.share, out);
+  connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
+  sender_.begin(peer);  // an attempt before this one may have brought credits
+  // The time, so that numbers rise even should this process have forgotten what it used before.
+  connection.attempt_ = std::max(connection.attempt_ + 1, static_cast<std::uint64_t>(now.ns));
+  wire::Hello hello = hello_to(peer, out);
+  hello.key = connection.key_;
+  hello.attempt = connection.attempt_;
+  out.act({.kind = peer.name == config_.self ? Kind::loop : Kind::connect,
+           .peer = peer.id,
+           .lane = connection.lane_,
+           .hello = hello});
+}
+
+void Connector::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
+  const auto reject = [&](wire::Reject reason) {
+    out.act({.kind = Kind::reject, .request = request, .reason = reason, .hello = hello});
+  };
+  if (hello.to != config_.self || hello.from == config_.self || hello.key != config_.key) {
+    return reject(wire::Reject::stranger);
+  }
+  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
+    return reject(wire::Reject::version);
+  }
+  if (hello.buffer_bytes != config_.buffer_bytes) return reject(wire::Reject::buffer);
+
+  Peer& peer = peers_.find_or_make(hello.from);
+  Connection& connection = peer.connection;
+  // An older request that a newer one overtook must not end what the newer one began.
+  if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
+  switch (connection.state_) {
+    case PeerState::closing:
+    case PeerState::failed: return reject(wire::Reject::closing);
+    case PeerState::ready:
+      if (!connection.left_) return reject(wire::Reject::crossed);
+      finish_close(now, peer, out);  // it left, and is back before we heard of the disconnect
+      break;
+    case PeerState::connecting:
+      if (connection.lane_ != LaneId::none) {
+        ++counters_.connections_crossed;
+        if (config_.self < peer.name) return reject(wire::Reject::crossed);
+      }
+      break;
+    case PeerState::accepting:  // it asks again: our answer to its first request was lost
+    case PeerState::idle:
+    case PeerState::closed: break;
+  }
+  const Time since = connection.is_pending() ? connection.since_ : now;
+  drop_lane(peer, out);
+  end_session(peer);
+  connection.since_ = since;
+  // The connection manager repeats our answer; only its silence is to be bounded here. Shorter
+  // than the asker's own patience, it would break connections that the asker believes in.
+  connection.attempt_deadline_ = now + config_.connect_timeout;
+  move_to(peer, PeerState::accepting);
+  connection.attempt_seen_ = hello.attempt;
+  receiver_.admit(peer.share, out);
+  connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
+  sender_.grant(peer, hello.credits, hello.control_credits);
+  agree_on_fetches(peer, hello.fetches);
+  wire::Hello answer = hello_to(peer, out);
+  answer.key = config_.key;
+  answer.attempt = hello.attempt;
+  out.act({.kind = Kind::accept,
+           .peer = peer.id,
+           .lane = connection.lane_,
+           .request = request,
+           .hello = answer});
+  ++counters_.connections_accepted;
+}
+
+void Connector::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out) {
+  Peer* const peer = peer_of(lane);
+  if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
+  if (hello.from != peer->name || hello.to != config_.self || hello.key != peer->connection.key_ ||
+      hello.attempt != peer->connection.attempt_) {
+    return fail(now, *peer, FailReason::rejected_stranger, out);
+  }
+  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
+    return fail(now, *peer, FailReason::rejected_version, out);
+  }
+  if (hello.buffer_bytes != config_.buffer_bytes) {
+    return fail(now, *peer, FailReason::rejected_buffer, out);
+  }
+  // Beside what a frame that overtook the answer may have brought.
+  sender_.grant(*peer, hello.credits, hello.control_credits);
+  agree_on_fetches(*peer, hello.fetches);
+  become_ready(now, *peer, out);
+}
+
+void Connector::on_established(Time now, LaneId lane, Outbox& out) {
+  Peer* const peer = peer_of(lane);
+  if (peer == nullptr) return;
+  if (peer->connection.state_ == PeerState::accepting) {
+    become_ready(now, *peer, out);
+  } else if (peer->connection.state_ == PeerState::connecting && peer->name == config_.self) {
+    // Looped: what we granted to "the peer" is what we may use.
+    sender_.begin(*peer);
+    sender_.grant(*peer, peer->share.out, config_.credits.control_reserve);
+    agree_on_fetches(*peer, config_.fetches_answered);
+    become_ready(now, *peer, out);
+  }
+}
+
+void Connector::become_ready(Time now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  move_to(peer, PeerState::ready);
+  connection.attempt_deadline_ = Time::never();
+  ++counters_.connections;
+  counters_.connect_ns_sum += static_cast<std::uint64_t>((now - connection.since_).ns);
+  listener_.on_ready(now, peer, out);
+}
+
+void Connector::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
+  Peer* const peer = peer_of(lane);
+  if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
+  switch (reason) {
+    case wire::Reject::crossed:
+      // The peer's own request is on its way; should it get lost, the timer asks again.
+      drop_lane(*peer, out);
+      receiver_.take_back(peer->share);
+      return;
+    case wire::Reject::stranger: return fail(now, *peer, FailReason::rejected_stranger, out);
+    case wire::Reject::version: return fail(now, *peer, FailReason::rejected_version, out);
+    case wire::Reject::buffer: return fail(now, *peer, FailReason::rejected_buffer, out);
+    case wire::Reject::closing: return retry_or_fail(now, *peer, FailReason::connect_refused, out);
+  }
+}
+
+void Connector::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out) {
+  Peer* const peer = peer_of(lane);
+  if (peer == nullptr || !peer->connection.is_pending()) return;
+  // No address or route: for now, perhaps. A link may come back, or a subnet manager.
+  const bool passing =
+      reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable;
+  if (passing || peer->connection.state_ == PeerState::accepting) {
+    retry_or_fail(now, *peer, reason, out);
+  } else {
+    fail(now, *peer, reason, out);
+  }
+}
+
+// One that had failed before was only waiting; its reason is the one to tell in the end.
+void Connector::give_up_attempt(Time now, Peer& peer, Outbox& out) {
+  const Connection& connection = peer.connection;
+  if (connection.lane_ != LaneId::none) {
+    retry_or_fail(now, peer, FailReason::connect_timeout, out);
+  } else if (now - connection.since_ >= config_.connect_timeout) {
+    fail(now, peer, connection.trouble_, out);
+  } else {
+    retry(now, peer, out);
+  }
+}
+
+void Connector::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.state_ == PeerState::accepting && !listener_.has_work(peer)) {
+    // The asker went away, and we have nothing to say to it.
+    return finish_close(now, peer, out);
+  }
+  if (now - connection.since_ >= config_.connect_timeout) return fail(now, peer, reason, out);
+  if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable) {
+    // It is closing an earlier connection, or the network is changing: ask again at the deadline of
+    // this attempt.
+    drop_lane(peer, out);
+    receiver_.take_back(peer.share);
+    connection.trouble_ = reason;
+    return;
+  }
+  retry(now, peer, out);
+}
+
+void Connector::retry(Time now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  ++counters_.connect_retries;
+  const Time since = connection.since_;
+  drop_lane(peer, out);
+  receiver_.take_back(peer.share);
+  if (connection.state_ == PeerState::accepting) move_to(peer, PeerState::connecting);
+  connect(now, peer, out);
+  connection.since_ = since;
+}
+
+// ---- ending them ----
+
+void Connector::drop_lane(Peer& peer, Outbox& out) {
+  if (peer.connection.lane_ == LaneId::none) return;
+  listener_.on_lane_ends(peer, out);
+  lanes_.release(peer.connection.lane_, out);
+  peer.connection.lane_ = LaneId::none;
+}
+
+void Connector::on_disconnected(Time now, LaneId lane, Outbox& out) {
+  Peer* const peer = peer_of(lane);
+  if (peer == nullptr) return;
+  if (peer->connection.is_pending()) {  // the asker gave up this attempt
+    return retry_or_fail(now, *peer, FailReason::connect_timeout, out);
+  }
+  if (peer->connection.left_) return finish_close(now, *peer, out);
+  fail(now, *peer, FailReason::vanished, out);
+}
+
+void Connector::on_lane_error(Time now, LaneId lane, Outbox& out) {
+  if (Peer* const peer = peer_of(lane)) {
+    on_bad_completion(now, *peer, CompletionStatus::fatal_err, out);
+  }
+}
+
+// After its goodbye, what was still under way does not matter.
+void Connector::on_bad_completion(Time now, Peer& peer, CompletionStatus status, Outbox& out) {
+  if (peer.connection.left_) return finish_close(now, peer, out);
+  fail(now, peer, FailReason::send_failed, status, out);
+}
+
+void Connector::fail(Time now, Peer& peer, const Failure& why, Outbox& out) {
+  const PeerState state = peer.connection.state_;
+  if (state == PeerState::failed || state == PeerState::closed) return;
+  if (state == PeerState::closing) return finish_close(now, peer, out);  // we leave anyway
+  ++counters_.peer_failures;
+  move_to(peer, PeerState::failed);
+  out.report(why);
+  drop_lane(peer, out);
+  end_session(peer);
+  listener_.on_gone(now, peer, out);
+}
+
+void Connector::close(Time now, Peer& peer, Outbox& out) {
+  switch (peer.connection.state_) {
+    case PeerState::idle: move_to(peer, PeerState::closed); return;
+    case PeerState::closed:
+    case PeerState::failed: return;
+    case PeerState::closing:
+      try_finish_close(now, peer, out);  // the goodbye may have found no slot
+      return;
+    case PeerState::connecting:
+    case PeerState::accepting:
+      if (!listener_.has_work(peer)) finish_close(now, peer, out);
+      return;  // otherwise call again: what is pending has to go out first
+    case PeerState::ready:
+      sender_.go_on_with_all(now, peer, out);
+      if (listener_.has_work(peer) && !peer.connection.left_) return;  // likewise
+      move_to(peer, PeerState::closing);
+      try_finish_close(now, peer, out);
+      return;
+  }
+}
+
+// Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
+void Connector::try_finish_close(Time now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.left_) return finish_close(now, peer, out);
+  if (!connection.goodbye_sent_) connection.goodbye_sent_ = sender_.send_goodbye(peer, out);
+  if (connection.goodbye_sent_ && lanes_[connection.lane_].queue.empty()) {
+    finish_close(now, peer, out);
+  }
+}
+
+void Connector::finish_close(Time now, Peer& peer, Outbox& out) {
+  drop_lane(peer, out);
+  move_to(peer, PeerState::closed);
+  end_session(peer);
+  listener_.on_gone(now, peer, out);
+}
+
+void Connector::abandon(Time now, Peer& peer, Outbox& out) {
+  if (peer.connection.state_ != PeerState::closed) finish_close(now, peer, out);
+}
+
+// Forgets everything that belonged to the last connection; pending frames stay.
+void Connector::end_session(Peer& peer) {
+  receiver_.leave(peer.share);
+  sender_.begin(peer);
+  peer.connection.left_ = false;
+  peer.connection.goodbye_sent_ = false;
+  peer.connection.attempt_deadline_ = Time::never();
+}
+
+// ---- time ----
+
+Time Connector::next_deadline() const {
+  Time next = Time::never();
+  for (std::uint32_t i = 0; pending_ > 0 && i < peers_.size(); ++i) {
+    const Connection& connection = peers_.at(i).connection;
+    if (connection.is_pending()) next = std::min(next, connection.attempt_deadline_);
+  }
+  return next;
+}
+
+void Connector::on_timer(Time now, Outbox& out) {
+  for (std::uint32_t i = 0; pending_ > 0 && i < peers_.size(); ++i) {
+    Peer& peer = peers_.at(i);
+    if (peer.connection.is_pending() && now >= peer.connection.attempt_deadline_) {
+      give_up_attempt(now, peer, out);
+    }
+  }
+}
+
+}  // namespace weir

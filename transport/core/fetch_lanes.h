@@ -1,0 +1,71 @@
+// The making of lanes for fetches: a second queue pair to a peer, for chains of reads. On the lane
+// for frames a chain would hold up the frames behind it, for a queue pair has only so many reads
+// under way, and what comes after them waits.
+//
+// Its two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has
+// the steps. Without it reads go chunk by chunk, so nothing depends on it, and nobody waits for it.
+//
+// Except on adapters that must not have sends or writes before a fetch (CoreConfig::fetches_apart):
+// there all gets and atomics of a peer go over it, and wait for it. If it cannot be made, a peer
+// that needs it fails.
+//
+// Pure; the caller serialises. A new lane allocates.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/time.h"
+#include "transport/core/config.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/sender.h"
+
+namespace weir {
+
+class FetchLanes {
+ public:
+  class Listener {
+   public:
+    // So many reads a new lane should have under way.
+    virtual std::uint32_t most_reads() const = 0;
+    // The peer's lane has become usable, or was refused.
+    virtual void on_fetch_lane(Time now, Peer& peer, Outbox& out) = 0;
+    // It is about to be released.
+    virtual void on_fetch_lane_ends(const Peer& peer) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // All of these outlive this.
+  FetchLanes(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender,
+             Listener& listener)
+      : config_(config), peers_(peers), lanes_(lanes), sender_(sender), listener_(listener) {}
+
+  // Offers the peer a lane, unless that was done. What wants it now still goes without it.
+  void want(Peer& peer, Outbox& out);
+
+  // The connection is ready: what the peer said of its end before is looked at now.
+  void on_ready(Time now, Peer& peer, Outbox& out);
+  // Our end was made, and connected if that was asked for; qp_number 0: it was not.
+  void on_made(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
+  // What the peer says of its end. False if no correct peer says so.
+  bool on_told(Time now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+
+  // The connection ends.
+  void drop(Peer& peer, Outbox& out);
+
+ private:
+  void make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  void use_if_joined(Time now, Peer& peer, Outbox& out);
+  void refuse(Time now, Peer& peer, Outbox& out);
+
+  const CoreConfig& config_;
+  Peers& peers_;
+  Lanes& lanes_;
+  Sender& sender_;
+  Listener& listener_;
+};
+
+}  // namespace weir

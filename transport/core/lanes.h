@@ -1,0 +1,123 @@
+// The lanes of a process: the RC queue pairs to its peers, each with what it has in flight.
+//
+// A lane's id is another's only once nothing can name the old queue pair any more (`on_destroyed`).
+// Of everything that was posted on a lane the listener or the visitor of a completion hears exactly
+// once: that it completed, or that the lane was released before.
+//
+// Pure; the caller serialises. Only `make` allocates.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "transport/base/ids.h"
+#include "transport/base/stable_vector.h"
+#include "transport/core/outbox.h"
+#include "transport/lane/send_queue.h"
+
+namespace weir {
+
+enum class LaneUse : std::uint8_t {
+  frames,   // whatever the peer gets; connection management made it
+  fetches,  // gets and atomics only: of a peer that has such a lane, chains of reads at least
+};
+
+// What the watch has seen of a lane (watch.h).
+class Watched {
+  friend class Watch;
+  std::uint8_t looks_left_ = 0;  // until work in flight is too late
+  std::uint64_t retired_ = 0;    // when that began
+  std::uint64_t heard_ = 0;      // signs of life up to the last look
+};
+
+struct Lane {
+  PeerId peer = PeerId::none;
+  LaneUse use = LaneUse::frames;
+  bool open = false;
+  std::uint32_t tx_sequence = 0;  // of the next frame
+  std::uint32_t rx_sequence = 0;
+  SendQueue queue;
+  Watched watched;
+
+  explicit Lane(const SendQueue::Config& config) : queue(config) {}
+};
+
+class Lanes {
+ public:
+  // Of lanes that are released. What was in flight is not known to have arrived.
+  class Listener {
+   public:
+    virtual void on_frame_lost(SendSlot* slot, Outbox& out) = 0;
+    virtual void on_chunk_lost(const RdmaInFlight& chunk) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // `queue`: of lanes for frames. The listener outlives this.
+  Lanes(const SendQueue::Config& queue, Listener& listener) : frames_(queue), listener_(listener) {
+    fetches_ = queue;
+    fetches_.depth = fetch_depth();
+    fetches_.control_reserve = 0;
+  }
+
+  // Work requests that a lane for fetches has in its queue at most: so many that the adapter does
+  // not run dry before software looks again, and no more, for what is handed over does not make way
+  // for others.
+  std::uint32_t fetch_depth() const {
+    return std::min(std::max(4 * frames_.signal_interval, 2u), frames_.depth);
+  }
+
+  LaneId make(PeerId peer, LaneUse use) {
+    const SendQueue::Config& config = use == LaneUse::frames ? frames_ : fetches_;
+    LaneId id;
+    if (free_.empty()) {
+      id = LaneId{lanes_.size()};
+      lanes_.emplace_back(config);
+    } else {
+      id = free_.back();
+      free_.pop_back();
+      (*this)[id] = Lane(config);
+    }
+    Lane& lane = (*this)[id];
+    lane.peer = peer;
+    lane.use = use;
+    lane.open = true;
+    return id;
+  }
+
+  // Tells of all that is in flight, and asks for the queue pair to be destroyed.
+  void release(LaneId id, Outbox& out) {
+    Lane& lane = (*this)[id];
+    lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_lost(slot, out); },
+                       [&](const RdmaInFlight& chunk) { listener_.on_chunk_lost(chunk); });
+    lane.open = false;
+    out.act({.kind = ConnectAction::Kind::drop, .peer = lane.peer, .lane = id});
+  }
+
+  // That was done: completions and events of the old queue pair cannot come any more.
+  void on_destroyed(LaneId id) { free_.push_back(id); }
+
+  Lane& operator[](LaneId id) { return lanes_[index(id)]; }
+  const Lane& operator[](LaneId id) const { return lanes_[index(id)]; }
+  Lane& at(std::uint32_t i) { return lanes_[i]; }
+  const Lane& at(std::uint32_t i) const { return lanes_[i]; }
+
+  // The lane, if it is one and was not released.
+  Lane* open(LaneId id) {
+    if (index(id) >= lanes_.size() || !(*this)[id].open) return nullptr;
+    return &(*this)[id];
+  }
+
+  std::uint32_t size() const { return lanes_.size(); }
+
+ private:
+  SendQueue::Config frames_;
+  SendQueue::Config fetches_;
+  Listener& listener_;
+  StableVector<Lane> lanes_;
+  std::vector<LaneId> free_;
+};
+
+}  // namespace weir

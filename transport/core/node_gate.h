@@ -1,0 +1,46 @@
+// The say that the processes of a node have in what this one posts: their proxy, then their tokens.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/time.h"
+#include "transport/core/node_line.h"
+#include "transport/core/peer.h"
+#include "transport/core/relay_server.h"
+#include "transport/core/relay_task.h"
+#include "transport/core/request_gate.h"
+
+namespace weir {
+
+class NodeGate final : public RequestGate {
+ public:
+  // All of these outlive this.
+  NodeGate(NodeLine& line, RelayTask& task, RelayServer& server)
+      : line_(line), task_(task), server_(server) {}
+
+  // From here on frames may go by the proxy.
+  void add_proxy() { has_proxy_ = true; }
+
+  bool passes(const SendSlot& frame) override { return !has_proxy_ && line_.passes(frame); }
+  Way way(Time now, Peer& peer, SendSlot& frame) override {
+    return has_proxy_ ? task_.way(now, peer, frame) : Way::own_lane;
+  }
+  bool admit(Time now, Peer& peer, SendSlot& frame) override {
+    if (!line_.admit(now, peer, frame)) return false;
+    if (frame.kind == wire::FrameKind::relayed) server_.on_posted(frame);
+    return true;
+  }
+  bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) override {
+    return line_.admit_chunk(now, bytes, tokens);
+  }
+
+ private:
+  NodeLine& line_;
+  RelayTask& task_;
+  RelayServer& server_;
+  bool has_proxy_ = false;
+};
+
+}  // namespace weir

@@ -1,0 +1,39 @@
+// What a process has for one peer and not sent yet, and the credits it has to send it with. The
+// sender alone changes it.
+//
+// A value; the caller serialises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/fifo.h"
+#include "transport/lane/send_slot.h"
+#include "transport/wire/frame.h"
+
+namespace weir {
+
+class Outgoing {
+ public:
+  bool has_pending() const { return !pending_.empty(); }
+  std::size_t pending_frames() const { return pending_.size(); }
+  // The pending frame that was queued last, or nullptr.
+  SendSlot* youngest() { return pending_.back(); }
+  // Frames of messages, and control frames, that the peer has buffers for.
+  std::uint32_t credits() const { return credits_; }
+  std::uint32_t control_credits() const { return control_credits_; }
+
+ private:
+  friend class Sender;
+
+  Fifo<SendSlot> pending_;  // not posted yet, oldest first
+  std::uint32_t credits_ = 0;
+  std::uint8_t control_credits_ = 0;
+  std::uint8_t control_owed_ = 0;  // control frames of the peer whose credits go back
+  bool owes_lane_end_ = false;     // the peer is to be told `lane_end_`
+  std::uint64_t round_ = 0;        // of the last frame
+  std::uint32_t burst_ = 0;        // frames in that round
+  wire::LaneEnd lane_end_{};
+};
+
+}  // namespace weir

@@ -1,0 +1,69 @@
+// What a process keeps of one other: the one record that all parts of the core share. Each part has
+// a room of its own in it, which the others may only look into.
+//
+// The table finds records by name and by id. They stay where they are, and their ids stay theirs.
+//
+// Pure; the caller serialises. Only `Peers::find_or_make` of a new name allocates.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "flowctl/eager_window.h"
+#include "transport/base/ids.h"
+#include "transport/base/list.h"
+#include "transport/base/stable_vector.h"
+#include "transport/core/connection.h"
+#include "transport/core/fetch_lane.h"
+#include "transport/core/outgoing.h"
+#include "transport/core/relayed.h"
+
+namespace weir {
+
+struct Peer {
+  PeerId id;
+  PeerName name;
+  Connection connection;     // connector.h
+  Outgoing outgoing;         // sender.h
+  EagerWindow::Share share;  // receiver.h: what the peer may send to us
+  FetchLane fetch_lane;      // fetch_lanes.h
+  bool fetches = false;      // transfers.h: it had a get or an atomic
+  Relayed relayed;           // relay_task.h, relayed_arrivals.h
+
+  Link<Peer> held;   // the sender's: a frame waits for the next round, for more messages
+  Link<Peer> owed;   // the sender's: it may be due for a control frame
+  Link<Peer> waits;  // the node line's: it has pending frames, and the node no tokens
+};
+
+class Peers {
+ public:
+  Peer& find_or_make(PeerName name) {
+    const auto [found, is_new] = by_name_.try_emplace(key(name), PeerId{size()});
+    if (is_new) {
+      Peer& peer = peers_.emplace_back();
+      peer.id = found->second;
+      peer.name = name;
+    }
+    return (*this)[found->second];
+  }
+
+  // None if the name is not known.
+  PeerId find(PeerName name) const {
+    const auto found = by_name_.find(key(name));
+    return found == by_name_.end() ? PeerId::none : found->second;
+  }
+
+  Peer& operator[](PeerId id) { return peers_[index(id)]; }
+  const Peer& operator[](PeerId id) const { return peers_[index(id)]; }
+  Peer& at(std::uint32_t i) { return peers_[i]; }
+  const Peer& at(std::uint32_t i) const { return peers_[i]; }
+  std::uint32_t size() const { return peers_.size(); }
+
+ private:
+  static std::uint64_t key(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
+
+  StableVector<Peer> peers_;
+  std::unordered_map<std::uint64_t, PeerId> by_name_;
+};
+
+}  // namespace weir

@@ -1,0 +1,284 @@
+#include "transport/core/receiver.h"
+
+#include <algorithm>
+
+namespace weir {
+namespace {
+
+// The shares are large enough when credit frames are rarer than this.
+constexpr std::uint64_t frames_per_credit_frame = 16;
+
+}  // namespace
+
+Receiver::Receiver(const CoreConfig& config, Counters& counters, Listener& listener)
+    : config_(config),
+      counters_(counters),
+      listener_(listener),
+      window_(config.window),
+      shrink_(config.shrink_after),
+      rnr_(config.rnr_code),
+      eager_(config.credits),
+      pool_(config.buffer_bytes) {
+  eager_.set_window(window_.window());
+  counters_.window = counters_.window_peak = window_.window();
+  counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
+}
+
+void Receiver::expect_peers(std::uint32_t count) {
+  const std::uint32_t reserve = config_.credits.control_reserve;
+  window_.allow(eager_.least_window(count));
+  const std::uint32_t most = window_.max() - EagerWindow::slack(window_.max());
+  const std::uint32_t each = most / std::max(count, 1u);
+  eager_.set_max_credits(each > reserve ? each - reserve : 0);
+}
+
+// ---- buffers ----
+
+bool Receiver::arrive(BufferId buffer) {
+  if (!pool_.arrive(buffer)) return false;
+  book_buffers();
+  return true;
+}
+
+void Receiver::release(BufferId buffer) {
+  ++taken_;
+  put_back(buffer);
+}
+
+void Receiver::put_back(BufferId buffer) {
+  const std::uint32_t backed = pool_.backed();
+  pool_.release(buffer, eager_.can_spare_held());
+  if (pool_.backed() != backed) [[unlikely]]
+    eager_.set_window(window_.window(), pool_.backed());
+  book_buffers();
+}
+
+void Receiver::book_buffers() {
+  eager_.set_held(pool_.held());
+  counters_.receives_posted = pool_.posted();
+  counters_.receives_held = pool_.held();
+  counters_.receives_held_peak =
+      std::max<std::uint64_t>(counters_.receives_held_peak, pool_.held());
+}
+
+void Receiver::post(Outbox& out) {
+  if (pool_.free() == 0 || pool_.free() < eager_.slack()) return;
+  pool_.post(pool_.free(), out.receives);
+  book_buffers();
+  if (!limit_armed_) arm_limit(out);
+}
+
+void Receiver::drop_slabs(Outbox& out) {
+  while (slabs_asked_ == 0 && pool_.can_drop()) {
+    counters_.receive_bytes -= std::uint64_t{pool_.drop_slab()} * config_.buffer_bytes;
+    out.drop_slab();
+  }
+}
+
+// ---- the shares of peers ----
+
+void Receiver::admit(Share& share, Outbox& out) {
+  if (window_.raise_to(eager_.floor(share))) window_changed(out);
+  eager_.join(share);
+}
+
+void Receiver::leave(Share& share) {
+  eager_.leave(share);
+  book_credits();
+}
+
+void Receiver::take_back(Share& share) {
+  eager_.take_back(share);
+  book_credits();
+}
+
+std::uint32_t Receiver::first_credits(Share& share) {
+  const std::uint32_t covered = top_up(share);
+  const std::uint32_t beyond = eager_.overcommit(share);
+  counters_.credits_overcommitted += beyond;
+  return covered + beyond;
+}
+
+std::uint32_t Receiver::top_up(Share& share) {
+  std::uint32_t count = eager_.top_up(share, UINT16_MAX);
+  if (count == 0 && share.out == 0 && may_top_up(share)) {
+    count = eager_.overcommit(share);
+    counters_.credits_overcommitted += count;
+  }
+  book_credits();
+  return count;
+}
+
+bool Receiver::may_top_up(const Share& share) const {
+  if (eager_.available(share) > 0) return true;
+  return share.joined && share.out == 0 && eager_.overdrawn();
+}
+
+bool Receiver::spend(Share& share) {
+  const bool had = eager_.spend(share);
+  book_credits();
+  return had;
+}
+
+bool Receiver::give_back(Share& share, std::uint32_t credits) {
+  const bool had = eager_.give_back(share, credits);
+  book_credits();
+  return had;
+}
+
+// ---- the window ----
+
+// At most one step for each window's worth of frames, to see what the last one did.
+void Receiver::on_idle(Outbox& out) {
+  if (!starved_peer_seen_ || pool_.held() > eager_.slack()) return;
+  starved_peer_seen_ = false;
+  if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
+  frames_at_demand_ = counters_.frames_received;
+  if (window_.grow()) demanded(out);
+}
+
+// A credit frame costs both sides a small message. Where a window's worth of traffic needs many,
+// the shares are too small: W doubles. Not for traffic that takes longer than from one look at the
+// window to the next: the memory would soon be given back. Nor beyond `window_unattended`, for a
+// slow receiver gives credits in small parts, too.
+void Receiver::look_at_shares(Outbox& out) {
+  const std::uint64_t frames = counters_.frames_received - frames_at_share_look_;
+  if (frames < window_.window()) return;
+  const bool small = credit_frames_ * frames_per_credit_frame > frames && eager_.may_widen();
+  count_credit_frames_anew();
+  if (!small || window_.window() * 2 > config_.window_unattended) return;
+  if (window_.grow()) demanded(out);
+}
+
+void Receiver::count_credit_frames_anew() {
+  frames_at_share_look_ = counters_.frames_received;
+  credit_frames_ = 0;
+}
+
+void Receiver::demanded(Outbox& out) {
+  shrink_.grew();
+  ++counters_.window_demands;
+  window_changed(out);
+}
+
+void Receiver::on_srq_limit(Outbox& out) {
+  ++counters_.srq_limit_events;
+  limit_armed_ = false;
+  // The event may be old news: from before W grew for another reason, or receives were posted.
+  if (!below_limit() || !grow_at_limit()) return arm_limit(out);
+  window_changed(out);
+}
+
+void Receiver::on_reposted(Duration event_to_repost, Outbox& out) {
+  counters_.repost_ns_peak =
+      std::max(counters_.repost_ns_peak, static_cast<std::uint64_t>(event_to_repost.ns));
+  if (!config_.rnr_auto || !rnr_.add(event_to_repost)) return;
+  counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
+  ++counters_.rnr_timer_changes;
+  out.advertise_rnr_timer(rnr_.code());
+}
+
+void Receiver::raise_lost_limit(Outbox& out) {
+  if (!limit_armed_ || !below_limit() || !grow_at_limit()) return;
+  ++counters_.srq_limit_self_raised;
+  window_changed(out);
+}
+
+// Doubles W because the limit was reached. Beyond `window_unattended`, only when the layer above
+// took half a window's worth since the last time: what piles up in front of an application that is
+// elsewhere is not worth more memory. The peers keep their frames until it is back. Beyond
+// `window_unasked` never: the limit is far from running out, so who needs more runs out of credits.
+bool Receiver::grow_at_limit() {
+  const std::uint32_t window = window_.window();
+  if (window >= config_.window_unasked) return false;
+  if (window >= config_.window_unattended && taken_ - taken_at_growth_ < window / 2) return false;
+  if (!window_.grow()) return false;
+  taken_at_growth_ = taken_;
+  shrink_.grew();
+  return true;
+}
+
+bool Receiver::below_limit() const {
+  return pool_.total() >= window_.window() && pool_.posted() < window_.limit();
+}
+
+// Arms the limit event, unless it could change nothing (W is as large as it makes it), or would
+// come at once or never (adapters differ) because the limit is passed already.
+void Receiver::arm_limit(Outbox& out) {
+  const std::uint32_t most = std::min(window_.max(), config_.window_unasked);
+  limit_armed_ = window_.window() < most && !below_limit();
+  if (limit_armed_) out.arm_srq(std::min(window_.limit(), pool_.total()));
+}
+
+// There is more than the peers need at least, or credits and slabs to be had back.
+bool Receiver::may_shrink() const {
+  if (!shrink_.enabled()) return false;
+  return pool_.retiring() ||
+         window_.window() > std::max(config_.window.initial, eager_.least_window());
+}
+
+// From time to time: halves a window that is hardly used. Its youngest slabs retire, and go once
+// traffic has used their buffers up and the peers have returned their credits for them.
+void Receiver::look(Time now, Outbox& out) {
+  next_look_ = now + shrink_.interval();
+  count_credit_frames_anew();
+  const std::uint32_t window = window_.window();
+  const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
+  // (Not while a slab is under way that somebody else needs.)
+  if (slabs_asked_ == 0 && shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
+    shrink_.shrank(now);
+    window_.shrink_to(pool_.active());
+    ++counters_.window_shrinks;
+    window_changed(out);
+  }
+  pool_.reset_peak_used();
+  if (pool_.retiring()) listener_.on_shares_exceeded(out);
+  drop_slabs(out);
+}
+
+void Receiver::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count,
+                       Outbox& out) {
+  slabs_asked_ -= std::min(slabs_asked_, count);
+  pool_.add_slab(address, lkey, count);
+  counters_.receive_bytes += std::uint64_t{count} * config_.buffer_bytes;
+  counters_.receive_bytes_peak = std::max(counters_.receive_bytes_peak, counters_.receive_bytes);
+  window_changed(out);
+}
+
+void Receiver::on_slab_failed(Outbox& out) {
+  slabs_asked_ = 0;
+  ++counters_.slab_failures;
+  if (pool_.total() == 0) return;  // nothing to work with; asking again would not help
+  window_.cap(pool_.total());
+  window_changed(out);
+}
+
+// W moved, or buffers came: ask for what is missing, post what is there, arm the limit, and let
+// the peers have their larger shares.
+void Receiver::window_changed(Outbox& out) {
+  const std::uint32_t window = window_.window();
+  if (window > counters_.window) ++counters_.window_grows;
+  counters_.window = window;
+  counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
+  pool_.restore(window);
+  if (pool_.total() + slabs_asked_ < window) {
+    out.want_slab(window - pool_.total() - slabs_asked_);
+    slabs_asked_ = window - pool_.total();
+  }
+  // Credits only for buffers that exist, or will before the next frame leaves.
+  const std::uint32_t backed = pool_.backed() + slabs_asked_;
+  eager_.set_window(std::min(window, backed), backed);
+  pool_.post(pool_.free(), out.receives);
+  book_buffers();
+
+  // The limit event is a one-shot hint: armed when already below the limit, some devices stay
+  // silent for ever. So look ourselves, before each arming.
+  if (below_limit() && grow_at_limit()) {
+    ++counters_.srq_limit_self_raised;
+    return window_changed(out);
+  }
+  arm_limit(out);
+  listener_.on_shares_changed(out);
+}
+
+}  // namespace weir

@@ -1,0 +1,94 @@
+// Frames of this process that go by way of its node's proxy: a server, another process of the job
+// on this node, sends them on its own lane (flowctl/proxy.h).
+//
+// A frame's way is decided when it is posted. It goes by the own lane when this process is the
+// server, or can be at once; else it is copied into shared memory, and its slot kept until the
+// server says that it arrived. Order is kept by never having frames for a peer on both ways: frames
+// are given to a server when the own lane is empty, and posted when all that was given is over.
+//
+// When a server sends something back, or is dead, or stands still, nobody knows what arrived. Then
+// this process takes back what it gave, for that peer or for all: it repeats, in order, on its own
+// lanes, what is not known to have arrived, and what comes later goes the same way until no server
+// has anything of it in hand. Everything given has a number among all for its receiver, who drops
+// what it has had.
+//
+// Pure but for the Proxy, which is memory of all the job's processes on the node; the caller
+// serialises. Allocates nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "flowctl/proxy.h"
+#include "transport/base/counters.h"
+#include "transport/base/time.h"
+#include "transport/core/config.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/relay_server.h"
+#include "transport/core/request_gate.h"
+#include "transport/core/sender.h"
+
+namespace weir {
+
+class RelayTask {
+ public:
+  // All of these outlive this.
+  RelayTask(const CoreConfig& config, Counters& counters, Peers& peers, const Lanes& lanes,
+            Sender& sender, RelayServer& server, Proxy& proxy)
+      : config_(config),
+        counters_(counters),
+        peers_(peers),
+        lanes_(lanes),
+        sender_(sender),
+        server_(server),
+        proxy_(proxy) {}
+
+  // The proxy was joined. An earlier owner of its slot may have left frames there.
+  void start() { jammed_ = proxy_.outstanding(); }
+
+  // As RequestGate has it. May make this process the server.
+  RequestGate::Way way(Time now, Peer& peer, SendSlot& frame);
+
+  // Sees to what became of the frames that were given, and to servers that do not move.
+  void look(Time now, Outbox& out);
+  // The process is dead: what it has in hand is nobody's.
+  void on_process_dead(ProcessId id) {
+    if (proxy_.server_of_oldest() == id) dead_server_ = id;
+  }
+  // The peer is given up, or left: nobody waits for what servers have for it.
+  void drop(Peer& peer, Outbox& out);
+
+  // Frames given and not over.
+  std::uint32_t given() const { return given_count_; }
+  // No frames are given, until those that were are over.
+  bool jammed() const { return jammed_; }
+
+ private:
+  // A frame that was given, by its number there.
+  struct Given {
+    SendSlot* slot = nullptr;  // to be repeated from; nullptr: it is repeated, or given up
+    PeerId peer = PeerId::none;
+  };
+
+  bool may_relay(Time now, const Peer& peer) const;
+  void look_at_outcomes(Time now, Outbox& out);
+  void go_on_without_server(Time now, Outbox& out);
+  void take_back(Time now, PeerId only, Outbox& out);
+
+  const CoreConfig& config_;
+  Counters& counters_;
+  Peers& peers_;
+  const Lanes& lanes_;
+  Sender& sender_;
+  RelayServer& server_;
+  Proxy& proxy_;
+  std::array<Given, proxy_depth> given_;
+  std::uint32_t given_count_ = 0;
+  bool jammed_ = false;
+  ProcessId dead_server_;  // that had some of them
+  Time moved_{};           // when one was over last, or the first was given
+};
+
+}  // namespace weir

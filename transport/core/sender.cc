@@ -1,0 +1,333 @@
+#include "transport/core/sender.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weir {
+namespace {
+
+using wire::FrameKind;
+
+// No receive queue is so deep.
+constexpr std::uint32_t most_credits = 1u << 24;
+
+}  // namespace
+
+// ---- messages ----
+
+[[gnu::flatten]] Status Sender::send(Time now, Peer& peer, SendSlot* slot,
+                                     std::uint32_t length_bytes, std::uint8_t tag, bool must_take,
+                                     Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (length_bytes > max_payload_bytes() || length_bytes > slot->payload_capacity_bytes()) {
+    return Status::too_large;
+  }
+  if (peer.connection.is_over()) return Status::peer_failed;
+  if (!must_take && to.pending_.size() >= config_.pending_frames) {
+    ++counters_.back_pressure;
+    return Status::back_pressure;
+  }
+
+  slot->frame_bytes = wire::frame_header_bytes;
+  slot->messages = 0;
+  add_message(*slot, length_bytes, tag);
+  ++counters_.messages_sent;
+  counters_.bytes_sent += length_bytes;
+  if (may_go_at_once(peer) && (gate_ == nullptr || gate_->passes(*slot))) [[likely]] {
+    ++to.burst_;
+    Lane& lane = lanes_[peer.connection.lane()];
+    post_messages(peer, lane, slot, out);
+    close_chain(lane, out);
+    return Status::ok;
+  }
+  push(peer, slot);
+  counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, to.pending_.size());
+  if (peer.connection.is_ready()) {
+    const bool at_once = to.burst_ < config_.burst_frames;
+    ++to.burst_;
+    post_pending(now, peer, !at_once, out);
+  }
+  return Status::ok;
+}
+
+// The usual case: nothing is ahead of the frame, and all that it needs is there.
+bool Sender::may_go_at_once(Peer& peer) {
+  Outgoing& to = peer.outgoing;
+  if (to.round_ != round_) {
+    to.round_ = round_;
+    to.burst_ = 0;
+  }
+  return peer.connection.is_ready() && to.pending_.empty() && to.credits_ > 0 &&
+         to.burst_ < config_.burst_frames && lanes_[peer.connection.lane()].queue.has_room(false);
+}
+
+bool Sender::would_hold(const Peer& peer) const {
+  const Outgoing& to = peer.outgoing;
+  return !to.pending_.empty() || (to.round_ == round_ && to.burst_ >= config_.burst_frames);
+}
+
+std::byte* Sender::append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag) {
+  SendSlot* slot = peer.outgoing.pending_.back();
+  if (slot == nullptr || peer.connection.is_over()) return nullptr;
+  if (!is_open_for_append(*slot, length_bytes)) return nullptr;
+  ++counters_.messages_sent;
+  ++counters_.messages_bundled;
+  counters_.bytes_sent += length_bytes;
+  return add_message(*slot, length_bytes, tag);
+}
+
+bool Sender::is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const {
+  if (length_bytes > config_.bundle_message_bytes || slot.notify) return false;
+  if (slot.kind != FrameKind::messages) return false;
+  const std::size_t end =
+      wire::next_message_offset(slot.frame_bytes) + wire::message_header_bytes + length_bytes;
+  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max()});
+}
+
+// Writes the header of one more message and returns where its payload belongs. The message before
+// is padded now; the last one of a frame is not.
+std::byte* Sender::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
+  const std::uint32_t start = wire::next_message_offset(slot.frame_bytes);
+  std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
+  wire::put(slot.frame + start, wire::MessageHeader{length_bytes, tag});
+  slot.frame_bytes = start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
+  ++slot.messages;
+  return slot.frame + start + wire::message_header_bytes;
+}
+
+void Sender::push(Peer& peer, SendSlot* slot) {
+  peer.outgoing.pending_.push(slot);
+  ++pending_frames_;
+}
+
+void Sender::push_front(Peer& peer, SendSlot* slot) {
+  peer.outgoing.pending_.push_front(slot);
+  ++pending_frames_;
+}
+
+// Posts pending frames, oldest first, while there are credits and queue slots, and the gate lets
+// them. With `keep_open_bundle` the youngest frame stays while it can still take small messages.
+void Sender::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (to.pending_.empty()) return;
+  Lane& lane = lanes_[peer.connection.lane()];
+  while (SendSlot* slot = to.pending_.front()) {
+    if (keep_open_bundle && slot == to.pending_.back() && is_open_for_append(*slot, 0)) {
+      hold(peer);
+      break;
+    }
+    if (gate_ != nullptr) [[unlikely]] {
+      const RequestGate::Way way = gate_->way(now, peer, *slot);
+      if (way == RequestGate::Way::blocked) break;
+      if (way == RequestGate::Way::taken) {
+        to.pending_.pop();
+        --pending_frames_;
+        continue;
+      }
+    }
+    if (!lane.queue.has_room(false)) {
+      ++counters_.queue_stalls;
+      break;
+    }
+    if (to.credits_ == 0) {
+      ++counters_.credit_stalls;
+      break;
+    }
+    if (gate_ != nullptr && !gate_->admit(now, peer, *slot)) break;
+    to.pending_.pop();
+    --pending_frames_;
+    post_messages(peer, lane, slot, out);
+  }
+  close_chain(lane, out);
+}
+
+// Spends a credit on a frame of messages.
+void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
+  --peer.outgoing.credits_;
+  receiver_.post(out);
+  post_frame(peer, lane, slot, slot->kind, receiver_.top_up(peer.share), out);
+  ++counters_.frames_sent;
+}
+
+// Receives are posted by now: the frame may carry credits for them.
+void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
+                        std::uint32_t credits, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  wire::FrameHeader header;
+  header.kind = kind;
+  header.starved = to.credits_ == 0 && (!to.pending_.empty() || to.owes_lane_end_);
+  header.control_credits = to.control_owed_;
+  header.credits = static_cast<std::uint16_t>(credits);
+  header.sequence = lane.tx_sequence++;
+  to.control_owed_ = 0;
+  wire::put(slot->frame, header);
+
+  const SendQueue::Ticket ticket = lane.queue.post(slot);
+  const bool inlined = slot->frame_bytes <= config_.inline_bytes;
+  counters_.frames_inlined += inlined ? 1 : 0;
+  counters_.sends_signalled += ticket.signalled ? 1 : 0;
+  out.work.push_back({ticket.id, peer.connection.lane(), Opcode::send, ticket.signalled, inlined,
+                      slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
+  if (!lane.queue.has_room(false)) [[unlikely]]
+    listener_.on_queue_full(peer);
+}
+
+// The last work request of the chain asks for a completion if somebody waits for one.
+void Sender::close_chain(Lane& lane, Outbox& out) {
+  if (!lane.queue.wants_signal() || out.work.empty()) return;
+  WorkRequest& last = out.work.back();
+  if (&lanes_[last.lane] != &lane || last.signalled) return;
+  last.signalled = true;
+  lane.queue.mark_signalled();
+  ++counters_.sends_signalled;
+}
+
+// ---- rounds ----
+
+void Sender::hold(Peer& peer) {
+  if (!peer.held.linked) held_.push_front(&peer);
+}
+
+void Sender::post_held(Time now, Outbox& out) {
+  begin_round();
+  while (Peer* const peer = held_.pop()) {
+    if (peer->connection.is_open()) go_on_with_all(now, *peer, out);
+  }
+}
+
+// ---- what the peer gives ----
+
+void Sender::begin(Peer& peer) {
+  peer.outgoing.credits_ = 0;
+  peer.outgoing.control_credits_ = 0;
+  peer.outgoing.control_owed_ = 0;
+}
+
+void Sender::grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits) {
+  peer.outgoing.credits_ += credits;
+  peer.outgoing.control_credits_ = static_cast<std::uint8_t>(
+      std::min<std::uint32_t>(control_credits, config_.credits.control_reserve));
+}
+
+Sender::Booked Sender::book(Peer& peer, const wire::FrameHeader& header) {
+  Outgoing& to = peer.outgoing;
+  const bool moves_back = header.kind == FrameKind::recall || header.kind == FrameKind::returned;
+  if (!moves_back) to.credits_ += header.credits;
+  const std::uint32_t control = std::uint32_t{to.control_credits_} + header.control_credits;
+  to.control_credits_ = static_cast<std::uint8_t>(control);
+  if (to.credits_ > most_credits) return Booked::too_many_credits;
+  return control > config_.credits.control_reserve ? Booked::too_many_control_credits
+                                                   : Booked::good;
+}
+
+void Sender::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (!peer.connection.is_ready() || !to.pending_.empty() || to.credits_ <= keep) return;
+  const std::uint32_t excess = std::min<std::uint32_t>(to.credits_ - keep, UINT16_MAX);
+  if (!send_control(peer, FrameKind::returned, excess, out)) return;  // it will ask again
+  to.credits_ -= excess;
+}
+
+// ---- control frames ----
+
+// `credits` is for a recall or a return, the others take what there is for the peer. False if it
+// must wait: no slot, no credit, or no room in the queue. A lane end costs an eager credit: these
+// come back by themselves, and somebody may wait for the lane.
+bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  Lane& lane = lanes_[peer.connection.lane()];
+  if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
+  const bool moves_back = kind == FrameKind::recall || kind == FrameKind::returned;
+  if (kind == FrameKind::lane_end) {
+    if (to.credits_ == 0) return false;
+    --to.credits_;
+  } else if (kind != FrameKind::goodbye) {
+    // The last control credit is for giving credits. Spent otherwise, it might never come back from
+    // a peer that waits for them.
+    if (to.control_credits_ < (moves_back ? 2 : 1)) return false;
+    --to.control_credits_;
+  }
+  receiver_.post(out);
+  if (!moves_back) credits = receiver_.top_up(peer.share);
+  SendSlot* slot = control_slots_.pop();
+  slot->frame_bytes = wire::frame_header_bytes;
+  if (kind == FrameKind::lane_end) {
+    wire::put(slot->frame + wire::frame_header_bytes, to.lane_end_);
+    slot->frame_bytes = wire::lane_frame_bytes;
+  }
+  slot->messages = 0;
+  slot->notify = true;  // few slots: each must come back soon
+  post_frame(peer, lane, slot, kind, credits, out);
+  // Somebody may wait for the lane, and the peer compute.
+  out.work.back().solicited = kind == FrameKind::lane_end;
+  close_chain(lane, out);
+  ++counters_.control_sent;
+  return true;
+}
+
+void Sender::owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out) {
+  peer.outgoing.lane_end_ = end;
+  peer.outgoing.owes_lane_end_ = true;
+  tell_lane_end(peer, out);
+}
+
+void Sender::tell_lane_end(Peer& peer, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (!to.owes_lane_end_ || !peer.connection.is_ready() || peer.connection.left()) return;
+  to.owes_lane_end_ = !send_control(peer, FrameKind::lane_end, 0, out);
+  note_owed(peer);
+}
+
+void Sender::note_owed(Peer& peer) {
+  if (peer.owed.linked) return;
+  if (receiver_.is_low(peer.share) || peer.outgoing.owes_lane_end_) owed_.push(&peer);
+}
+
+void Sender::send_owed(Outbox& out) {
+  Peer* next = owed_.front();
+  for (std::size_t left = owed_.size(); left > 0; --left) {
+    Peer& peer = *next;
+    next = owed_.next(next);
+    tell_lane_end(peer, out);
+    const bool low = peer.connection.is_ready() && receiver_.is_low(peer.share);
+    const bool sent =
+        low && receiver_.may_top_up(peer.share) && send_control(peer, FrameKind::credits, 0, out);
+    if (sent) receiver_.count_credit_frame();
+    const bool later = low != sent || (peer.connection.is_ready() && peer.outgoing.owes_lane_end_);
+    if (!later) owed_.remove(&peer);
+  }
+}
+
+void Sender::offer_shares(Outbox& out) {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    if (peers_.at(i).connection.is_ready()) note_owed(peers_.at(i));
+  }
+  send_owed(out);
+}
+
+void Sender::recall_excess(Outbox& out) {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_.at(i);
+    if (!peer.connection.is_ready() || peer.connection.left()) continue;
+    if (receiver_.excess(peer.share) == 0) continue;
+    const std::uint32_t keep = std::min<std::uint32_t>(receiver_.target(), UINT16_MAX);
+    if (send_control(peer, FrameKind::recall, keep, out)) ++counters_.credit_recalls;
+  }
+}
+
+bool Sender::send_probe(LaneId id, Outbox& out) {
+  Lane& lane = lanes_[id];
+  if (!lane.queue.has_room(true)) return false;
+  out.work.push_back({.id = lane.queue.post_probe(),
+                      .lane = id,
+                      .opcode = Opcode::probe,
+                      .signalled = true,
+                      .inlined = false,
+                      .length_bytes = 0,
+                      .lkey = 0,
+                      .address = 0});
+  ++counters_.probes_sent;
+  return true;
+}
+
+}  // namespace weir

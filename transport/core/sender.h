@@ -1,0 +1,193 @@
+// The sending side of a process: frames for each peer, oldest first, posted as credits, queue and
+// gate allow; and control frames.
+//
+//   send ──▶ pending ──credit, room, gate──▶ lane ──completion──▶ retired
+//
+// The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait
+// for the next round, and small messages join the youngest waiting frame (a bundle): a burst then
+// costs one work request for many messages, a lone message none of the wait.
+//
+// No frame of messages leaves without an eager credit of the peer, no control frame without a
+// control credit, but for the one goodbye. The last control credit is for giving credits.
+//
+// Pure; the caller serialises. Allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/counters.h"
+#include "transport/base/status.h"
+#include "transport/base/time.h"
+#include "transport/core/config.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/receiver.h"
+#include "transport/core/request_gate.h"
+
+namespace weir {
+
+class Sender {
+ public:
+  class Listener {
+   public:
+    // The queue of the peer's lane for frames has room for control frames only.
+    virtual void on_queue_full(const Peer& peer) = 0;
+
+   protected:
+    ~Listener() = default;
+  };
+
+  // All of these outlive this.
+  Sender(const CoreConfig& config, Counters& counters, Peers& peers, Lanes& lanes,
+         Receiver& receiver, Listener& listener)
+      : config_(config),
+        counters_(counters),
+        peers_(peers),
+        lanes_(lanes),
+        receiver_(receiver),
+        listener_(listener) {}
+
+  // From here on all frames need its leave.
+  void set_gate(RequestGate* gate) { gate_ = gate; }
+
+  // A slot (of at least frame_header_bytes) for control frames. Kept for good.
+  void lend_control_slot(SendSlot* slot) {
+    control_slots_.push(slot);
+    ++control_slots_lent_;
+  }
+  std::size_t idle_control_slots() const { return control_slots_.size(); }
+  bool lacks_control_slots() const {
+    return control_slots_lent_ < lanes_.size() * control_slots_per_lane;
+  }
+  // A control frame is over.
+  void take_back(SendSlot* slot) { control_slots_.push(slot); }
+
+  // ---- messages ----
+
+  // Takes the one message of `length_bytes` at slot->payload(). Without a connection it waits for
+  // one. Anything but `ok`: the caller keeps the slot.
+  Status send(Time now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
+              bool must_take, Outbox& out);
+
+  // Room for a small message in a frame that waits, or nullptr. The caller writes the payload there
+  // at once.
+  std::byte* append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag);
+
+  // Whether a small message sent now would wait in its frame.
+  bool would_hold(const Peer& peer) const;
+
+  // Queues a frame that is complete, before or behind all others.
+  void push_front(Peer& peer, SendSlot* slot);
+  void push(Peer& peer, SendSlot* slot);
+
+  // Something came that pending frames of the peer may have waited for: posts what can go. A bundle
+  // that waits for the next round stays open.
+  void go_on(Time now, Peer& peer, Outbox& out) {
+    if (peer.outgoing.has_pending()) post_pending(now, peer, peer.held.linked, out);
+  }
+  // The same, with all bundles: nothing more will join them.
+  void go_on_with_all(Time now, Peer& peer, Outbox& out) {
+    if (peer.outgoing.has_pending()) post_pending(now, peer, false, out);
+  }
+
+  // Nothing pending goes to the peer any more: `give_up(slot)` for each frame, oldest first.
+  template <typename GiveUp>
+  void drop_pending(Peer& peer, GiveUp&& give_up) {
+    while (SendSlot* slot = peer.outgoing.pending_.pop()) {
+      --pending_frames_;
+      give_up(slot);
+    }
+  }
+
+  std::uint32_t max_payload_bytes() const {
+    return frame_bytes_max() - static_cast<std::uint32_t>(wire::first_payload_offset);
+  }
+
+  // ---- rounds ----
+
+  // A new round of frames that go at once.
+  void begin_round() { ++round_; }
+  std::uint64_t round() const { return round_; }
+  // Begins one, and posts the bundles that waited for it.
+  void post_held(Time now, Outbox& out);
+  bool has_held() const { return !held_.empty(); }
+  // Of all peers.
+  std::uint64_t pending_frames() const { return pending_frames_; }
+
+  // ---- what the peer gives ----
+
+  // A new connection begins, without credits.
+  void begin(Peer& peer);
+  // What its greeting grants.
+  void grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits);
+  // A control frame came, whose credit has to go back. False if the peer had none.
+  bool owe_control_credit(Peer& peer) {
+    return ++peer.outgoing.control_owed_ <= config_.credits.control_reserve;
+  }
+  // The credits in the header of a frame.
+  enum class Booked : std::uint8_t { good, too_many_credits, too_many_control_credits };
+  Booked book(Peer& peer, const wire::FrameHeader& header);
+  // The peer asks for all but so many of its eager credits. They go back if nothing waits for them.
+  void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
+
+  // ---- control frames ----
+
+  // False if it has to be tried again: there is no slot, or no room.
+  bool send_goodbye(Peer& peer, Outbox& out) {
+    return send_control(peer, wire::FrameKind::goodbye, 0, out);
+  }
+  // Tells the peer as soon as there is a credit for it, and says the last word only.
+  void owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out);
+  void forget_lane_end(Peer& peer) { peer.outgoing.owes_lane_end_ = false; }
+  void tell_lane_end(Peer& peer, Outbox& out);
+  // Keeps in mind a peer that may be due for a control frame.
+  void note_owed(Peer& peer);
+  // Credit frames to peers that have spent half of their share and got nothing back since; and lane
+  // ends that had to wait, which carry credits, too.
+  void send_owed(Outbox& out);
+  // The shares of peers grew: credits for those who lack them.
+  void offer_shares(Outbox& out);
+  // They shrank: asks the peers for what they hold beyond theirs. One that has frames waiting keeps
+  // it, one that computes answers later: nothing depends on the answer but the memory.
+  void recall_excess(Outbox& out);
+  // A zero-length write on the lane. False if there is no room.
+  bool send_probe(LaneId id, Outbox& out);
+
+ private:
+  // A peer's control credits, a goodbye, and one to spare.
+  static constexpr std::size_t control_slots_per_lane = 4;
+
+  [[gnu::noinline]] void post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out);
+  bool may_go_at_once(Peer& peer);
+  void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
+  void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
+                  std::uint32_t credits, Outbox& out);
+  void close_chain(Lane& lane, Outbox& out);
+  bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out);
+  bool is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
+  std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
+  void hold(Peer& peer);
+  // With a proxy a relay adds a section header to a frame.
+  std::uint32_t frame_bytes_max() const {
+    const auto added = static_cast<std::uint32_t>(config_.proxy ? wire::section_header_bytes : 0);
+    return config_.buffer_bytes - added;
+  }
+
+  const CoreConfig& config_;
+  Counters& counters_;
+  Peers& peers_;
+  Lanes& lanes_;
+  Receiver& receiver_;
+  Listener& listener_;
+  RequestGate* gate_ = nullptr;
+  List<Peer, &Peer::held> held_;  // the youngest first
+  List<Peer, &Peer::owed> owed_;
+  std::uint64_t round_ = 0;
+  std::uint64_t pending_frames_ = 0;  // of all peers
+  Fifo<SendSlot> control_slots_;
+  std::size_t control_slots_lent_ = 0;
+};
+
+}  // namespace weir

@@ -1,0 +1,176 @@
+#include "transport/core/transfers.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+namespace weir {
+
+void Transfers::submit(Time now, const TransferRequest& request, Outbox& out) {
+  Peer& peer = peers_[request.peer];
+  if (peer.connection.is_over()) {
+    out.report({request.token, false});
+    return;
+  }
+  scheduler_.submit(request);
+  count(request);
+  peer.fetches = peer.fetches || fetches(request.opcode);
+  if (scheduler_.wants_chain(request) && scheduler_.knows_c()) fetch_lanes_.want(peer, out);
+  if (peer.connection.is_ready()) go_on(now, peer, out);
+}
+
+void Transfers::count(const TransferRequest& request) {
+  if (request.opcode == Opcode::read) {
+    ++counters_.gets;
+    counters_.get_bytes += request.length_bytes;
+  } else if (request.opcode == Opcode::write) {
+    ++counters_.puts;
+    counters_.put_bytes += request.length_bytes;
+  } else {
+    ++counters_.atomics;
+  }
+}
+
+// Keeps the tokens of the chunk that was let through last.
+class Transfers::Gate : public ChunkGate {
+ public:
+  Gate(RequestGate* gate, Time now) : gate_(gate), now_(now) {}
+  ChunkGate* get() { return gate_ != nullptr ? this : nullptr; }
+  bool admit(std::uint32_t bytes) override { return gate_->admit_chunk(now_, bytes, tokens_); }
+  std::uint16_t take_tokens() { return std::exchange(tokens_, std::uint16_t{0}); }
+
+ private:
+  RequestGate* gate_;
+  Time now_;
+  std::uint16_t tokens_ = 0;
+};
+
+void Transfers::issue(Time now, Outbox& out) {
+  Chunk chunk;
+  std::optional<std::size_t> chain_end;
+  // Whatever becomes of the rest of a chain, what was handed over has to be heard of.
+  const auto end_chain = [&] {
+    if (!chain_end || out.work[*chain_end].signalled) return;
+    out.work[*chain_end].signalled = true;
+    lanes_[out.work[*chain_end].lane].queue.mark_signalled();
+  };
+  Gate gate(gate_, now);
+  while (scheduler_.next(chunk, gate.get())) {
+    const Peer& peer = peers_[chunk.peer];
+    const TransferRequest& request = scheduler_.request(chunk.transfer);
+    const LaneId id = lane_for(peer, chunk, request.opcode);
+    Lane& lane = lanes_[id];
+    const bool inlined =
+        request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
+    const SendQueue::Ticket ticket = lane.queue.post_rdma(
+        {chunk.transfer, chunk.length_bytes, now, gate.take_tokens(), chunk.chained},
+        !chunk.chained || chunk.last);
+    out.work.push_back({.id = ticket.id,
+                        .lane = id,
+                        .opcode = request.opcode,
+                        .signalled = ticket.signalled,
+                        .inlined = inlined,
+                        .length_bytes = chunk.length_bytes,
+                        .lkey = chunk.lkey,
+                        .address = chunk.local_address,
+                        .remote_address = chunk.remote_address,
+                        .rkey = chunk.rkey,
+                        .operand = request.operand,
+                        .compare = request.compare});
+    ++counters_.chunks_sent;
+    if (chunk.chained) {
+      if (chain_end && out.work[*chain_end].lane != id) end_chain();
+      chain_end = out.work.size() - 1;
+    }
+    if (lane.queue.has_room(false)) continue;
+    if (lane.use == LaneUse::frames) {
+      scheduler_.hold_peer(chunk.peer);
+    } else {
+      scheduler_.hold_chain(chunk.peer);
+      if (lane_for_fetches(peer) == id) scheduler_.limit_reads(chunk.peer, 0);
+    }
+  }
+  end_chain();
+  take_finished(out);
+}
+
+LaneId Transfers::lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) const {
+  if (chunk.chained) return peer.fetch_lane.lane();
+  return fetches(opcode) ? lane_for_fetches(peer) : peer.connection.lane();
+}
+
+// Of those that are no chain; none while there is no lane for them yet.
+LaneId Transfers::lane_for_fetches(const Peer& peer) const {
+  if (!keeps_fetches_apart(peer)) return peer.connection.lane();
+  return peer.fetch_lane.usable() ? peer.fetch_lane.lane() : LaneId::none;
+}
+
+// How many of them may be under way; 0 if none may be posted now.
+std::uint32_t Transfers::fetches_open(const Peer& peer) const {
+  const LaneId lane = lane_for_fetches(peer);
+  if (lane == peer.connection.lane()) return peer.connection.most_fetches();
+  return lane != LaneId::none && lanes_[lane].queue.has_room(false) ? peer.fetch_lane.reads() : 0;
+}
+
+void Transfers::go_on(Time now, Peer& peer, Outbox& out) {
+  if (idle()) return;
+  if (peer.connection.is_ready()) {
+    if (peer.fetches && keeps_fetches_apart(peer)) {
+      if (peer.fetch_lane.refused()) {
+        return connector_.fail(now, peer, FailReason::no_resources, out);
+      }
+      fetch_lanes_.want(peer, out);
+    }
+    if (lanes_[peer.connection.lane()].queue.has_room(false)) {
+      scheduler_.open_peer(peer.id, fetches_open(peer));
+    } else {
+      scheduler_.hold_peer(peer.id);  // frames took the room while there were no transfers
+    }
+    if (peer.fetch_lane.usable() && lanes_[peer.fetch_lane.lane()].queue.has_room(false)) {
+      scheduler_.open_chain(peer.id, peer.fetch_lane.reads());
+    }
+  }
+  issue(now, out);
+}
+
+void Transfers::drop(Time now, const Peer& peer, Outbox& out) {
+  scheduler_.drop_peer(peer.id);  // though it may have none: its next wait for its next lane
+  issue(now, out);                // what it had of the budget is the others'
+}
+
+// After chunks were issued or given up.
+void Transfers::take_finished(Outbox& out) {
+  FinishedTransfer finished;
+  while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
+  counters_.chains = scheduler_.counts().chains;
+  counters_.node_read_waits = scheduler_.counts().node_stalls;
+  counters_.reads_out = scheduler_.reads().chunks();
+  counters_.reads_out_peak = scheduler_.reads().peak_chunks();
+  counters_.read_window = scheduler_.read_window_bytes();
+}
+
+// ---- the lane for fetches ----
+
+// A chain is bounded by its lane alone. Kept apart, what is scheduled goes over it, too, and must
+// not get less than c: fixed, the next power of two, for which software keeps to c and which has no
+// chains; while c moves, what it may come to on a way that holds no more than it would queue.
+std::uint32_t Transfers::most_reads() const {
+  if (!config_.fetches_apart) return scheduler_.chain_reads();
+  const BudgetController& controller = scheduler_.controller();
+  const auto reads = controller.adaptive()
+                         ? controller.most_usual_bytes() / config_.transfers.plan.chunk_bytes
+                         : controller.reads();
+  return std::bit_ceil(
+      std::clamp<std::uint32_t>(static_cast<std::uint32_t>(reads), 1u, config_.max_rd_atomic));
+}
+
+void Transfers::on_fetch_lane(Time now, Peer& peer, Outbox& out) {
+  if (peer.fetch_lane.usable()) {
+    ++counters_.bulk_lanes;
+    scheduler_.open_chain(peer.id, peer.fetch_lane.reads());
+  }
+  go_on(now, peer, out);
+}
+
+}  // namespace weir

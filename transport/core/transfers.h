@@ -1,0 +1,115 @@
+// Large messages and one-sided: gets, puts and atomics. rendezvous/scheduler decides which chunk
+// goes next, under one budget for all peers; here chunks become work requests of the peer's lanes,
+// and completions come back to it.
+//
+// A chunk never waits in a send queue where it could hold up frames: a peer has at most
+// max_rd_atomic reads under way, and while its queue has no room but for control frames its chunks
+// wait here. Chains wait in the queue of the peer's lane for fetches, where no frames are.
+//
+// Pure; the caller serialises. A first transfer with a peer allocates, and more of them at a time
+// than ever before.
+#pragma once
+
+#include <cstdint>
+
+#include "rendezvous/scheduler.h"
+#include "transport/base/counters.h"
+#include "transport/base/time.h"
+#include "transport/core/config.h"
+#include "transport/core/connector.h"
+#include "transport/core/fetch_lanes.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/request_gate.h"
+#include "transport/core/sender.h"
+
+namespace weir {
+
+class Transfers final : private FetchLanes::Listener {
+ public:
+  // All of these outlive this.
+  Transfers(const CoreConfig& config, Counters& counters, Peers& peers, Lanes& lanes,
+            Sender& sender, Connector& connector)
+      : config_(config),
+        counters_(counters),
+        peers_(peers),
+        lanes_(lanes),
+        connector_(connector),
+        fetch_lanes_(config, peers, lanes, sender, *this),
+        scheduler_(config.transfers) {}
+
+  // From here on all chunks need its leave.
+  void set_gate(RequestGate* gate) { gate_ = gate; }
+  // The read budget is shared with the node's other processes from here on; nullptr: no longer.
+  void join_node(PoolMember::Pool* reads) { scheduler_.join_node(reads); }
+  FetchLanes& fetch_lanes() { return fetch_lanes_; }
+
+  // Takes a transfer, always, unless the peer is given up: then it is over at once. Without a
+  // connection it waits for one.
+  void submit(Time now, const TransferRequest& request, Outbox& out);
+  // The peer has work for its queues, or they have room again.
+  void go_on(Time now, Peer& peer, Outbox& out);
+  // Something came that chunks of any peer may have waited for: posts what the budget allows.
+  void issue(Time now, Outbox& out);
+  // Frames have filled the queue of the peer's lane.
+  void on_queue_full(const Peer& peer) {
+    if (!idle()) scheduler_.hold_peer(peer.id);
+  }
+  // A chunk is complete.
+  void on_chunk(Time now, const RdmaInFlight& chunk) {
+    scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
+  }
+  // The peer's lanes are gone, or will be before anybody hears of this: its transfers fail.
+  void drop(Time now, const Peer& peer, Outbox& out);
+
+  // Nothing is under way, and nothing waits.
+  bool idle() const { return scheduler_.idle(); }
+  bool has(const Peer& peer) const { return scheduler_.has_transfers(peer.id); }
+  // Reads wait for what other processes of the node have outstanding, or did.
+  bool wait_for_node() const { return scheduler_.waits_for_node(); }
+  // What reads of processes that do not move would make others wait for does not count from here
+  // on. To be called no more often than `node_patience` while reads wait. Returns the tokens.
+  std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }
+  Duration node_patience() const { return scheduler_.node_patience(); }
+
+  std::uint64_t under_way() const {
+    const Scheduler::Counts& counts = scheduler_.counts();
+    return counts.submitted - counts.done - counts.failed;
+  }
+  std::uint64_t chunks_under_way() const {
+    return std::uint64_t{scheduler_.reads().chunks()} + scheduler_.writes().chunks();
+  }
+  // Whether budgets add up.
+  bool conserved() const { return scheduler_.conserved(); }
+  // Chunks may go, and nothing will remind anybody of it.
+  bool stalled() const { return scheduler_.stalled(); }
+
+ private:
+  class Gate;
+
+  // FetchLanes::Listener
+  std::uint32_t most_reads() const override;
+  void on_fetch_lane(Time now, Peer& peer, Outbox& out) override;
+  void on_fetch_lane_ends(const Peer& peer) override { scheduler_.close_chain(peer.id); }
+
+  bool keeps_fetches_apart(const Peer& peer) const {
+    return config_.fetches_apart && peer.name != config_.self;  // to itself nothing is lost
+  }
+  LaneId lane_for_fetches(const Peer& peer) const;
+  LaneId lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) const;
+  std::uint32_t fetches_open(const Peer& peer) const;
+  void count(const TransferRequest& request);
+  void take_finished(Outbox& out);
+
+  const CoreConfig& config_;
+  Counters& counters_;
+  Peers& peers_;
+  Lanes& lanes_;
+  Connector& connector_;
+  FetchLanes fetch_lanes_;
+  Scheduler scheduler_;
+  RequestGate* gate_ = nullptr;
+};
+
+}  // namespace weir

@@ -1,0 +1,51 @@
+// The watch over lanes: work in flight has to make progress, and peers have to be there.
+//
+// Where nothing is in flight nothing can fail, and whoever only receives would wait for ever for a
+// peer whose host is gone: RC tells nobody, and no goodbye or disconnect comes from a dead host. So
+// a silent lane gets a probe when it is its turn. The turns are spread over the looks, so that
+// thousands of peers are not probed at once.
+//
+// It looks at all lanes eight times in a peer timeout, and counts looks, not time: a process that
+// was stopped for an hour has looked once, and gives its peers their chance.
+//
+// Pure; the caller serialises. Allocates nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/base/time.h"
+#include "transport/core/config.h"
+#include "transport/core/connector.h"
+#include "transport/core/lanes.h"
+#include "transport/core/outbox.h"
+#include "transport/core/peer.h"
+#include "transport/core/sender.h"
+
+namespace weir {
+
+class Watch {
+ public:
+  // All of these outlive this.
+  Watch(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender, Connector& connector)
+      : config_(config), peers_(peers), lanes_(lanes), sender_(sender), connector_(connector) {}
+
+  // Of the next look; never, if there is no lane to look at.
+  Time next_look() const;
+  // All completions that are there have been handed over.
+  void on_timer(Time now, Outbox& out);
+
+ private:
+  bool is_watched(const Lane& lane) const;
+  bool may_probe(const Lane& lane) const;
+  void look_at(Time now, LaneId id, bool its_turn, Outbox& out);
+
+  const CoreConfig& config_;
+  Peers& peers_;
+  Lanes& lanes_;
+  Sender& sender_;
+  Connector& connector_;
+  Time next_look_{};
+  std::uint32_t looks_ = 0;
+};
+
+}  // namespace weir
