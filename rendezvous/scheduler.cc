@@ -32,27 +32,14 @@ Scheduler::Scheduler(const Config& config)
                   Direction{{ChunkBudget::no_limit, config.write_bytes}, {}},
                   Direction{{ChunkBudget::no_limit, UINT64_MAX}, {}}} {}
 
-void Scheduler::reserve(std::uint32_t transfers, std::uint32_t peers) {
-  transfers_.reserve(transfers);
-  if (peers > 0) peer_at(PeerId{peers - 1});
-}
-
-Scheduler::Peer& Scheduler::peer_at(PeerId id) {
-  while (peers_.size() <= index(id)) {
-    Peer& peer = peers_.emplace_back();
-    peer.id = PeerId{peers_.size() - 1};
-    for (Flow& flow : peer.flows) flow.peer = &peer;
-  }
-  return peers_[index(id)];
-}
-
-TransferId Scheduler::submit(const TransferRequest& request) {
-  Peer& peer = peer_at(request.peer);
+TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request) {
+  know(peer);
   Transfer& transfer = transfers_.create(request);
+  transfer.peer = &peer;
   ++counts_.submitted;
   transfer.path = scheduled_path(request.kind);
   transfer.small = request.length_bytes <= small_bytes_;
-  peer.transfers.push(&transfer);
+  peer.transfers_.push(&transfer);
   if (request.length_bytes == 0) {
     transfer.move_to(TransferState::done);
     finish(transfer);
@@ -67,9 +54,9 @@ TransferId Scheduler::submit(const TransferRequest& request) {
 // Whether the peer's next get may go as a chain: nothing of it is issued, and nobody else has a
 // claim to a budget that can be divided anew with each chunk.
 bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
-  const Peer& peer = *gets.peer;
-  const std::uint64_t under_way = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
-  if (peer.chain_reads == 0 || peer.chain_reads > controller_.reads() || transfer.measures ||
+  const TransferPeer& peer = *gets.peer;
+  const std::uint64_t under_way = std::uint64_t{peer.chain_reads_} * plan_.chunk_bytes();
+  if (peer.chain_reads_ == 0 || peer.chain_reads_ > controller_.reads() || transfer.measures ||
       transfer.issued_bytes > 0 || !wants_chain(transfer.request) ||
       transfer.request.length_bytes <= under_way) {
     return false;
@@ -77,9 +64,9 @@ bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
   const Direction& reads = directions_[of(Path::get)];
   const bool passes_one = transfer.small && !gets.large.empty();
   const bool is_passed = gets.small.size() > (transfer.small ? 1u : 0u);
-  if (passes_one || is_passed || !peer.flows[of(Path::chain)].empty() ||
+  if (passes_one || is_passed || !peer.flows_[of(Path::chain)].empty() ||
       !directions_[of(Path::chain)].active.empty() || reads.active.size() > 1 ||
-      reads.budget.chunks() > peer.reserved_reads + gets.use.chunks ||
+      reads.budget.chunks() > peer.reserved_reads_ + gets.use.chunks ||
       node_.bytes_of_others() > 0) {
     return false;
   }
@@ -97,7 +84,7 @@ void Scheduler::begin_chain(Flow& gets, Transfer& transfer) {
   Flow& chains = flow_of(transfer);
   chains.queue_of(transfer).push(&transfer);
   refresh(chains, Path::chain);
-  ++gets.peer->chains_since_measured;
+  ++gets.peer->chains_since_measured_;
   ++counts_.chains;
 }
 
@@ -108,49 +95,46 @@ std::uint32_t Scheduler::chain_reads() const {
   return chunks * 4 >= above * 3 ? above : above / 2;
 }
 
-void Scheduler::open_peer(PeerId id, std::uint32_t max_reads) {
-  Peer& peer = peer_at(id);
-  peer.open = true;
-  peer.flows[of(Path::get)].use.limit = max_reads;
-  for (Path path : paths) refresh(peer.flows[of(path)], path);
+void Scheduler::open_peer(TransferPeer& peer, std::uint32_t max_reads) {
+  know(peer);
+  peer.open_ = true;
+  peer.flows_[of(Path::get)].use.limit = max_reads;
+  for (Path path : paths) refresh(peer.flows_[of(path)], path);
 }
 
-void Scheduler::limit_reads(PeerId id, std::uint32_t max_reads) {
-  Flow& gets = peer_at(id).flows[of(Path::get)];
+void Scheduler::limit_reads(TransferPeer& peer, std::uint32_t max_reads) {
+  Flow& gets = peer.flows_[of(Path::get)];
   gets.use.limit = max_reads;
   refresh(gets, Path::get);
 }
 
-void Scheduler::hold_peer(PeerId id) {
-  Peer& peer = peer_at(id);
-  peer.open = false;
-  for (Path path : paths) refresh(peer.flows[of(path)], path);
+void Scheduler::hold_peer(TransferPeer& peer) {
+  peer.open_ = false;
+  for (Path path : paths) refresh(peer.flows_[of(path)], path);
 }
 
-void Scheduler::open_chain(PeerId id, std::uint32_t reads) {
-  Peer& peer = peer_at(id);
-  peer.chain_open = true;
-  peer.chain_reads = std::max(reads, 1u);
-  refresh(peer.flows[of(Path::chain)], Path::chain);
+void Scheduler::open_chain(TransferPeer& peer, std::uint32_t reads) {
+  peer.chain_open_ = true;
+  peer.chain_reads_ = std::max(reads, 1u);
+  refresh(peer.flows_[of(Path::chain)], Path::chain);
 }
 
-void Scheduler::hold_chain(PeerId id) {
-  Peer& peer = peer_at(id);
-  peer.chain_open = false;
-  refresh(peer.flows[of(Path::chain)], Path::chain);
+void Scheduler::hold_chain(TransferPeer& peer) {
+  peer.chain_open_ = false;
+  refresh(peer.flows_[of(Path::chain)], Path::chain);
 }
 
-void Scheduler::close_chain(PeerId id) {
-  hold_chain(id);
-  peer_at(id).chain_reads = 0;
+void Scheduler::close_chain(TransferPeer& peer) {
+  hold_chain(peer);
+  peer.chain_reads_ = 0;
 }
 
 // Of a peer's large gets none passes another: behind a chain that is not handed over yet they wait.
 bool Scheduler::may_issue(const Flow& flow, Path path) {
-  const Peer& peer = *flow.peer;
-  const bool open = path == Path::chain ? peer.chain_open : peer.open;
+  const TransferPeer& peer = *flow.peer;
+  const bool open = path == Path::chain ? peer.chain_open_ : peer.open_;
   if (!open || flow.empty() || flow.use.at_limit()) return false;
-  return path != Path::get || peer.flows[of(Path::chain)].empty() || !flow.small.empty();
+  return path != Path::get || peer.flows_[of(Path::chain)].empty() || !flow.small.empty();
 }
 
 // In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
@@ -160,7 +144,7 @@ void Scheduler::refresh(Flow& flow, Path path) {
   auto& active = directions_[of(path)].active;
   if (may && !flow.active.linked) active.push(&flow);
   if (!may && flow.active.linked) active.remove(&flow);
-  if (path == Path::chain) refresh(flow.peer->flows[of(Path::get)], Path::get);
+  if (path == Path::chain) refresh(flow.peer->flows_[of(Path::get)], Path::get);
 }
 
 bool Scheduler::next(Chunk& chunk, ChunkGate* gate) {
@@ -190,15 +174,15 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
     return take(Path::get, chunk, gate);
   }
   if (path == Path::get && may_be_chain(*flow, transfer)) {
-    Peer& peer = *flow->peer;
-    if (!controller_.adaptive() || peer.chains_since_measured + 1 < measure_every_) {
+    TransferPeer& peer = *flow->peer;
+    if (!controller_.adaptive() || peer.chains_since_measured_ + 1 < measure_every_) {
       begin_chain(*flow, transfer);
       return take(Path::chain, chunk, gate);
     }
     // One of several goes chunk by chunk, alone: behind a chain it would measure that.
-    if (peer.reserved_reads > 0) return false;
+    if (peer.reserved_reads_ > 0) return false;
     transfer.measures = true;
-    peer.chains_since_measured = 0;
+    peer.chains_since_measured_ = 0;
   }
   const std::uint32_t bytes =
       plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
@@ -233,33 +217,33 @@ bool Scheduler::has_node_room(std::uint64_t bytes) {
 }
 
 // Charges the read budget with what the peer's chain has under way at most.
-bool Scheduler::reserve_for(Peer& peer) {
-  if (peer.reserved_reads > 0) return true;
-  const std::uint64_t bytes = std::uint64_t{peer.chain_reads} * plan_.chunk_bytes();
+bool Scheduler::reserve_for(TransferPeer& peer) {
+  if (peer.reserved_reads_ > 0) return true;
+  const std::uint64_t bytes = std::uint64_t{peer.chain_reads_} * plan_.chunk_bytes();
   if (!has_node_room(bytes)) return false;
-  if (!directions_[of(Path::get)].budget.reserve(peer.chain_reads, bytes)) {
+  if (!directions_[of(Path::get)].budget.reserve(peer.chain_reads_, bytes)) {
     ++counts_.budget_stalls;
     return false;
   }
-  peer.reserved_tokens = node_.commit();
-  peer.reserved_reads = peer.chain_reads;
-  peer.reserved_bytes = bytes;
+  peer.reserved_tokens_ = node_.commit();
+  peer.reserved_reads_ = peer.chain_reads_;
+  peer.reserved_bytes_ = bytes;
   return true;
 }
 
 // Gives that back when nothing is left that would need it.
-void Scheduler::settle_reserve(Peer& peer) {
-  const Flow& chains = peer.flows[of(Path::chain)];
-  if (peer.reserved_reads == 0 || chains.use.chunks > 0 || !chains.empty()) return;
-  directions_[of(Path::get)].budget.end_reservation(peer.reserved_reads, peer.reserved_bytes);
-  node_.give(std::exchange(peer.reserved_tokens, 0));
-  peer.reserved_reads = 0;
-  peer.reserved_bytes = 0;
+void Scheduler::settle_reserve(TransferPeer& peer) {
+  const Flow& chains = peer.flows_[of(Path::chain)];
+  if (peer.reserved_reads_ == 0 || chains.use.chunks > 0 || !chains.empty()) return;
+  directions_[of(Path::get)].budget.end_reservation(peer.reserved_reads_, peer.reserved_bytes_);
+  node_.give(std::exchange(peer.reserved_tokens_, 0));
+  peer.reserved_reads_ = 0;
+  peer.reserved_bytes_ = 0;
 }
 
 // What is not handed over yet of the peer's chain, if it has one.
-void Scheduler::end_chain(Peer& peer) {
-  Flow& chains = peer.flows[of(Path::chain)];
+void Scheduler::end_chain(TransferPeer& peer) {
+  Flow& chains = peer.flows_[of(Path::chain)];
   if (!chains.empty()) leave_chain(pick(chains));
 }
 
@@ -333,8 +317,8 @@ Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained)
     transfer->read_tokens -= tokens;
     node_.give(tokens);
   }
-  Peer& peer = peers_[index(transfer->request.peer)];
-  Flow& flow = peer.flows[of(path)];
+  TransferPeer& peer = *transfer->peer;
+  Flow& flow = peer.flows_[of(path)];
   directions_[of(path)].budget.give_back(flow.use, 1, bytes);
   refresh(flow, path);
   if (chained) settle_reserve(peer);
@@ -387,15 +371,14 @@ void Scheduler::finish(Transfer& transfer) {
   const bool over =
       transfer.state == TransferState::done || transfer.state == TransferState::failed;
   if (!over || transfer.outstanding_chunks > 0) return;
-  peers_[index(transfer.request.peer)].transfers.remove(&transfer);
+  transfer.peer->transfers_.remove(&transfer);
   finished_.push(&transfer);
   ++(transfer.state == TransferState::done ? counts_.done : counts_.failed);
 }
 
-void Scheduler::cancel_peer(PeerId id) {
-  hold_peer(id);
-  Peer& peer = peer_at(id);
-  for (Transfer* t = peer.transfers.front(); t != nullptr;) {
+void Scheduler::cancel_peer(TransferPeer& peer) {
+  hold_peer(peer);
+  for (Transfer* t = peer.transfers_.front(); t != nullptr;) {
     Transfer& transfer = *t;
     t = TransfersOfPeer::next(t);
     fail(transfer);
@@ -403,13 +386,11 @@ void Scheduler::cancel_peer(PeerId id) {
   }
 }
 
-void Scheduler::drop_peer(PeerId id) {
-  if (index(id) >= peers_.size()) return;
-  cancel_peer(id);
-  Peer& peer = peer_at(id);
-  while (Transfer* transfer = peer.transfers.front()) {
+void Scheduler::drop_peer(TransferPeer& peer) {
+  cancel_peer(peer);
+  while (Transfer* transfer = peer.transfers_.front()) {
     const auto drop = [&](Path path, std::uint32_t chunks, std::uint64_t bytes) {
-      directions_[of(path)].budget.give_back(peer.flows[of(path)].use, chunks, bytes);
+      directions_[of(path)].budget.give_back(peer.flows_[of(path)].use, chunks, bytes);
     };
     drop(Path::chain, transfer->chained_chunks, transfer->chained_bytes);
     drop(scheduled_path(transfer->request.kind),
@@ -437,11 +418,6 @@ bool Scheduler::next_finished(FinishedTransfer& finished) {
   return true;
 }
 
-std::uint32_t Scheduler::outstanding(PeerId peer, TransferKind kind) const {
-  if (index(peer) >= peers_.size()) return 0;
-  return peers_[index(peer)].flows[of(kind)].use.chunks;
-}
-
 bool Scheduler::conserved() const {
   std::array<std::uint64_t, paths.size()> chunks{};
   std::array<std::uint64_t, paths.size()> bytes{};
@@ -450,16 +426,16 @@ bool Scheduler::conserved() const {
   std::uint64_t reserved_bytes = 0;
   std::uint64_t node_tokens = 0;
   std::size_t live = finished_.size();
-  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    const Peer& peer = peers_[i];
+  for (const TransferPeer* p = known_.front(); p != nullptr; p = known_.next(p)) {
+    const TransferPeer& peer = *p;
     std::array<std::uint64_t, paths.size()> peer_chunks{};
     std::array<std::uint64_t, paths.size()> peer_bytes{};
     std::array<std::size_t, paths.size()> queued{};
-    reserved_chunks += peer.reserved_reads;
-    reserved_bytes += peer.reserved_bytes;
-    node_tokens += peer.reserved_tokens;
-    live += peer.transfers.size();
-    for (const Transfer* t = peer.transfers.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
+    reserved_chunks += peer.reserved_reads_;
+    reserved_bytes += peer.reserved_bytes_;
+    node_tokens += peer.reserved_tokens_;
+    live += peer.transfers_.size();
+    for (const Transfer* t = peer.transfers_.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
       const unsigned scheduled = of(scheduled_path(t->request.kind));
       peer_chunks[scheduled] += t->outstanding_chunks - t->chained_chunks;
       peer_bytes[scheduled] += t->outstanding_bytes - t->chained_bytes;
@@ -475,7 +451,7 @@ bool Scheduler::conserved() const {
       }
     }
     for (Path path : paths) {
-      const Flow& flow = peer.flows[of(path)];
+      const Flow& flow = peer.flows_[of(path)];
       if (flow.use.chunks != peer_chunks[of(path)]) return false;
       if (flow.use.bytes != peer_bytes[of(path)]) return false;
       if (flow.small.size() + flow.large.size() != queued[of(path)]) return false;
@@ -485,7 +461,7 @@ bool Scheduler::conserved() const {
       bytes[of(path)] += peer_bytes[of(path)];
     }
     const bool chain_under_way = queued[of(Path::chain)] + peer_chunks[of(Path::chain)] > 0;
-    if (peer.reserved_reads > 0 && !chain_under_way) return false;
+    if (peer.reserved_reads_ > 0 && !chain_under_way) return false;
   }
   for (Path path : paths) {
     const Direction& direction = directions_[of(path)];

@@ -31,7 +31,7 @@
 // either waits for another process, so somebody has to come back and ask: `waits_for_node`.
 //
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
-// Allocates for the first transfer with a peer and for more transfers at a time than ever before.
+// Allocates for more transfers at a time than ever before.
 //
 // A chunk that `next` gave counts against the budget until exactly one of these:
 //   on_chunk_done     it completed
@@ -50,8 +50,8 @@
 #include "rendezvous/chunk_plan.h"
 #include "rendezvous/node_reads.h"
 #include "rendezvous/transfer.h"
+#include "rendezvous/transfer_peer.h"
 #include "rendezvous/transfer_table.h"
-#include "transport/base/stable_vector.h"
 #include "transport/base/time.h"
 
 namespace weir {
@@ -119,30 +119,31 @@ class Scheduler {
 
   explicit Scheduler(const Config& config);
 
-  // Makes room for so many transfers at a time and peers.
-  void reserve(std::uint32_t transfers, std::uint32_t peers);
+  // Makes room for so many transfers at a time.
+  void reserve(std::uint32_t transfers) { transfers_.reserve(transfers); }
 
   // The read budget is shared with the node's other processes from here on (nullptr: no longer).
   // Nothing may be outstanding. The pool outlives this.
   void join_node(PoolMember::Pool* reads) { node_.join(reads); }
 
-  // Takes a get or put, always. Nothing of it is issued before its peer is open.
-  TransferId submit(const TransferRequest& request);
+  // Takes a get or put, always. Nothing of it is issued before its peer is open. The record of the
+  // peer is the caller's, the same for all its transfers; it outlives this.
+  TransferId submit(TransferPeer& peer, const TransferRequest& request);
 
   // The peer's lanes take work: at most `max_reads` reads at a time (max_rd_atomic).
-  void open_peer(PeerId peer, std::uint32_t max_reads);
+  void open_peer(TransferPeer& peer, std::uint32_t max_reads);
   // They take at most so many from now on; with 0, none for now.
-  void limit_reads(PeerId peer, std::uint32_t max_reads);
+  void limit_reads(TransferPeer& peer, std::uint32_t max_reads);
   // For now they do not (no lane yet, send queue full). What is under way stays.
-  void hold_peer(PeerId peer);
+  void hold_peer(TransferPeer& peer);
 
   // The peer has a lane for chains, whose queue pair has at most `reads` under way; from now on
   // gets may be meant for it. Or its queue has room again.
-  void open_chain(PeerId peer, std::uint32_t reads);
+  void open_chain(TransferPeer& peer, std::uint32_t reads);
   // Its queue is full for now.
-  void hold_chain(PeerId peer);
+  void hold_chain(TransferPeer& peer);
   // It is gone. What was meant for it goes with `drop_peer`.
-  void close_chain(PeerId peer);
+  void close_chain(TransferPeer& peer);
   // How many reads a new lane for chains should have under way: c, or while that is not known, what
   // gets begin with. A power of two, for adapters round max_rd_atomic up to one: the next one below
   // a fixed c, the nearest to a c that moves.
@@ -189,18 +190,13 @@ class Scheduler {
 
   // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
   // when the last one is over.
-  void cancel_peer(PeerId peer);
+  void cancel_peer(TransferPeer& peer);
   // The same, and what was outstanding is over: its queue pairs are destroyed.
-  void drop_peer(PeerId peer);
+  void drop_peer(TransferPeer& peer);
 
   // The next transfer that is over, oldest first.
   bool next_finished(FinishedTransfer& finished);
   bool has_finished() const { return !finished_.empty(); }
-
-  // Whether the peer has transfers that are not over.
-  bool has_transfers(PeerId peer) const {
-    return index(peer) < peers_.size() && !peers_[index(peer)].transfers.empty();
-  }
 
   // Nothing submitted that was not handed back.
   bool idle() const { return transfers_.live() == 0; }
@@ -215,42 +211,13 @@ class Scheduler {
   const ChunkBudget& writes() const { return budget_of(TransferKind::put); }
   const BudgetController& controller() const { return controller_; }
   const Counts& counts() const { return counts_; }
-  std::uint32_t outstanding(PeerId peer, TransferKind kind) const;
 
   // Recounts everything; for tests and debug checks.
   bool conserved() const;
 
  private:
-  struct Peer;
-
-  // A peer's transfers of one path.
-  struct Flow {
-    Peer* peer = nullptr;
-    TransferQueue small;
-    TransferQueue large;
-    ChunkBudget::Use use;
-    std::int64_t deficit = 0;        // bytes it may still issue this turn; a debt if negative
-    std::uint64_t passed_bytes = 0;  // of small ones since a large one was served
-    Link<Flow> active;
-
-    bool empty() const { return small.empty() && large.empty(); }
-    TransferQueue& queue_of(const Transfer& t) { return t.small ? small : large; }
-  };
-
-  struct Peer {
-    PeerId id = PeerId::none;
-    bool open = false;
-    bool chain_open = false;
-    std::uint32_t chain_reads = 0;     // of its lane for chains; 0: there is none
-    std::uint32_t reserved_reads = 0;  // of the read budget, while chains are under way
-    std::uint64_t reserved_bytes = 0;
-    std::uint32_t reserved_tokens = 0;  // and of the node's
-    std::uint32_t chains_since_measured = 0;
-    std::array<Flow, 3> flows;  // by path
-    TransfersOfPeer transfers;
-  };
-
   // All flows of one path.
+  using Flow = TransferPeer::Flow;
   struct Direction {
     ChunkBudget budget;
     List<Flow, &Flow::active> active;  // may issue; the front one has its turn
@@ -260,8 +227,10 @@ class Scheduler {
   static unsigned of(TransferPath path) { return static_cast<unsigned>(path); }
   const ChunkBudget& budget_of(TransferKind kind) const { return directions_[of(kind)].budget; }
 
-  Peer& peer_at(PeerId id);
-  Flow& flow_of(const Transfer& t) { return peers_[index(t.request.peer)].flows[of(t.path)]; }
+  void know(TransferPeer& peer) {
+    if (!peer.known_.linked) known_.push(&peer);
+  }
+  static Flow& flow_of(const Transfer& t) { return t.peer->flows_[of(t.path)]; }
   bool may_be_chain(const Flow& gets, const Transfer& transfer) const;
   void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
@@ -273,13 +242,13 @@ class Scheduler {
   }
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
   bool has_node_room(std::uint64_t bytes);
-  bool reserve_for(Peer& peer);
-  void settle_reserve(Peer& peer);
+  bool reserve_for(TransferPeer& peer);
+  void settle_reserve(TransferPeer& peer);
   Transfer& pick(Flow& flow) const;
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
-  void end_chain(Peer& peer);
+  void end_chain(TransferPeer& peer);
   void leave_chain(Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
@@ -295,7 +264,7 @@ class Scheduler {
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;
-  StableVector<Peer> peers_;
+  List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
   Counts counts_;
 };

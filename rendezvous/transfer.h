@@ -64,6 +64,8 @@ struct TransferRequest {
   std::uint64_t compare = 0;
 };
 
+class TransferPeer;
+
 struct Transfer {
   TransferId id = TransferId::none;
   TransferState state = TransferState::waiting;
@@ -71,6 +73,7 @@ struct Transfer {
   bool small = false;     // goes before large ones of its peer
   bool measures = false;  // goes chunk by chunk though it could be a chain: c stays known
   bool live = false;      // the slot is taken
+  TransferPeer* peer = nullptr;
   TransferRequest request;
   std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
   std::uint64_t done_bytes = 0;    // of them, completed

@@ -343,7 +343,7 @@ class Core : private Lanes::Listener,
   void on_shares_exceeded(Outbox& out) override { sender_.recall_excess(out); }
 
   // Sender::Listener
-  void on_queue_full(const Peer& peer) override { transfers_.on_queue_full(peer); }
+  void on_queue_full(Peer& peer) override { transfers_.on_queue_full(peer); }
 
   // Connector::Listener
   bool has_work(const Peer& peer) const override {

@@ -32,7 +32,7 @@ class FetchLanes {
     // The peer's lane has become usable, or was refused.
     virtual void on_fetch_lane(Time now, Peer& peer, Outbox& out) = 0;
     // It is about to be released.
-    virtual void on_fetch_lane_ends(const Peer& peer) = 0;
+    virtual void on_fetch_lane_ends(Peer& peer) = 0;
 
    protected:
     ~Listener() = default;

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "flowctl/eager_window.h"
+#include "rendezvous/transfer_peer.h"
 #include "transport/base/ids.h"
 #include "transport/base/list.h"
 #include "transport/base/stable_vector.h"
@@ -27,6 +28,7 @@ struct Peer {
   Outgoing outgoing;         // sender.h
   EagerWindow::Share share;  // receiver.h: what the peer may send to us
   FetchLane fetch_lane;      // fetch_lanes.h
+  TransferPeer transfers;    // rendezvous/scheduler.h
   bool fetches = false;      // transfers.h: it had a get or an atomic
   Relayed relayed;           // relay_task.h, relayed_arrivals.h
 

@@ -33,7 +33,7 @@ class Sender {
   class Listener {
    public:
     // The queue of the peer's lane for frames has room for control frames only.
-    virtual void on_queue_full(const Peer& peer) = 0;
+    virtual void on_queue_full(Peer& peer) = 0;
 
    protected:
     ~Listener() = default;

@@ -13,7 +13,7 @@ void Transfers::submit(Time now, const TransferRequest& request, Outbox& out) {
     out.report({request.token, false});
     return;
   }
-  scheduler_.submit(request);
+  scheduler_.submit(peer.transfers, request);
   count(request);
   peer.fetches = peer.fetches || fetches(request.opcode);
   if (scheduler_.wants_chain(request) && scheduler_.knows_c()) fetch_lanes_.want(peer, out);
@@ -57,7 +57,7 @@ void Transfers::issue(Time now, Outbox& out) {
   };
   Gate gate(gate_, now);
   while (scheduler_.next(chunk, gate.get())) {
-    const Peer& peer = peers_[chunk.peer];
+    Peer& peer = peers_[chunk.peer];
     const TransferRequest& request = scheduler_.request(chunk.transfer);
     const LaneId id = lane_for(peer, chunk, request.opcode);
     Lane& lane = lanes_[id];
@@ -85,10 +85,10 @@ void Transfers::issue(Time now, Outbox& out) {
     }
     if (lane.queue.has_room(false)) continue;
     if (lane.use == LaneUse::frames) {
-      scheduler_.hold_peer(chunk.peer);
+      scheduler_.hold_peer(peer.transfers);
     } else {
-      scheduler_.hold_chain(chunk.peer);
-      if (lane_for_fetches(peer) == id) scheduler_.limit_reads(chunk.peer, 0);
+      scheduler_.hold_chain(peer.transfers);
+      if (lane_for_fetches(peer) == id) scheduler_.limit_reads(peer.transfers, 0);
     }
   }
   end_chain();
@@ -123,20 +123,20 @@ void Transfers::go_on(Time now, Peer& peer, Outbox& out) {
       fetch_lanes_.want(peer, out);
     }
     if (lanes_[peer.connection.lane()].queue.has_room(false)) {
-      scheduler_.open_peer(peer.id, fetches_open(peer));
+      scheduler_.open_peer(peer.transfers, fetches_open(peer));
     } else {
-      scheduler_.hold_peer(peer.id);  // frames took the room while there were no transfers
+      scheduler_.hold_peer(peer.transfers);  // frames took the room while there were no transfers
     }
     if (peer.fetch_lane.usable() && lanes_[peer.fetch_lane.lane()].queue.has_room(false)) {
-      scheduler_.open_chain(peer.id, peer.fetch_lane.reads());
+      scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
     }
   }
   issue(now, out);
 }
 
-void Transfers::drop(Time now, const Peer& peer, Outbox& out) {
-  scheduler_.drop_peer(peer.id);  // though it may have none: its next wait for its next lane
-  issue(now, out);                // what it had of the budget is the others'
+void Transfers::drop(Time now, Peer& peer, Outbox& out) {
+  scheduler_.drop_peer(peer.transfers);  // though it may have none: its next wait for its next lane
+  issue(now, out);                       // what it had of the budget is the others'
 }
 
 // After chunks were issued or given up.
@@ -168,7 +168,7 @@ std::uint32_t Transfers::most_reads() const {
 void Transfers::on_fetch_lane(Time now, Peer& peer, Outbox& out) {
   if (peer.fetch_lane.usable()) {
     ++counters_.bulk_lanes;
-    scheduler_.open_chain(peer.id, peer.fetch_lane.reads());
+    scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
   }
   go_on(now, peer, out);
 }

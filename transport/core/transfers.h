@@ -53,19 +53,19 @@ class Transfers final : private FetchLanes::Listener {
   // Something came that chunks of any peer may have waited for: posts what the budget allows.
   void issue(Time now, Outbox& out);
   // Frames have filled the queue of the peer's lane.
-  void on_queue_full(const Peer& peer) {
-    if (!idle()) scheduler_.hold_peer(peer.id);
+  void on_queue_full(Peer& peer) {
+    if (!idle()) scheduler_.hold_peer(peer.transfers);
   }
   // A chunk is complete.
   void on_chunk(Time now, const RdmaInFlight& chunk) {
     scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
   }
   // The peer's lanes are gone, or will be before anybody hears of this: its transfers fail.
-  void drop(Time now, const Peer& peer, Outbox& out);
+  void drop(Time now, Peer& peer, Outbox& out);
 
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
-  bool has(const Peer& peer) const { return scheduler_.has_transfers(peer.id); }
+  bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }
   // Reads wait for what other processes of the node have outstanding, or did.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
   // What reads of processes that do not move would make others wait for does not count from here
@@ -91,7 +91,7 @@ class Transfers final : private FetchLanes::Listener {
   // FetchLanes::Listener
   std::uint32_t most_reads() const override;
   void on_fetch_lane(Time now, Peer& peer, Outbox& out) override;
-  void on_fetch_lane_ends(const Peer& peer) override { scheduler_.close_chain(peer.id); }
+  void on_fetch_lane_ends(Peer& peer) override { scheduler_.close_chain(peer.transfers); }
 
   bool keeps_fetches_apart(const Peer& peer) const {
     return config_.fetches_apart && peer.name != config_.self;  // to itself nothing is lost

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 
 namespace weir {
 namespace {
@@ -51,7 +51,7 @@ struct Chains : testing::Test {
     return count;
   }
 
-  Scheduler scheduler;
+  SchedulerWithPeers scheduler;
 };
 
 TEST_F(Chains, AllChunksAreHandedOutAtOnceAndChargedAsC) {

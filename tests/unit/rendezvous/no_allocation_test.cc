@@ -2,7 +2,7 @@
 // costs the same beside thousands of idle peers.
 #include <gtest/gtest.h>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 #include "tests/unit/allocations.h"
 #include "transport/base/ring.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t peers = 10'000;
 
 // Ten transfers of different sizes with each of a few peers, completed in order.
-void work(Scheduler& scheduler, Ring<Chunk>& under_way, Time& now) {
+void work(SchedulerWithPeers& scheduler, Ring<Chunk>& under_way, Time& now) {
   for (std::uint32_t i = 0; i < 80; ++i) {
     scheduler.submit({.kind = i % 3 == 0 ? TransferKind::put : TransferKind::get,
                       .peer = PeerId{(i % 8) * (peers / 8)},
@@ -30,7 +30,7 @@ void work(Scheduler& scheduler, Ring<Chunk>& under_way, Time& now) {
 }
 
 TEST(SchedulerNoAllocation, Warm) {
-  Scheduler scheduler({});
+  SchedulerWithPeers scheduler(Scheduler::Config{});
   scheduler.reserve(100, peers);
   for (std::uint32_t peer = 0; peer < peers; ++peer) scheduler.open_peer(PeerId{peer}, 16);
   Ring<Chunk> under_way(1024);

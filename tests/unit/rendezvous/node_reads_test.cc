@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 
 namespace weir {
 namespace {
@@ -26,7 +26,7 @@ class NodeReadsTest : public ::testing::Test {
  protected:
   struct Process {
     PoolMember::Pool pool;
-    Scheduler scheduler;
+    SchedulerWithPeers scheduler;
     std::vector<Chunk> out;
 
     Process(PoolMember::Pool with, const Scheduler::Config& config)

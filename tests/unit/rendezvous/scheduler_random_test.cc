@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 #include "tools/sim/random.h"
 
 namespace weir {
@@ -218,7 +218,7 @@ class RandomWorld {
   sim::Random random_;
   bool chains_ = false;
   std::uint64_t small_bytes_ = 0;
-  Scheduler scheduler_;
+  SchedulerWithPeers scheduler_;
   std::uint32_t peers_ = 0;
   std::vector<std::uint32_t> max_reads_;
   Time now_{1};
@@ -254,7 +254,7 @@ TEST(SchedulerRandom, TakesNothingBeyondTheLimitOfTheMoment) {
                     .queue_bytes = 1000,
                     .step_bytes = 1000,
                     .base_age = microseconds(200)};
-    Scheduler scheduler(config);
+    SchedulerWithPeers scheduler(config);
     scheduler.open_peer(PeerId{0}, 1000);
     scheduler.submit({.peer = PeerId{0}, .length_bytes = 3'000'000});
     std::vector<std::pair<Chunk, Time>> under_way;
@@ -288,7 +288,7 @@ TEST(SchedulerRandom, StarvesNoPeerAndNoTransfer) {
     config.reads = {.adaptive = false, .reads = random.between(1, 10)};
     config.small_bytes = 2000;
     config.bypass_bytes = 4000;
-    Scheduler scheduler(config);
+    SchedulerWithPeers scheduler(config);
     const std::uint64_t quantum = scheduler.plan().largest_bytes();
     const std::uint32_t peers = random.between(2, 8);
     std::vector<std::uint64_t> bytes(peers);

@@ -1,12 +1,12 @@
 // Whose chunk is next, and what comes back when.
-#include "rendezvous/scheduler.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <vector>
+
+#include "rendezvous/scheduler_with_peers.h"
 
 namespace weir {
 namespace {
@@ -39,18 +39,18 @@ TransferRequest put(std::uint32_t peer, std::uint64_t chunks, std::uint64_t toke
   return request;
 }
 
-std::vector<Chunk> drain(Scheduler& scheduler) {
+std::vector<Chunk> drain(SchedulerWithPeers& scheduler) {
   std::vector<Chunk> chunks;
   for (Chunk chunk; scheduler.next(chunk);) chunks.push_back(chunk);
   return chunks;
 }
 
-bool complete(Scheduler& scheduler, const Chunk& chunk) {
+bool complete(SchedulerWithPeers& scheduler, const Chunk& chunk) {
   return scheduler.on_chunk_done({}, chunk.transfer, chunk.length_bytes, {});
 }
 
 TEST(Scheduler, GivesATransferInChunks) {
-  Scheduler scheduler(small_world(8));
+  SchedulerWithPeers scheduler(small_world(8));
   scheduler.open_peer(PeerId{3}, 16);
   const TransferId id = scheduler.submit(get(3, 3, 77));
   const std::vector<Chunk> chunks = drain(scheduler);
@@ -81,7 +81,7 @@ TEST(Scheduler, GivesATransferInChunks) {
 }
 
 TEST(Scheduler, NothingIsDoneAtOnce) {
-  Scheduler scheduler(small_world(8));
+  SchedulerWithPeers scheduler(small_world(8));
   scheduler.submit(get(0, 0, 1));
   Chunk chunk;
   EXPECT_FALSE(scheduler.next(chunk));
@@ -92,7 +92,7 @@ TEST(Scheduler, NothingIsDoneAtOnce) {
 }
 
 TEST(Scheduler, WaitsForThePeer) {
-  Scheduler scheduler(small_world(8));
+  SchedulerWithPeers scheduler(small_world(8));
   scheduler.submit(get(0, 2));
   EXPECT_TRUE(drain(scheduler).empty());
   scheduler.open_peer(PeerId{0}, 1);
@@ -106,7 +106,7 @@ TEST(Scheduler, WaitsForThePeer) {
 // c as in the paper: the (c + i)th get goes when the ith is back.
 TEST(Scheduler, FixedCIsThePapers) {
   for (std::uint32_t c : {1u, 2u, 7u, 30u}) {
-    Scheduler scheduler(small_world(c));
+    SchedulerWithPeers scheduler(small_world(c));
     scheduler.open_peer(PeerId{0}, 100);
     scheduler.submit(get(0, 100));
     std::vector<Chunk> chunks = drain(scheduler);
@@ -121,7 +121,7 @@ TEST(Scheduler, FixedCIsThePapers) {
 }
 
 TEST(Scheduler, TheBudgetIsThatOfTheWholePort) {
-  Scheduler scheduler(small_world(6));
+  SchedulerWithPeers scheduler(small_world(6));
   for (std::uint32_t peer = 0; peer < 4; ++peer) {
     scheduler.open_peer(PeerId{peer}, 16);
     for (int i = 0; i < 3; ++i) scheduler.submit(get(peer, 50));
@@ -130,7 +130,7 @@ TEST(Scheduler, TheBudgetIsThatOfTheWholePort) {
 }
 
 TEST(Scheduler, PutsHaveTheirOwnBudget) {
-  Scheduler scheduler(small_world(2));
+  SchedulerWithPeers scheduler(small_world(2));
   scheduler.open_peer(PeerId{0}, 1);
   scheduler.submit(get(0, 10));
   scheduler.submit(put(0, 10));
@@ -141,7 +141,7 @@ TEST(Scheduler, PutsHaveTheirOwnBudget) {
 }
 
 TEST(Scheduler, GetsAndPutsTakeTurns) {
-  Scheduler scheduler(small_world(4));
+  SchedulerWithPeers scheduler(small_world(4));
   scheduler.open_peer(PeerId{0}, 16);
   scheduler.submit(get(0, 10));
   scheduler.submit(put(0, 10));
@@ -151,7 +151,7 @@ TEST(Scheduler, GetsAndPutsTakeTurns) {
 }
 
 TEST(Scheduler, ASmallTransferIsNotStuckBehindAHugeOne) {
-  Scheduler scheduler(small_world(1));
+  SchedulerWithPeers scheduler(small_world(1));
   scheduler.open_peer(PeerId{0}, 16);
   scheduler.submit(get(0, 1000, 1));
   Chunk chunk;
@@ -165,7 +165,7 @@ TEST(Scheduler, ASmallTransferIsNotStuckBehindAHugeOne) {
 }
 
 TEST(Scheduler, SmallOnesDoNotStarveALargeOne) {
-  Scheduler scheduler(small_world(1));
+  SchedulerWithPeers scheduler(small_world(1));
   scheduler.open_peer(PeerId{0}, 16);
   const TransferId large = scheduler.submit(get(0, 1000));
   std::uint64_t passed = 0;
@@ -187,7 +187,7 @@ TEST(Scheduler, SmallOnesDoNotStarveALargeOne) {
 }
 
 TEST(Scheduler, PeersTakeTurnsByBytes) {
-  Scheduler scheduler(small_world(1));
+  SchedulerWithPeers scheduler(small_world(1));
   const std::uint64_t quantum = scheduler.plan().largest_bytes();
   for (std::uint32_t peer = 0; peer < 5; ++peer) {
     scheduler.open_peer(PeerId{peer}, 16);
@@ -210,7 +210,7 @@ TEST(Scheduler, PeersTakeTurnsByBytes) {
 }
 
 TEST(Scheduler, ACancelledPeerGivesItsChunksBackAsTheyComeHome) {
-  Scheduler scheduler(small_world(8));
+  SchedulerWithPeers scheduler(small_world(8));
   scheduler.open_peer(PeerId{0}, 2);
   scheduler.open_peer(PeerId{1}, 16);
   scheduler.submit(get(0, 5, 10));
@@ -239,7 +239,7 @@ TEST(Scheduler, ACancelledPeerGivesItsChunksBackAsTheyComeHome) {
 }
 
 TEST(Scheduler, ADroppedPeerGivesEverythingBackAtOnce) {
-  Scheduler scheduler(small_world(8));
+  SchedulerWithPeers scheduler(small_world(8));
   scheduler.open_peer(PeerId{0}, 16);
   scheduler.submit(get(0, 4, 1));
   scheduler.submit(put(0, 4, 2));
@@ -264,7 +264,7 @@ TEST(Scheduler, ADroppedPeerGivesEverythingBackAtOnce) {
 }
 
 TEST(Scheduler, AFailedChunkFailsItsTransferOnly) {
-  Scheduler scheduler(small_world(2));
+  SchedulerWithPeers scheduler(small_world(2));
   scheduler.open_peer(PeerId{0}, 16);
   scheduler.submit(get(0, 10, 1));
   scheduler.submit(get(0, 10, 2));
@@ -288,7 +288,7 @@ TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
   config.reads.adaptive = true;
   config.reads.initial_bytes = config.reads.least_bytes = config.reads.most_bytes = 1;
   config.write_bytes = 0;
-  Scheduler scheduler(config);
+  SchedulerWithPeers scheduler(config);
   scheduler.open_peer(PeerId{0}, 16);
   for (const TransferRequest& request : {get(0, 10), put(0, 10)}) {
     scheduler.submit(request);
@@ -304,7 +304,7 @@ TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
 
 // The times reach the controller and its window the budget: a sink of 12.5 GB/s, 100 us away.
 TEST(Scheduler, FollowsTheController) {
-  Scheduler scheduler({});
+  SchedulerWithPeers scheduler(Scheduler::Config{});
   scheduler.open_peer(PeerId{0}, 1000);
   scheduler.submit({.peer = PeerId{0}, .length_bytes = std::uint64_t{1} << 30});
   struct Read {

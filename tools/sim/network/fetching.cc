@@ -17,7 +17,8 @@ Scheduler::Config scheduler_config(const Scenario& scenario) {
   return config;
 }
 
-void end_chunk(Scheduler& scheduler, Time now, const Operation& read, Duration took, bool failed) {
+void end_chunk(SchedulerWithPeers& scheduler, Time now, const Operation& read, Duration took,
+               bool failed) {
   const auto transfer = static_cast<TransferId>(read.token);
   if (!failed) {
     scheduler.on_chunk_done(now, transfer, read.bytes, took);

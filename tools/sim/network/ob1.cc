@@ -107,7 +107,8 @@ void Ob1::match(std::uint32_t id) {
 void Ob1::fetch(std::uint32_t id) {
   const Message& message = workload_.messages[id];
   Rank& rank = ranks_[message.target];
-  if (rank.scheduler == nullptr) rank.scheduler = std::make_unique<Scheduler>(scheduler_config_);
+  if (rank.scheduler == nullptr)
+    rank.scheduler = std::make_unique<SchedulerWithPeers>(scheduler_config_);
   const auto [at, is_new] =
       rank.peers.emplace(message.source, PeerId{static_cast<std::uint32_t>(rank.peers.size())});
   if (is_new) rank.scheduler->open_peer(at->second, ChunkBudget::no_limit);
@@ -121,7 +122,7 @@ void Ob1::fetch(std::uint32_t id) {
 }
 
 void Ob1::issue(NodeId node) {
-  Scheduler& scheduler = *ranks_[node].scheduler;
+  SchedulerWithPeers& scheduler = *ranks_[node].scheduler;
   Chunk chunk;
   while (scheduler.next(chunk)) {
     // The transfer's message tells whose it is.
@@ -139,7 +140,7 @@ void Ob1::completed(const Operation& operation, bool failed) {
     for (const std::uint32_t step : workload_.messages[operation.token].on_sent) release(step);
     return;
   }
-  Scheduler& scheduler = *ranks_[operation.node].scheduler;
+  SchedulerWithPeers& scheduler = *ranks_[operation.node].scheduler;
   const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
   end_chunk(scheduler, time(), operation, {static_cast<std::int64_t>(took)}, failed);
   issue(operation.node);

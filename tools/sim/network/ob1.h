@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 #include "tools/sim/network/adapter.h"
 #include "tools/sim/network/traffic.h"
 #include "tools/sim/network/workload.h"
@@ -53,8 +53,8 @@ class Ob1 final : public Traffic, private Adapter::Client {
   };
 
   struct Rank {
-    std::unique_ptr<Scheduler> scheduler;  // made when it is needed
-    std::map<NodeId, PeerId> peers;        // of the scheduler
+    std::unique_ptr<SchedulerWithPeers> scheduler;  // made when it is needed
+    std::map<NodeId, PeerId> peers;                 // of the scheduler
     std::multimap<Tick, std::uint32_t> due;
   };
 

@@ -35,7 +35,7 @@ Reading::Reading(const Scenario& scenario, const Roles& roles)
 }
 
 void Reading::add_scheduler(Node& node, const Scheduler::Config& config) {
-  schedulers_.push_back(std::make_unique<Scheduler>(config));
+  schedulers_.push_back(std::make_unique<SchedulerWithPeers>(config));
   if (node.shared != nullptr) {
     Host::Door& door = node.shared->doors.emplace_back(node.shared->host);
     node.shared->host.join(door, node.schedulers);
@@ -45,7 +45,7 @@ void Reading::add_scheduler(Node& node, const Scheduler::Config& config) {
 }
 
 void Reading::submit(Node& node, std::uint32_t source) {
-  Scheduler& scheduler = *schedulers_[node.first + source % node.schedulers];
+  SchedulerWithPeers& scheduler = *schedulers_[node.first + source % node.schedulers];
   const PeerId peer{source / node.schedulers};
   scheduler.open_peer(peer, ChunkBudget::no_limit);
   scheduler.submit({.kind = TransferKind::get,
@@ -65,7 +65,7 @@ void Reading::begin(Network& network) {
 
 void Reading::post(NodeId id, std::uint32_t index) {
   Node& node = nodes_[id];
-  Scheduler& scheduler = *schedulers_[node.first + index];
+  SchedulerWithPeers& scheduler = *schedulers_[node.first + index];
   Chunk chunk;
   while (scheduler.next(chunk)) {
     const std::uint32_t source = weir::index(chunk.peer) * node.schedulers + index;
@@ -90,7 +90,7 @@ void Reading::completed(const Operation& operation, bool failed) {
   const NodeId id = operation.node;
   Node& node = nodes_[id];
   const std::uint32_t index = operation.context;
-  Scheduler& scheduler = *schedulers_[node.first + index];
+  SchedulerWithPeers& scheduler = *schedulers_[node.first + index];
   const auto took = static_cast<double>(adapter_.age(operation)) * tick_ns_;
   end_chunk(scheduler, time(), operation, {static_cast<std::int64_t>(took)}, failed);
   post(id, index);

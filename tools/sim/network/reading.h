@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "rendezvous/scheduler.h"
+#include "rendezvous/scheduler_with_peers.h"
 #include "tools/sim/host.h"
 #include "tools/sim/network/adapter.h"
 #include "tools/sim/network/traffic.h"
@@ -60,7 +60,7 @@ class Reading final : public Traffic, private Adapter::Client {
   std::uint64_t chunk_bytes_;
   Adapter adapter_;
   std::vector<Node> nodes_;
-  std::vector<std::unique_ptr<Scheduler>> schedulers_;
+  std::vector<std::unique_ptr<SchedulerWithPeers>> schedulers_;
 };
 
 }  // namespace weir::sim::network

@@ -1,0 +1,60 @@
+// What a scheduler keeps of one peer: its transfers, and how much of the budgets they have. The
+// scheduler alone changes it; it lives in the record of whoever has a table of peers.
+//
+// A value until it is used, then it stays where it is; the caller serialises.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rendezvous/chunk_budget.h"
+#include "rendezvous/transfer.h"
+#include "transport/base/list.h"
+
+namespace weir {
+
+class TransferPeer {
+ public:
+  TransferPeer() {
+    for (Flow& flow : flows_) flow.peer = this;
+  }
+  TransferPeer(const TransferPeer&) = delete;
+  TransferPeer& operator=(const TransferPeer&) = delete;
+
+  // Transfers that are not over.
+  bool has_transfers() const { return !transfers_.empty(); }
+  // Chunks of gets or puts that were handed out one by one and are not over.
+  std::uint32_t outstanding(TransferKind kind) const {
+    return flows_[static_cast<unsigned>(kind)].use.chunks;
+  }
+
+ private:
+  friend class Scheduler;
+
+  // Its transfers of one path.
+  struct Flow {
+    TransferPeer* peer = nullptr;
+    TransferQueue small;
+    TransferQueue large;
+    ChunkBudget::Use use;
+    std::int64_t deficit = 0;        // bytes it may still issue this turn; a debt if negative
+    std::uint64_t passed_bytes = 0;  // of small ones since a large one was served
+    Link<Flow> active;
+
+    bool empty() const { return small.empty() && large.empty(); }
+    TransferQueue& queue_of(const Transfer& t) { return t.small ? small : large; }
+  };
+
+  bool open_ = false;
+  bool chain_open_ = false;
+  std::uint32_t chain_reads_ = 0;     // of its lane for chains; 0: there is none
+  std::uint32_t reserved_reads_ = 0;  // of the read budget, while chains are under way
+  std::uint64_t reserved_bytes_ = 0;
+  std::uint32_t reserved_tokens_ = 0;  // and of the node's
+  std::uint32_t chains_since_measured_ = 0;
+  std::array<Flow, 3> flows_;  // by path
+  TransfersOfPeer transfers_;
+  Link<TransferPeer> known_;
+};
+
+}  // namespace weir
