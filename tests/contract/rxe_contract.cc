@@ -63,8 +63,8 @@ class EngineSide : public Side {
   }
   std::uint32_t max_payload_bytes() const override { return engine_->max_payload_bytes(); }
 
-  void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length) {
-    received.push_back({tag, {payload, payload + length}});
+  void on_message(const Delivery& message) {
+    received.push_back({message.tag, {message.payload, message.payload + message.length_bytes}});
   }
   void on_retired(SendSlot* slot, bool was_delivered) {
     ++(was_delivered ? delivered : undelivered);
@@ -136,10 +136,10 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Rdma, Contract, EngineBackend);
 // What only real engines have: a lane to themselves, and threads.
 
 struct Collector {
-  void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t) {
+  void on_message(const Delivery& message) {
     std::uint32_t number;
-    std::memcpy(&number, payload, sizeof number);
-    received.push_back({tag, number});
+    std::memcpy(&number, message.payload, sizeof number);
+    received.push_back({message.tag, number});
   }
   void on_retired(SendSlot*, bool) {}
   void on_failure(const Failure& failure) { ADD_FAILURE() << to_text(failure.reason); }
@@ -214,8 +214,9 @@ TEST(Engine, InlineSendsAreAsLargeAsTheDeviceCan) {
 // A handler may make progress: what it has in hand stays, though the last message of the same
 // buffer is handled meanwhile, and buffers are few.
 struct Nesting {
-  void on_message(PeerId, std::uint8_t, const std::byte* payload, std::uint32_t length) {
-    const std::vector<std::byte> before(payload, payload + length);
+  void on_message(const Delivery& message) {
+    const std::byte* const payload = message.payload;
+    const std::vector<std::byte> before(payload, payload + message.length_bytes);
     if (depth < 3) {
       ++depth;
       for (int i = 0; i < 3; ++i) engine->progress(*this);
@@ -262,8 +263,8 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
   constexpr std::uint32_t messages = 2000;
   constexpr std::uint8_t threads = 3;
   struct Counting : Collector {
-    void on_message(PeerId peer, std::uint8_t tag, const std::byte* payload, std::uint32_t size) {
-      Collector::on_message(peer, tag, payload, size);
+    void on_message(const Delivery& message) {
+      Collector::on_message(message);
       ++count;
     }
     std::atomic<std::uint32_t> count{0};

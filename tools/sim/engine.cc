@@ -20,6 +20,19 @@ wire::Key key_of(Node node) {
   return key;
 }
 
+// Its address is its number.
+wire::Card card_of(Node node) {
+  wire::Card card{.port = 1, .key = key_of(node)};
+  std::memcpy(card.address.data(), &node, sizeof node);
+  return card;
+}
+
+Node node_at(const wire::Card& card) {
+  Node node;
+  std::memcpy(&node, card.address.data(), sizeof node);
+  return node;
+}
+
 Core::Config keyed(Core::Config config, Node node) {
   config.key = key_of(node);
   return config;
@@ -86,11 +99,7 @@ void Engine::spoil_free_cells() {
   free_cells_ = core_.free_cells();
 }
 
-PeerId Engine::add_peer(PeerName name, Node node) {
-  const PeerId id = core_.add_peer(name, key_of(node));
-  nodes_[index(id)] = node;
-  return id;
-}
+PeerId Engine::add_peer(PeerName name, Node node) { return core_.add_peer(name, card_of(node)); }
 
 void Engine::soon(EventQueue::Action step) {
   thread_free_ = std::max(thread_free_, now() + fabric_.random.up_to(fabric_.timing.event_thread));
@@ -307,12 +316,12 @@ void Engine::carry_out(const ConnectAction& action) {
   lane_of_qp_[static_cast<std::uint32_t>(lane.qp)] = action.lane;
   switch (action.kind) {
     case Kind::connect: {
-      const auto to = nodes_.find(index(action.peer));
-      if (to == nodes_.end()) {
+      const wire::Card& card = core_.card(action.peer);
+      if (card.port == 0) {
         core_.on_connect_failed(now(), action.lane, FailReason::connect_unreachable, out_);
         break;
       }
-      lane.end = connections_.connect(node(), to->second, lane.qp, action.hello);
+      lane.end = connections_.connect(node(), node_at(card), lane.qp, action.hello);
       lane_of_end_[lane.end] = action.lane;
       break;
     }

@@ -196,7 +196,6 @@ class Engine : public ConnectionListener {
   bool dead_ = false;
   bool flushing_ = false;
 
-  std::map<std::uint32_t, Node> nodes_;      // by PeerId
   std::map<std::uint32_t, LanePair> lanes_;  // by LaneId
   std::unordered_map<std::uint32_t, LaneId> lane_of_qp_;
   std::map<EndId, LaneId> lane_of_end_;

@@ -1,16 +1,17 @@
-// The peers as Open MPI sees them.
+// The peers as Open MPI sees them. Each is found through the engine's table of peers, which has it
+// as the record of the layer above.
 //
-// Thread rule: the table has its own lock. An endpoint stays where it is until the table ends.
+// Thread rule: the endpoints have their own lock. One stays where it is until all of them end.
 #pragma once
 
 #include <atomic>
-#include <memory>
+#include <cstdint>
+#include <deque>
 #include <mutex>
-#include <unordered_map>
-#include <vector>
 
 #include "transport/base/ids.h"
 #include "transport/btl/compat.h"
+#include "transport/engine/engine.h"
 
 // Open MPI only carries pointers to this about; the type is ours, its name is not.
 struct mca_btl_base_endpoint_t {
@@ -27,13 +28,19 @@ using Endpoint = mca_btl_base_endpoint_t;
 inline PeerName to_name(const opal_process_name_t& name) { return {name.jobid, name.vpid}; }
 inline opal_process_name_t to_opal(PeerName name) { return {name.job, name.rank}; }
 
-class EndpointTable {
+class Endpoints {
  public:
-  // nullptr if there is none.
-  Endpoint* find(PeerName name) const;
-  Endpoint* find(PeerId id) const;
+  // The engine outlives this.
+  explicit Endpoints(Engine& engine) : engine_(engine) {}
 
-  // The endpoint of that name: the one that is there, if there is one. Endpoints come from both
+  // nullptr if there is none.
+  Endpoint* find(PeerId id) const { return static_cast<Endpoint*>(engine_.above(id)); }
+  Endpoint* find(PeerName name) const {
+    const PeerId id = engine_.find(name);
+    return id == PeerId::none ? nullptr : find(id);
+  }
+
+  // The endpoint of that peer: the one that is there, if there is one. Endpoints come from both
   // sides (we add a process, or it was first to talk to us) and are added more than once.
   Endpoint* add(PeerName name, PeerId id, opal_proc_t* proc);
 
@@ -42,15 +49,13 @@ class EndpointTable {
   template <typename F>
   void for_each(F&& visit) const {
     std::lock_guard guard(lock_);
-    for (const auto& [key, endpoint] : by_name_) visit(*endpoint);
+    for (const Endpoint& endpoint : all_) visit(endpoint);
   }
 
  private:
-  static std::uint64_t key(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
-
+  Engine& engine_;
   mutable std::mutex lock_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Endpoint>> by_name_;
-  std::vector<Endpoint*> by_id_;
+  std::deque<Endpoint> all_;
 };
 
 }  // namespace weir::btl

@@ -103,7 +103,10 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
 
 Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
                std::unique_ptr<Engine> with)
-    : mca_btl_base_module_t(standard), settings(wanted), engine(std::move(with)) {
+    : mca_btl_base_module_t(standard),
+      settings(wanted),
+      engine(std::move(with)),
+      endpoints(*engine) {
   btl_component = &mca_btl_weir_component;
 
   // Every fragment has to fit one receive buffer.

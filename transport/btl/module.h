@@ -54,7 +54,7 @@ struct Module : mca_btl_base_module_t {
 
   const config::Settings settings;
   std::unique_ptr<Engine> engine;
-  EndpointTable endpoints;
+  Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;
   FlushEpochs flushes;  // of those

@@ -12,10 +12,13 @@ bool has_receiver(std::uint8_t tag) {
   return tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc != nullptr;
 }
 
-void hand_up(Module& module, PeerId from, std::uint8_t tag, const std::byte* payload,
-             std::uint32_t length) {
-  Endpoint* endpoint = nullptr;
-  if constexpr (upcall_names_endpoint) endpoint = module.endpoint_of(from);
+// `endpoint`: nullptr if the peer came to us before Open MPI named it.
+void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
+             const std::byte* payload, std::uint32_t length) {
+  if constexpr (upcall_names_endpoint) {
+    if (endpoint == nullptr) [[unlikely]]
+      endpoint = module.endpoint_of(from);
+  }
   deliver(module, endpoint, tag, payload, length);
 }
 
@@ -32,11 +35,14 @@ class Upcalls {
  public:
   explicit Upcalls(Module& module) : module_(module) {}
 
-  void on_message(PeerId from, std::uint8_t tag, const std::byte* payload, std::uint32_t length) {
-    if (has_receiver(tag)) [[likely]] {
-      hand_up(module_, from, tag, payload, length);
-    } else if (!module_.early_messages.push(from, tag, payload, length)) {
-      note(1, "dropped a message with tag " + std::to_string(tag) + " that nobody registered for");
+  void on_message(const Delivery& message) {
+    if (has_receiver(message.tag)) [[likely]] {
+      hand_up(module_, message.peer, static_cast<Endpoint*>(message.above), message.tag,
+              message.payload, message.length_bytes);
+    } else if (!module_.early_messages.push(message.peer, message.tag, message.payload,
+                                            message.length_bytes)) {
+      note(1, "dropped a message with tag " + std::to_string(message.tag) +
+                  " that nobody registered for");
     }
   }
 
@@ -82,7 +88,7 @@ class LastUpcalls {
  public:
   explicit LastUpcalls(Module& module) : module_(module) {}
 
-  void on_message(PeerId, std::uint8_t, const std::byte*, std::uint32_t) {}
+  void on_message(const Delivery&) {}
   void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
   void on_transfer(const TransferEnd& end) { finish_operation(module_, end, false); }
   void on_failure(const Failure&) {}
@@ -99,7 +105,7 @@ int hand_up_early(Module& module) {
   for (EarlyMessages::Message& message : module.early_messages.take()) {
     const auto length = static_cast<std::uint32_t>(message.payload.size());
     if (has_receiver(message.tag)) {
-      hand_up(module, message.from, message.tag, message.payload.data(), length);
+      hand_up(module, message.from, nullptr, message.tag, message.payload.data(), length);
       ++count;
     } else {
       module.early_messages.push(message.from, message.tag, message.payload.data(), length);

@@ -42,12 +42,12 @@ class Arrival {
 };
 
 // Hands up the messages in checked bytes of a buffer.
-inline void deliver(PeerId from, BufferId buffer, const std::byte* messages, std::size_t size,
+inline void deliver(const Peer& from, BufferId buffer, const std::byte* messages, std::size_t size,
                     Counters& counters, Outbox& out) {
   wire::walk_messages(
       messages, size,
       [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
-        out.deliveries.push_back({from, buffer, payload, length_bytes, tag, last});
+        out.deliveries.push_back({from.id, buffer, from.above, payload, length_bytes, tag, last});
         ++counters.messages_received;
         counters.bytes_received += length_bytes;
       });

@@ -35,8 +35,9 @@ class Connection {
   LaneId lane() const { return lane_; }
   // Reads and atomics that a queue pair to the peer has under way at most, as both ends agreed.
   std::uint32_t most_fetches() const { return most_fetches_; }
-  // What the peer's card says.
-  const wire::Key& key() const { return key_; }
+  // Where the peer listens, and its key; port 0 if that is not known.
+  const wire::Card& card() const { return card_; }
+  const wire::Key& key() const { return card_.key; }
 
  private:
   friend class Connector;
@@ -46,7 +47,7 @@ class Connection {
   bool goodbye_sent_ = false;
   LaneId lane_ = LaneId::none;
   std::uint32_t most_fetches_ = 1;
-  wire::Key key_{};
+  wire::Card card_{};
   std::uint64_t attempt_ = 0;       // of our last request
   std::uint64_t attempt_seen_ = 0;  // of the last request of the peer that we accepted
   Time since_{};                    // the first attempt of the connection that is asked for

@@ -47,7 +47,7 @@ void Connector::connect(Time now, Peer& peer, Outbox& out) {
   // The time, so that numbers rise even should this process have forgotten what it used before.
   connection.attempt_ = std::max(connection.attempt_ + 1, static_cast<std::uint64_t>(now.ns));
   wire::Hello hello = hello_to(peer, out);
-  hello.key = connection.key_;
+  hello.key = connection.key();
   hello.attempt = connection.attempt_;
   out.act({.kind = peer.name == config_.self ? Kind::loop : Kind::connect,
            .peer = peer.id,
@@ -115,7 +115,7 @@ void Connector::on_request(Time now, RequestId request, const wire::Hello& hello
 void Connector::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
-  if (hello.from != peer->name || hello.to != config_.self || hello.key != peer->connection.key_ ||
+  if (hello.from != peer->name || hello.to != config_.self || hello.key != peer->connection.key() ||
       hello.attempt != peer->connection.attempt_) {
     return fail(now, *peer, FailReason::rejected_stranger, out);
   }

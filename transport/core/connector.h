@@ -49,7 +49,7 @@ class Connector {
         sender_(sender),
         listener_(listener) {}
 
-  void set_key(Peer& peer, const wire::Key& key) { peer.connection.key_ = key; }
+  void set_card(Peer& peer, const wire::Card& card) { peer.connection.card_ = card; }
 
   // ---- making them ----
 

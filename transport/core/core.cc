@@ -131,7 +131,7 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
   const wire::FrameHeader header = wire::get_frame_header(frame);
   if (header.kind == wire::FrameKind::messages) {
     ++counters_.frames_received;
-    deliver(peer.id, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
+    deliver(peer, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
             counters_, out);
   } else if (header.kind == wire::FrameKind::relayed || header.kind == wire::FrameKind::repeated) {
     const BadFrame bad = describe(FrameFault::relayed, due, frame, size);

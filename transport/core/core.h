@@ -72,12 +72,19 @@ class Core : private Lanes::Listener,
   static constexpr std::size_t most_relay_slots = RelayServer::most_slots;
   std::size_t idle_relay_slots() const { return relay_server_.idle_slots(); }
 
-  // Finds or makes the record of a process; `key` is what its card says. Allocates when it is new.
-  PeerId add_peer(PeerName name, const wire::Key& key = {}) {
+  // Finds or makes the record of a process, whose card says where it listens. Allocates when it is
+  // new.
+  PeerId add_peer(PeerName name, const wire::Card& card = {}) {
     Peer& peer = peers_.find_or_make(name);
-    connector_.set_key(peer, key);
+    connector_.set_card(peer, card);
     return peer.id;
   }
+  // None if the name is not known.
+  PeerId find(PeerName name) const { return peers_.find(name); }
+  const wire::Card& card(PeerId peer) const { return peers_[peer].connection.card(); }
+  // Whatever the layer above keeps of a peer; it comes with each delivery.
+  void set_above(PeerId peer, void* record) { peers_[peer].above = record; }
+  void* above(PeerId peer) const { return peers_[peer].above; }
 
   // How many processes may connect; bounds what each can be granted. Rises, never falls.
   void expect_peers(std::uint32_t count) { receiver_.expect_peers(count); }

@@ -46,6 +46,7 @@ struct ConnectAction {
 struct Delivery {
   PeerId peer;
   BufferId buffer;
+  void* above;  // the record that the layer above keeps of the peer, if it has said so (set_above)
   const std::byte* payload;
   std::uint32_t length_bytes;
   std::uint8_t tag;

@@ -24,6 +24,7 @@ namespace weir {
 struct Peer {
   PeerId id;
   PeerName name;
+  void* above = nullptr;     // the record of the layer above; never looked at
   Connection connection;     // connector.h
   Outgoing outgoing;         // sender.h
   EagerWindow::Share share;  // receiver.h: what the peer may send to us

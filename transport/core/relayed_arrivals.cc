@@ -46,7 +46,7 @@ bool RelayedArrivals::take_section(PeerId from, BufferId buffer, const std::byte
   if (ahead != 0) return false;
   origin.relayed.expected_ = (origin.relayed.expected_ + 1) & wire::relay_sequence_mask;
   if (!connection.is_idle() && !connection.left()) {
-    deliver(from, buffer, messages, size, counters_, out);
+    deliver(origin, buffer, messages, size, counters_, out);
   }
   return true;
 }

@@ -166,9 +166,23 @@ bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id
     return false;
   }
   std::lock_guard guard(lock_);
-  id = core_.add_peer(name, decoded->key);
-  cards_[index(id)] = *decoded;
+  id = core_.add_peer(name, *decoded);
   return true;
+}
+
+PeerId Engine::find(PeerName name) {
+  std::lock_guard guard(lock_);
+  return core_.find(name);
+}
+
+void Engine::set_above(PeerId peer, void* record) {
+  std::lock_guard guard(lock_);
+  core_.set_above(peer, record);
+}
+
+void* Engine::above(PeerId peer) {
+  std::lock_guard guard(lock_);
+  return core_.above(peer);
 }
 
 void Engine::expect_peers(std::uint32_t count) {
@@ -296,9 +310,8 @@ void Engine::carry_out(const ConnectAction& action) {
   switch (action.kind) {
     case Kind::connect: {
       wake_thread();  // there is a deadline to keep now
-      const auto card = cards_.find(index(action.peer));
-      if (card == cards_.end() ||
-          !connections_->connect(action.lane, card->second, action.hello, number)) {
+      const wire::Card& card = core_.card(action.peer);
+      if (card.port == 0 || !connections_->connect(action.lane, card, action.hello, number)) {
         failed(FailReason::connect_unreachable);
       }
       break;

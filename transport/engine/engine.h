@@ -18,7 +18,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "flowctl/shm/segment.h"
@@ -87,6 +86,11 @@ class Engine {
 
   // A peer and where it listens. False if `card` is no card. The same name gives the same id.
   bool add_peer(PeerName name, std::span<const std::byte> card, PeerId& id);
+  // The peer of that name, or none.
+  PeerId find(PeerName name);
+  // Whatever the caller keeps of a peer; it comes with each of its messages (Delivery::above).
+  void set_above(PeerId peer, void* record);
+  void* above(PeerId peer);
 
   // How many peers there may be; rises, never falls.
   void expect_peers(std::uint32_t count);
@@ -151,7 +155,7 @@ class Engine {
   // ---- progress ----
 
   // Polls once and hands up what there is. `Handler` has
-  //   void on_message(PeerId, std::uint8_t tag, const std::byte* payload, std::uint32_t length)
+  //   void on_message(const Delivery&)
   //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
   //   void on_transfer(const TransferEnd&)
   //   void on_failure(const Failure&)
@@ -168,7 +172,7 @@ class Engine {
     for (; next_message_ < messages_.size(); ++count) {
       const Delivery message = messages_[next_message_++];
       in_hand_[level] = message.buffer;
-      handler.on_message(message.peer, message.tag, message.payload, message.length_bytes);
+      handler.on_message(message);
       in_hand_[level] = BufferId::none;
       if (level == 0 && postponed_.empty()) [[likely]] {
         if (message.last) released_.push_back(message.buffer);
@@ -371,9 +375,8 @@ class Engine {
   std::unique_ptr<verbs::Connections> connections_;
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
-  std::unordered_map<std::uint32_t, wire::Card> cards_;  // by PeerId
-  std::vector<Notice> arrived_notices_;                  // not yet taken by `progress`
-  std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
+  std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
+  std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 
   // Of the thread that is in `progress`; another may become it only with the lock held.
   std::atomic<std::thread::id> progress_owner_{};

@@ -153,7 +153,7 @@ TEST(Connect, ARequestThatANewerOneOvertookEndsNothing) {
 TEST(Connect, ShowsThePeerThatItKnowsItsKey) {
   Rig rig;
   const wire::Key key{9, 9, 9};
-  const PeerId peer = rig.core.add_peer(other, key);
+  const PeerId peer = rig.core.add_peer(other, {.key = key});
   rig.send(peer);
   const ConnectAction first = rig.take_connects().at(0);
   EXPECT_EQ(first.hello.key, key);

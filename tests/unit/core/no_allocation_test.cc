@@ -12,7 +12,7 @@ namespace {
 // Two cores back to back, with nothing in between that allocates.
 struct End {
   explicit End(PeerName name, PeerName peer_name) : rig(config_for(name)) {
-    peer = rig.core.add_peer(peer_name, rig.core.config().key);
+    peer = rig.core.add_peer(peer_name, {.key = rig.core.config().key});
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = rig.slot();
   }
 

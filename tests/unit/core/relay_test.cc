@@ -41,7 +41,7 @@ struct ProxyRig : Rig {
   explicit ProxyRig() : Rig(with_proxy()), node(1) {
     core.join_proxy(node.ground(), 0, Node::id(0), cells_lkey);
     for (int i = 0; i < 4; ++i) core.lend_relay_slot(slot());
-    peer = core.add_peer(rig::other, {9, 9, 9});
+    peer = core.add_peer(rig::other, {.key = {9, 9, 9}});
     lane = connect(peer, 8);
     for (const WorkRequest& work : take_work()) complete(work);
     give_up_token();
@@ -363,7 +363,7 @@ TEST(CoreRelay, AFailedFramesTaskHearsOfItWhenTheLaneIsGone) {
 
 TEST(CoreRelay, AServerSendsBackWhatItCannotSend) {
   ProxyRig rig;
-  const PeerId third = rig.core.add_peer({1, 30}, {7, 7, 7});
+  const PeerId third = rig.core.add_peer({1, 30}, {.key = {7, 7, 7}});
   rig.send(rig.peer);  // makes it the server
   rig.take_work();
   rig.ask(1, {1, 77}, 0);  // nobody it knows
