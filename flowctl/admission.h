@@ -22,6 +22,7 @@
 #include "flowctl/rate_limiter.h"
 #include "flowctl/thresholds.h"
 #include "flowctl/token_pool.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 
 namespace weir {
@@ -54,12 +55,9 @@ class Admission {
   void join(PoolMember::Pool* pool) { member_.join(pool); }
 
   bool on() const { return config_.policy != Policy::off; }
-  // Whether `admit` and `over` need the time.
-  bool needs_time() const { return on() && !member_.joined(); }
-
   // True: a request of so many bytes may go, and has, with `tokens` to be given back when it is
   // complete. False: it waits.
-  bool admit(Time now, std::uint64_t bytes, std::uint16_t& tokens) {
+  bool admit(const Now& now, std::uint64_t bytes, std::uint16_t& tokens) {
     if (!over(now)) return false;
     if (member_.in_hand() > 0) return count(bytes, tokens);
     switch (decide(bytes)) {
@@ -88,8 +86,8 @@ class Admission {
   // A ticket or a delay is waited for, as far as is known.
   bool waiting() const { return member_.waiting() || delayed_until_ != none; }
   // That is over now, or there was nothing. What was waited for is the next request's.
-  bool over(Time now) {
-    if (now < delayed_until_) return false;
+  bool over(const Now& now) {
+    if (delayed_until_ != none && now < delayed_until_) return false;
     delayed_until_ = none;
     return !member_.joined() || member_.look(config_.tokens);
   }

@@ -35,7 +35,7 @@ void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
   peer.connection.most_fetches_ = std::clamp(answered, 1u, config_.max_rd_atomic);
 }
 
-void Connector::connect(Time now, Peer& peer, Outbox& out) {
+void Connector::connect(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   connection.since_ = now;
   connection.attempt_deadline_ = now + config_.attempt_timeout;
@@ -45,7 +45,8 @@ void Connector::connect(Time now, Peer& peer, Outbox& out) {
   connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
   sender_.begin(peer);  // an attempt before this one may have brought credits
   // The time, so that numbers rise even should this process have forgotten what it used before.
-  connection.attempt_ = std::max(connection.attempt_ + 1, static_cast<std::uint64_t>(now.ns));
+  connection.attempt_ =
+      std::max(connection.attempt_ + 1, static_cast<std::uint64_t>(now.time().ns));
   wire::Hello hello = hello_to(peer, out);
   hello.key = connection.key();
   hello.attempt = connection.attempt_;
@@ -55,7 +56,8 @@ void Connector::connect(Time now, Peer& peer, Outbox& out) {
            .hello = hello});
 }
 
-void Connector::on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
+void Connector::on_request(const Now& now, RequestId request, const wire::Hello& hello,
+                           Outbox& out) {
   const auto reject = [&](wire::Reject reason) {
     out.act({.kind = Kind::reject, .request = request, .reason = reason, .hello = hello});
   };
@@ -88,7 +90,7 @@ void Connector::on_request(Time now, RequestId request, const wire::Hello& hello
     case PeerState::idle:
     case PeerState::closed: break;
   }
-  const Time since = connection.is_pending() ? connection.since_ : now;
+  const Time since = connection.is_pending() ? connection.since_ : now.time();
   drop_lane(peer, out);
   end_session(peer);
   connection.since_ = since;
@@ -112,7 +114,7 @@ void Connector::on_request(Time now, RequestId request, const wire::Hello& hello
   ++counters_.connections_accepted;
 }
 
-void Connector::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out) {
+void Connector::on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
   if (hello.from != peer->name || hello.to != config_.self || hello.key != peer->connection.key() ||
@@ -131,7 +133,7 @@ void Connector::on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbo
   become_ready(now, *peer, out);
 }
 
-void Connector::on_established(Time now, LaneId lane, Outbox& out) {
+void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr) return;
   if (peer->connection.state_ == PeerState::accepting) {
@@ -145,7 +147,7 @@ void Connector::on_established(Time now, LaneId lane, Outbox& out) {
   }
 }
 
-void Connector::become_ready(Time now, Peer& peer, Outbox& out) {
+void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   move_to(peer, PeerState::ready);
   connection.attempt_deadline_ = Time::never();
@@ -154,7 +156,7 @@ void Connector::become_ready(Time now, Peer& peer, Outbox& out) {
   listener_.on_ready(now, peer, out);
 }
 
-void Connector::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
+void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
   switch (reason) {
@@ -170,7 +172,7 @@ void Connector::on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& 
   }
 }
 
-void Connector::on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out) {
+void Connector::on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || !peer->connection.is_pending()) return;
   // No address or route: for now, perhaps. A link may come back, or a subnet manager.
@@ -184,7 +186,7 @@ void Connector::on_connect_failed(Time now, LaneId lane, FailReason reason, Outb
 }
 
 // One that had failed before was only waiting; its reason is the one to tell in the end.
-void Connector::give_up_attempt(Time now, Peer& peer, Outbox& out) {
+void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (connection.lane_ != LaneId::none) {
     retry_or_fail(now, peer, FailReason::connect_timeout, out);
@@ -195,7 +197,7 @@ void Connector::give_up_attempt(Time now, Peer& peer, Outbox& out) {
   }
 }
 
-void Connector::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
+void Connector::retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.state_ == PeerState::accepting && !listener_.has_work(peer)) {
     // The asker went away, and we have nothing to say to it.
@@ -213,7 +215,7 @@ void Connector::retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& o
   retry(now, peer, out);
 }
 
-void Connector::retry(Time now, Peer& peer, Outbox& out) {
+void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;
   const Time since = connection.since_;
@@ -233,7 +235,7 @@ void Connector::drop_lane(Peer& peer, Outbox& out) {
   peer.connection.lane_ = LaneId::none;
 }
 
-void Connector::on_disconnected(Time now, LaneId lane, Outbox& out) {
+void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr) return;
   if (peer->connection.is_pending()) {  // the asker gave up this attempt
@@ -243,19 +245,20 @@ void Connector::on_disconnected(Time now, LaneId lane, Outbox& out) {
   fail(now, *peer, FailReason::vanished, out);
 }
 
-void Connector::on_lane_error(Time now, LaneId lane, Outbox& out) {
+void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   if (Peer* const peer = peer_of(lane)) {
     on_bad_completion(now, *peer, CompletionStatus::fatal_err, out);
   }
 }
 
 // After its goodbye, what was still under way does not matter.
-void Connector::on_bad_completion(Time now, Peer& peer, CompletionStatus status, Outbox& out) {
+void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
+                                  Outbox& out) {
   if (peer.connection.left_) return finish_close(now, peer, out);
   fail(now, peer, FailReason::send_failed, status, out);
 }
 
-void Connector::fail(Time now, Peer& peer, const Failure& why, Outbox& out) {
+void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
   const PeerState state = peer.connection.state_;
   if (state == PeerState::failed || state == PeerState::closed) return;
   if (state == PeerState::closing) return finish_close(now, peer, out);  // we leave anyway
@@ -267,7 +270,7 @@ void Connector::fail(Time now, Peer& peer, const Failure& why, Outbox& out) {
   listener_.on_gone(now, peer, out);
 }
 
-void Connector::close(Time now, Peer& peer, Outbox& out) {
+void Connector::close(const Now& now, Peer& peer, Outbox& out) {
   switch (peer.connection.state_) {
     case PeerState::idle: move_to(peer, PeerState::closed); return;
     case PeerState::closed:
@@ -289,7 +292,7 @@ void Connector::close(Time now, Peer& peer, Outbox& out) {
 }
 
 // Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
-void Connector::try_finish_close(Time now, Peer& peer, Outbox& out) {
+void Connector::try_finish_close(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.left_) return finish_close(now, peer, out);
   if (!connection.goodbye_sent_) connection.goodbye_sent_ = sender_.send_goodbye(peer, out);
@@ -298,14 +301,14 @@ void Connector::try_finish_close(Time now, Peer& peer, Outbox& out) {
   }
 }
 
-void Connector::finish_close(Time now, Peer& peer, Outbox& out) {
+void Connector::finish_close(const Now& now, Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   move_to(peer, PeerState::closed);
   end_session(peer);
   listener_.on_gone(now, peer, out);
 }
 
-void Connector::abandon(Time now, Peer& peer, Outbox& out) {
+void Connector::abandon(const Now& now, Peer& peer, Outbox& out) {
   if (peer.connection.state_ != PeerState::closed) finish_close(now, peer, out);
 }
 
@@ -329,7 +332,7 @@ Time Connector::next_deadline() const {
   return next;
 }
 
-void Connector::on_timer(Time now, Outbox& out) {
+void Connector::on_timer(const Now& now, Outbox& out) {
   for (std::uint32_t i = 0; pending_ > 0 && i < peers_.size(); ++i) {
     Peer& peer = peers_.at(i);
     if (peer.connection.is_pending() && now >= peer.connection.attempt_deadline_) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "transport/base/counters.h"
+#include "transport/base/now.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
@@ -28,11 +29,11 @@ class Connector {
    public:
     // Frames of the peer wait, or transfers with it are not over.
     virtual bool has_work(const Peer& peer) const = 0;
-    virtual void on_ready(Time now, Peer& peer, Outbox& out) = 0;
+    virtual void on_ready(const Now& now, Peer& peer, Outbox& out) = 0;
     // The lane for frames is about to be released; other lanes of the peer go before it.
     virtual void on_lane_ends(Peer& peer, Outbox& out) = 0;
     // The peer was given up, or was left: nothing goes to it any more, and nothing comes.
-    virtual void on_gone(Time now, Peer& peer, Outbox& out) = 0;
+    virtual void on_gone(const Now& now, Peer& peer, Outbox& out) = 0;
 
    protected:
     ~Listener() = default;
@@ -54,14 +55,14 @@ class Connector {
   // ---- making them ----
 
   // Asks the peer, whose connection is idle.
-  [[gnu::noinline]] void connect(Time now, Peer& peer, Outbox& out);
-  void on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out);
-  void on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out);
-  void on_established(Time now, LaneId lane, Outbox& out);
-  void on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out);
-  void on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out);
+  [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
+  void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
+  void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
+  void on_established(const Now& now, LaneId lane, Outbox& out);
+  void on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out);
+  void on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out);
   // A frame came on a lane that the peer has not confirmed yet: it can overtake the confirmation.
-  void on_first_frame(Time now, Peer& peer, Outbox& out) {
+  void on_first_frame(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.state() == PeerState::accepting) become_ready(now, peer, out);
   }
 
@@ -69,29 +70,30 @@ class Connector {
 
   // The peer's goodbye arrived: errors on its lane are no failures from here on.
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
-  void on_disconnected(Time now, LaneId lane, Outbox& out);
-  void on_lane_error(Time now, LaneId lane, Outbox& out);
+  void on_disconnected(const Now& now, LaneId lane, Outbox& out);
+  void on_lane_error(const Now& now, LaneId lane, Outbox& out);
   // A work request of the peer's lanes completed with an error.
-  void on_bad_completion(Time now, Peer& peer, CompletionStatus status, Outbox& out);
+  void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status, Outbox& out);
 
   // Gives the peer up.
-  [[gnu::noinline]] void fail(Time now, Peer& peer, const Failure& why, Outbox& out);
-  void fail(Time now, Peer& peer, FailReason reason, CompletionStatus completion, Outbox& out) {
+  [[gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  void fail(const Now& now, Peer& peer, FailReason reason, CompletionStatus completion,
+            Outbox& out) {
     fail(now, peer, Failure{peer.id, reason, completion, {}}, out);
   }
-  void fail(Time now, Peer& peer, FailReason reason, Outbox& out) {
+  void fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
     fail(now, peer, reason, CompletionStatus::success, out);
   }
 
   // Leaves the peer: what is pending goes out, then a goodbye; then the lane is released. To be
   // called until it is `closed`.
-  void close(Time now, Peer& peer, Outbox& out);
+  void close(const Now& now, Peer& peer, Outbox& out);
   // Something that closing waited for is over.
-  void go_on_closing(Time now, Peer& peer, Outbox& out) {
+  void go_on_closing(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.state() == PeerState::closing) try_finish_close(now, peer, out);
   }
   // Gives up waiting for that.
-  void abandon(Time now, Peer& peer, Outbox& out);
+  void abandon(const Now& now, Peer& peer, Outbox& out);
   static bool is_closed(const Peer& peer) {
     return peer.connection.is_idle() || peer.connection.state() == PeerState::failed;
   }
@@ -99,7 +101,7 @@ class Connector {
   // ---- time ----
 
   Time next_deadline() const;
-  void on_timer(Time now, Outbox& out);
+  void on_timer(const Now& now, Outbox& out);
   // That are asked for.
   std::uint32_t pending() const { return pending_; }
 
@@ -112,13 +114,13 @@ class Connector {
   }
   wire::Hello hello_to(Peer& peer, Outbox& out);
   void agree_on_fetches(Peer& peer, std::uint32_t answered);
-  [[gnu::noinline]] void become_ready(Time now, Peer& peer, Outbox& out);
-  void give_up_attempt(Time now, Peer& peer, Outbox& out);
-  void retry_or_fail(Time now, Peer& peer, FailReason reason, Outbox& out);
-  void retry(Time now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void become_ready(const Now& now, Peer& peer, Outbox& out);
+  void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
+  void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
+  void retry(const Now& now, Peer& peer, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out);
-  void try_finish_close(Time now, Peer& peer, Outbox& out);
-  [[gnu::noinline]] void finish_close(Time now, Peer& peer, Outbox& out);
+  void try_finish_close(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
   void end_session(Peer& peer);
 
   const CoreConfig& config_;

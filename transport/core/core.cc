@@ -45,8 +45,9 @@ void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId s
 
 // ---- what the layer above asks for ----
 
-[[gnu::flatten]] Status Core::send(Time now, PeerId id, SendSlot* slot, std::uint32_t length_bytes,
-                                   std::uint8_t tag, bool must_take, Outbox& out) {
+[[gnu::flatten]] Status Core::send(const Now& now, PeerId id, SendSlot* slot,
+                                   std::uint32_t length_bytes, std::uint8_t tag, bool must_take,
+                                   Outbox& out) {
   Peer& peer = peers_[id];
   const Status status = sender_.send(now, peer, slot, length_bytes, tag, must_take, out);
   if (status == Status::ok && peer.connection.is_idle()) [[unlikely]]
@@ -54,13 +55,13 @@ void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId s
   return status;
 }
 
-void Core::transfer(Time now, const TransferRequest& request, Outbox& out) {
+void Core::transfer(const Now& now, const TransferRequest& request, Outbox& out) {
   transfers_.submit(now, request, out);
   Peer& peer = peers_[request.peer];
   if (peer.connection.is_idle()) connector_.connect(now, peer, out);
 }
 
-void Core::pump(Time now, Outbox& out) {
+void Core::pump(const Now& now, Outbox& out) {
   sender_.post_held(now, out);
   receiver_.post(out);
   receiver_.look_at_shares(out);
@@ -69,7 +70,7 @@ void Core::pump(Time now, Outbox& out) {
 
 // ---- completions ----
 
-void Core::on_send_completion(Time now, const Completion& completion, Outbox& out) {
+void Core::on_send_completion(const Now& now, const Completion& completion, Outbox& out) {
   Lane* lane = lanes_.open(completion.lane);
   if (lane == nullptr) return;  // of a lane dropped meanwhile
   Peer& peer = peers_[lane->peer];
@@ -100,7 +101,7 @@ void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
   }
 }
 
-void Core::on_receive_completion(Time now, const Completion& completion, Outbox& out) {
+void Core::on_receive_completion(const Now& now, const Completion& completion, Outbox& out) {
   const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
   if (!receiver_.arrive(buffer)) return;
   Lane* lane = lanes_.open(completion.lane);
@@ -152,14 +153,14 @@ void Core::on_receive_completion(Time now, const Completion& completion, Outbox&
 
 // ---- connections ----
 
-void Core::on_ready(Time now, Peer& peer, Outbox& out) {
+void Core::on_ready(const Now& now, Peer& peer, Outbox& out) {
   sender_.note_owed(peer);
   sender_.go_on_with_all(now, peer, out);
   transfers_.go_on(now, peer, out);
   transfers_.fetch_lanes().on_ready(now, peer, out);
 }
 
-void Core::on_gone(Time now, Peer& peer, Outbox& out) {
+void Core::on_gone(const Now& now, Peer& peer, Outbox& out) {
   transfers_.drop(now, peer, out);
   node_line_.forget(peer);
   sender_.drop_pending(peer, [&](SendSlot* slot) { retire(slot, false, out); });
@@ -168,13 +169,13 @@ void Core::on_gone(Time now, Peer& peer, Outbox& out) {
 
 // ---- the node ----
 
-void Core::look_at_node(Time now, Outbox& out) {
+void Core::look_at_node(const Now& now, Outbox& out) {
   node_line_.excuse_stuck(now);
   if (transfers_.wait_for_node()) transfers_.issue(now, out);
   node_line_.look(now, out);
 }
 
-void Core::look_at_proxy(Time now, bool present, Outbox& out) {
+void Core::look_at_proxy(const Now& now, bool present, Outbox& out) {
   relay_task_.look(now, out);
   relay_server_.serve(now, present, out);
 }
@@ -185,7 +186,7 @@ Time Core::next_deadline() const {
   return std::min({receiver_.next_look(), connector_.next_deadline(), watch_.next_look()});
 }
 
-void Core::on_timer(Time now, Outbox& out) {
+void Core::on_timer(const Now& now, Outbox& out) {
   connector_.on_timer(now, out);
   watch_.on_timer(now, out);
   receiver_.on_timer(now, out);  // last: with a peer given up, W may be larger than needed

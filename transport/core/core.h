@@ -1,6 +1,6 @@
 // The protocol core: one object for all peers of one process on one device port.
 //
-// Sans-I/O. Every step takes the time and an Outbox, never blocks, and says what it wants done as
+// Sans-I/O. Every step takes its time and an Outbox, never blocks, and says what it wants done as
 // values in the box. The verbs engine and the simulator drive the same object. It owns no memory
 // that the adapter sees, and knows no clock, thread, lock or system call. Only `add_peer`,
 // `on_request` of a stranger, new lanes, and `on_slab` allocate; the eager path does not.
@@ -20,6 +20,7 @@
 
 #include "flowctl/proxy.h"
 #include "transport/base/counters.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/arrival.h"
 #include "transport/core/config.h"
@@ -109,8 +110,8 @@ class Core : private Lanes::Listener,
   // Sends the one message of `length_bytes` at slot->payload(). On `ok` the core owns the slot
   // until it appears in Outbox::retired; otherwise the caller keeps it. Never reports
   // back-pressure when `must_take`.
-  Status send(Time now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
-              bool must_take, Outbox& out);
+  Status send(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
+              std::uint8_t tag, bool must_take, Outbox& out);
 
   // Room for a small message in a frame to `peer` that has not left yet, or nullptr: then use
   // `send`. The caller writes the payload there before its next call of the core.
@@ -127,7 +128,7 @@ class Core : private Lanes::Listener,
 
   // Posts what is held back: frames, and receive buffers once there are enough. To be called after
   // the messages of a poll were handed up.
-  void pump(Time now, Outbox& out);
+  void pump(const Now& now, Outbox& out);
   // There is enough for a pump to do.
   bool wants_pump() const { return sender_.has_held() || receiver_.wants_pump(); }
   // Frames wait to be bundled: the next pump posts them.
@@ -159,7 +160,7 @@ class Core : private Lanes::Listener,
 
   // Takes a get, put or atomic, always. Its end is in Outbox::transfers. Local and remote memory
   // are registered, and stay so until then.
-  void transfer(Time now, const TransferRequest& request, Outbox& out);
+  void transfer(const Now& now, const TransferRequest& request, Outbox& out);
 
   // Transfers are under way: completions are needed in time, and the time with them.
   bool has_transfers() const { return !transfers_.idle(); }
@@ -173,18 +174,16 @@ class Core : private Lanes::Listener,
   // Something waits for tokens of the node, or for a delay: `look_at_node` has to be called now and
   // then. It posts what can go.
   bool waits_for_node() const { return node_line_.waits() || transfers_.wait_for_node(); }
-  void look_at_node(Time now, Outbox& out);
+  void look_at_node(const Now& now, Outbox& out);
   // Requests are in the adapter whose tokens others may wait for.
   bool holds_tokens() const { return node_line_.holds_tokens(); }
-  // `send`, `pump` and completions need the time.
-  bool needs_time() const { return node_line_.needs_time() || proxy_.joined(); }
 
   // ---- the node's proxy ----
 
   bool has_proxy() const { return proxy_.joined(); }
   // Sees to frames that servers had, and serves. To be called in every progress call (`present`),
   // and when the application does not come while there is attendance needed.
-  void look_at_proxy(Time now, bool present, Outbox& out);
+  void look_at_proxy(const Now& now, bool present, Outbox& out);
   // Frames are at a server. When they are for long, somebody has to find out which of the servers
   // are dead, and say so; then `look_at_proxy`.
   bool waits_for_server() const { return relay_task_.given() > 0 || relay_task_.jammed(); }
@@ -204,7 +203,7 @@ class Core : private Lanes::Listener,
 
   // ---- from the adapter ----
 
-  void on_completion(Time now, const Completion& completion, Outbox& out) {
+  void on_completion(const Now& now, const Completion& completion, Outbox& out) {
     if (completion.opcode == Opcode::receive) {
       on_receive_completion(now, completion, out);
     } else {
@@ -228,36 +227,36 @@ class Core : private Lanes::Listener,
   void on_slab_failed(Outbox& out) { receiver_.on_slab_failed(out); }
   // Our end of a lane for fetches was made, and connected if that was asked for; qp_number 0: it
   // was not.
-  void on_lane_end(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox& out) {
+  void on_lane_end(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out) {
     transfers_.fetch_lanes().on_made(now, lane, ours, out);
   }
 
   // ---- from connection management ----
 
-  void on_request(Time now, RequestId request, const wire::Hello& hello, Outbox& out) {
+  void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out) {
     connector_.on_request(now, request, hello, out);
   }
   // Our request was answered and the queue pair is ready to send.
-  void on_answer(Time now, LaneId lane, const wire::Hello& hello, Outbox& out) {
+  void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out) {
     connector_.on_answer(now, lane, hello, out);
   }
   // The peer confirmed a connection that we accepted; or a looped lane works.
-  void on_established(Time now, LaneId lane, Outbox& out) {
+  void on_established(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_established(now, lane, out);
   }
   // Our request was refused by weir on the other side.
-  void on_rejected(Time now, LaneId lane, wire::Reject reason, Outbox& out) {
+  void on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out) {
     connector_.on_rejected(now, lane, reason, out);
   }
   // The attempt failed below weir, or its queue pair could not be made.
-  void on_connect_failed(Time now, LaneId lane, FailReason reason, Outbox& out) {
+  void on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out) {
     connector_.on_connect_failed(now, lane, reason, out);
   }
-  void on_disconnected(Time now, LaneId lane, Outbox& out) {
+  void on_disconnected(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_disconnected(now, lane, out);
   }
   // The lane's queue pair broke (asynchronous event of the device).
-  void on_lane_error(Time now, LaneId lane, Outbox& out) {
+  void on_lane_error(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_lane_error(now, lane, out);
   }
   // A drop was carried out: nothing names the lane any more, so its id may be another's.
@@ -267,15 +266,17 @@ class Core : private Lanes::Listener,
 
   // Retries, gives up, notices stalled lanes, probes silent ones. Call when `next_deadline` has
   // come and all completions that are there have been handed over.
-  void on_timer(Time now, Outbox& out);
+  void on_timer(const Now& now, Outbox& out);
   Time next_deadline() const;
 
   // ---- end ----
 
   // Leaves a peer: what is pending goes out, then a goodbye; then the lane is dropped.
-  void close(Time now, PeerId peer, Outbox& out) { connector_.close(now, peers_[peer], out); }
+  void close(const Now& now, PeerId peer, Outbox& out) { connector_.close(now, peers_[peer], out); }
   // Gives up waiting for that.
-  void abandon(Time now, PeerId peer, Outbox& out) { connector_.abandon(now, peers_[peer], out); }
+  void abandon(const Now& now, PeerId peer, Outbox& out) {
+    connector_.abandon(now, peers_[peer], out);
+  }
   bool closed(PeerId peer) const { return Connector::is_closed(peers_[peer]); }
 
   // ---- looking in ----
@@ -318,10 +319,10 @@ class Core : private Lanes::Listener,
   bool conserved() const;
 
  private:
-  void on_send_completion(Time now, const Completion& completion, Outbox& out);
-  void on_receive_completion(Time now, const Completion& completion, Outbox& out);
+  void on_send_completion(const Now& now, const Completion& completion, Outbox& out);
+  void on_receive_completion(const Now& now, const Completion& completion, Outbox& out);
   // Something came from the peer, or left for it, that pending frames or its end waited for.
-  void go_on(Time now, Peer& peer, Outbox& out) {
+  void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.is_ready()) {
       sender_.go_on(now, peer, out);
     } else {
@@ -356,9 +357,9 @@ class Core : private Lanes::Listener,
   bool has_work(const Peer& peer) const override {
     return peer.outgoing.has_pending() || peer.relayed.given() > 0 || transfers_.has(peer);
   }
-  void on_ready(Time now, Peer& peer, Outbox& out) override;
+  void on_ready(const Now& now, Peer& peer, Outbox& out) override;
   void on_lane_ends(Peer& peer, Outbox& out) override { transfers_.fetch_lanes().drop(peer, out); }
-  void on_gone(Time now, Peer& peer, Outbox& out) override;
+  void on_gone(const Now& now, Peer& peer, Outbox& out) override;
 
   Config config_;
   Counters counters_;

@@ -35,7 +35,7 @@ void FetchLanes::make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out) 
            .reads = end.reads_});
 }
 
-void FetchLanes::on_made(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox& out) {
+void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out) {
   const Lane* const open = lanes_.open(lane);
   if (open == nullptr) return;
   Peer& peer = peers_[open->peer];
@@ -53,12 +53,12 @@ void FetchLanes::on_made(Time now, LaneId lane, const wire::LaneEnd& ours, Outbo
   sender_.owe_lane_end(peer, end.ours_, out);
 }
 
-void FetchLanes::on_ready(Time now, Peer& peer, Outbox& out) {
+void FetchLanes::on_ready(const Now& now, Peer& peer, Outbox& out) {
   const wire::LaneEnd theirs = std::exchange(peer.fetch_lane.theirs_, {});
   if (theirs.qp_number != 0) on_told(now, peer, theirs, out);
 }
 
-bool FetchLanes::on_told(Time now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
+bool FetchLanes::on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
   FetchLane& end = peer.fetch_lane;
   if (peer.connection.state() == PeerState::connecting) {  // it overtook the answer: see on_ready
     end.theirs_ = theirs;
@@ -99,11 +99,11 @@ bool FetchLanes::on_told(Time now, Peer& peer, const wire::LaneEnd& theirs, Outb
   return false;
 }
 
-void FetchLanes::use_if_joined(Time now, Peer& peer, Outbox& out) {
+void FetchLanes::use_if_joined(const Now& now, Peer& peer, Outbox& out) {
   if (peer.fetch_lane.usable()) listener_.on_fetch_lane(now, peer, out);
 }
 
-void FetchLanes::refuse(Time now, Peer& peer, Outbox& out) {
+void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
   drop(peer, out);
   peer.fetch_lane.state_ = State::refused;
   listener_.on_fetch_lane(now, peer, out);

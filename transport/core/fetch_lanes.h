@@ -14,6 +14,7 @@
 
 #include <cstdint>
 
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/lanes.h"
@@ -30,7 +31,7 @@ class FetchLanes {
     // So many reads a new lane should have under way.
     virtual std::uint32_t most_reads() const = 0;
     // The peer's lane has become usable, or was refused.
-    virtual void on_fetch_lane(Time now, Peer& peer, Outbox& out) = 0;
+    virtual void on_fetch_lane(const Now& now, Peer& peer, Outbox& out) = 0;
     // It is about to be released.
     virtual void on_fetch_lane_ends(Peer& peer) = 0;
 
@@ -47,19 +48,19 @@ class FetchLanes {
   void want(Peer& peer, Outbox& out);
 
   // The connection is ready: what the peer said of its end before is looked at now.
-  void on_ready(Time now, Peer& peer, Outbox& out);
+  void on_ready(const Now& now, Peer& peer, Outbox& out);
   // Our end was made, and connected if that was asked for; qp_number 0: it was not.
-  void on_made(Time now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
+  void on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
   // What the peer says of its end. False if no correct peer says so.
-  bool on_told(Time now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  bool on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
 
   // The connection ends.
   void drop(Peer& peer, Outbox& out);
 
  private:
   void make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
-  void use_if_joined(Time now, Peer& peer, Outbox& out);
-  void refuse(Time now, Peer& peer, Outbox& out);
+  void use_if_joined(const Now& now, Peer& peer, Outbox& out);
+  void refuse(const Now& now, Peer& peer, Outbox& out);
 
   const CoreConfig& config_;
   Peers& peers_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/node_line.h"
 #include "transport/core/peer.h"
@@ -24,15 +25,15 @@ class NodeGate final : public RequestGate {
   void add_proxy() { has_proxy_ = true; }
 
   bool passes(const SendSlot& frame) override { return !has_proxy_ && line_.passes(frame); }
-  Way way(Time now, Peer& peer, SendSlot& frame) override {
+  Way way(const Now& now, Peer& peer, SendSlot& frame) override {
     return has_proxy_ ? task_.way(now, peer, frame) : Way::own_lane;
   }
-  bool admit(Time now, Peer& peer, SendSlot& frame) override {
+  bool admit(const Now& now, Peer& peer, SendSlot& frame) override {
     if (!line_.admit(now, peer, frame)) return false;
     if (frame.kind == wire::FrameKind::relayed) server_.on_posted(frame);
     return true;
   }
-  bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) override {
+  bool admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens) override {
     return line_.admit_chunk(now, bytes, tokens);
   }
 

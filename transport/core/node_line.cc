@@ -24,7 +24,7 @@ bool NodeLine::has_turn(bool others_wait) const {
   return !turn_taken_ || !others_wait;
 }
 
-bool NodeLine::admit_frame(Time now, Peer& peer, SendSlot& frame) {
+bool NodeLine::admit_frame(const Now& now, Peer& peer, SendSlot& frame) {
   const std::uint64_t waits = admission_.waits();
   const bool others = chunks_wait_ || !line_.empty();
   if (has_turn(others) && admission_.admit(now, frame.frame_bytes, frame.tokens)) {
@@ -39,7 +39,7 @@ bool NodeLine::admit_frame(Time now, Peer& peer, SendSlot& frame) {
   return false;
 }
 
-bool NodeLine::admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) {
+bool NodeLine::admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens) {
   const std::uint64_t waits = admission_.waits();
   if (has_turn(!line_.empty()) && admission_.admit(now, bytes, tokens)) {
     book_posted();
@@ -53,7 +53,7 @@ bool NodeLine::admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens)
 }
 
 // The line goes on when what its front waits for is there.
-void NodeLine::look(Time now, Outbox& out) {
+void NodeLine::look(const Now& now, Outbox& out) {
   if (!admission_.waiting() || !admission_.over(now)) return;
   serving_ = true;
   while (!admission_.waiting()) {
@@ -73,7 +73,7 @@ void NodeLine::look(Time now, Outbox& out) {
   count();
 }
 
-void NodeLine::excuse_stuck(Time now) {
+void NodeLine::excuse_stuck(const Now& now) {
   if (now >= next_excuse_) {
     next_excuse_ = now + excuse_interval;
     counters_.tokens_excused += admission_.excuse();

@@ -16,6 +16,7 @@
 #include "flowctl/admission.h"
 #include "transport/base/counters.h"
 #include "transport/base/list.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/outbox.h"
@@ -37,14 +38,13 @@ class NodeLine {
 
   // Requests are limited at all.
   bool on() const { return admission_.on(); }
-  bool needs_time() const { return admission_.needs_time(); }
 
   // As RequestGate has them.
   bool passes(const SendSlot& frame);
-  bool admit(Time now, Peer& peer, SendSlot& frame) {
+  bool admit(const Now& now, Peer& peer, SendSlot& frame) {
     return !admission_.on() || admit_frame(now, peer, frame);
   }
-  bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens);
+  bool admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens);
 
   // A request has left the adapter, or will without anybody hearing of it. Limits are on.
   void on_over(std::uint16_t tokens) {
@@ -59,14 +59,14 @@ class NodeLine {
   // Something waits for tokens, or for a delay: `look` has to be called now and then.
   bool waits() const { return admission_.waiting(); }
   // Posts what can go.
-  void look(Time now, Outbox& out);
+  void look(const Now& now, Outbox& out);
   // Nobody waits for ever for a process that lives but does not move. To be called before `look`.
-  void excuse_stuck(Time now);
+  void excuse_stuck(const Now& now);
   // Requests are in the adapter whose tokens others may wait for.
   bool holds_tokens() const { return admission_.member().out() > 0; }
 
  private:
-  [[gnu::noinline]] bool admit_frame(Time now, Peer& peer, SendSlot& frame);
+  [[gnu::noinline]] bool admit_frame(const Now& now, Peer& peer, SendSlot& frame);
   [[gnu::noinline]] void give(std::uint16_t tokens);
   bool has_turn(bool others_wait) const;
   void book_posted() {

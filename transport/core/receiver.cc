@@ -219,7 +219,7 @@ bool Receiver::may_shrink() const {
 
 // From time to time: halves a window that is hardly used. Its youngest slabs retire, and go once
 // traffic has used their buffers up and the peers have returned their credits for them.
-void Receiver::look(Time now, Outbox& out) {
+void Receiver::look(const Now& now, Outbox& out) {
   next_look_ = now + shrink_.interval();
   count_credit_frames_anew();
   const std::uint32_t window = window_.window();

@@ -21,6 +21,7 @@
 #include "srq/window_controller.h"
 #include "transport/base/counters.h"
 #include "transport/base/ids.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/outbox.h"
@@ -129,7 +130,7 @@ class Receiver {
 
   // When to look whether W may shrink; never, if there is nothing to be had back.
   Time next_look() const { return may_shrink() ? next_look_ : Time::never(); }
-  void on_timer(Time now, Outbox& out) {
+  void on_timer(const Now& now, Outbox& out) {
     if (now >= next_look()) look(now, out);
   }
 
@@ -152,7 +153,7 @@ class Receiver {
   void arm_limit(Outbox& out);
   void demanded(Outbox& out);
   bool may_shrink() const;
-  void look(Time now, Outbox& out);
+  void look(const Now& now, Outbox& out);
   void count_credit_frames_anew();
 
   const CoreConfig& config_;

@@ -37,7 +37,7 @@ bool RelayServer::try_serve() {
   return true;
 }
 
-void RelayServer::serve(Time now, bool present, Outbox& out) {
+void RelayServer::serve(const Now& now, bool present, Outbox& out) {
   if (!proxy_.serving() && (!proxy_.waits() || !try_serve())) return;
   bool idle = true;
   std::uint32_t task = 0;
@@ -59,7 +59,7 @@ void RelayServer::serve(Time now, bool present, Outbox& out) {
   if (proxy_.in_hand() == 0 && (idle_looks_ >= most_idle_looks || !present)) proxy_.give();
 }
 
-void RelayServer::relay(Time now, const Proxy::Work& work, Outbox& out) {
+void RelayServer::relay(const Now& now, const Proxy::Work& work, Outbox& out) {
   if (work.is_void) return proxy_.complete(work.task, work.at, Proxy::sent);
   ++counters_.proxy_served;
   PeerId to = PeerId::none;
@@ -83,7 +83,7 @@ void RelayServer::relay(Time now, const Proxy::Work& work, Outbox& out) {
 
 // Whether its task has to send this itself: we do not know the receiver, have no connection to it
 // (then we make one, for the next time), or too much waits for it already.
-bool RelayServer::refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out) {
+bool RelayServer::refuses(const Now& now, const Proxy::Work& work, PeerId& to, Outbox& out) {
   if (work.to.job != config_.self.job || work.to == config_.self) return true;
   if (work.length_bytes >
       config_.buffer_bytes - wire::frame_header_bytes - wire::section_header_bytes) {

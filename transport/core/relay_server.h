@@ -19,6 +19,7 @@
 #include "flowctl/proxy.h"
 #include "transport/base/counters.h"
 #include "transport/base/fifo.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
@@ -53,7 +54,7 @@ class RelayServer {
   bool try_serve();
   // Takes what is in the queues, if this process is a server, and posts what can go. An application
   // that is not `present` computes.
-  void serve(Time now, bool present, Outbox& out);
+  void serve(const Now& now, bool present, Outbox& out);
   // This process serves no more.
   void leave() {
     if (proxy_.serving() && proxy_.in_hand() == 0) proxy_.give();
@@ -77,8 +78,8 @@ class RelayServer {
     std::array<std::uint64_t, most> at;
   };
 
-  void relay(Time now, const Proxy::Work& work, Outbox& out);
-  bool refuses(Time now, const Proxy::Work& work, PeerId& to, Outbox& out);
+  void relay(const Now& now, const Proxy::Work& work, Outbox& out);
+  bool refuses(const Now& now, const Proxy::Work& work, PeerId& to, Outbox& out);
   bool has_room(const SendSlot& slot, const Proxy::Work& work) const;
   void begin_frame(SendSlot& slot, const Proxy::Work& work);
   void copy_home(SendSlot& slot);

@@ -15,13 +15,13 @@ constexpr Duration longest_pause = seconds(1);
 
 }  // namespace
 
-bool RelayTask::may_relay(Time now, const Peer& peer) const {
+bool RelayTask::may_relay(const Now& now, const Peer& peer) const {
   return peer.connection.is_ready() && !peer.connection.left() && !peer.relayed.never_ &&
          now >= peer.relayed.not_before_ && peer.name.job == config_.self.job &&
          peer.name != config_.self && wire::first_word(peer.connection.key()) != 0;
 }
 
-RequestGate::Way RelayTask::way(Time now, Peer& peer, SendSlot& frame) {
+RequestGate::Way RelayTask::way(const Now& now, Peer& peer, SendSlot& frame) {
   using Way = RequestGate::Way;
   Relayed& relayed = peer.relayed;
   if (frame.kind != wire::FrameKind::messages || jammed_ || relayed.taken_back_) {
@@ -51,7 +51,7 @@ RequestGate::Way RelayTask::way(Time now, Peer& peer, SendSlot& frame) {
   return Way::taken;
 }
 
-void RelayTask::look(Time now, Outbox& out) {
+void RelayTask::look(const Now& now, Outbox& out) {
   look_at_outcomes(now, out);
   if (given_count_ > 0 && !jammed_ && now - moved_ >= config_.proxy_patience) {
     go_on_without_server(now, out);
@@ -59,7 +59,7 @@ void RelayTask::look(Time now, Outbox& out) {
 }
 
 // What became of the frames that were given, oldest first.
-void RelayTask::look_at_outcomes(Time now, Outbox& out) {
+void RelayTask::look_at_outcomes(const Now& now, Outbox& out) {
   for (;;) {
     std::uint64_t outcome = 0;
     const Retirement what =
@@ -95,7 +95,7 @@ void RelayTask::look_at_outcomes(Time now, Outbox& out) {
 }
 
 // It is dead, or does not move.
-void RelayTask::go_on_without_server(Time now, Outbox& out) {
+void RelayTask::go_on_without_server(const Now& now, Outbox& out) {
   jammed_ = true;
   ++counters_.proxy_stuck;
   take_back(now, PeerId::none, out);
@@ -104,7 +104,7 @@ void RelayTask::go_on_without_server(Time now, Outbox& out) {
 // Repeats what was given for a peer, or for all, and is not known to have arrived: in order, and
 // before all that is pending. Servers have nothing to do with it any more; one that has it in hand
 // may still send it.
-void RelayTask::take_back(Time now, PeerId only, Outbox& out) {
+void RelayTask::take_back(const Now& now, PeerId only, Outbox& out) {
   const std::uint64_t oldest = proxy_.oldest_number();
   for (std::uint64_t number = proxy_.next_number(); number-- != oldest;) {
     Given& given = given_[number % proxy_depth];

@@ -21,6 +21,7 @@
 
 #include "flowctl/proxy.h"
 #include "transport/base/counters.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/lanes.h"
@@ -49,10 +50,10 @@ class RelayTask {
   void start() { jammed_ = proxy_.outstanding(); }
 
   // As RequestGate has it. May make this process the server.
-  RequestGate::Way way(Time now, Peer& peer, SendSlot& frame);
+  RequestGate::Way way(const Now& now, Peer& peer, SendSlot& frame);
 
   // Sees to what became of the frames that were given, and to servers that do not move.
-  void look(Time now, Outbox& out);
+  void look(const Now& now, Outbox& out);
   // The process is dead: what it has in hand is nobody's.
   void on_process_dead(ProcessId id) {
     if (proxy_.server_of_oldest() == id) dead_server_ = id;
@@ -72,10 +73,10 @@ class RelayTask {
     PeerId peer = PeerId::none;
   };
 
-  bool may_relay(Time now, const Peer& peer) const;
-  void look_at_outcomes(Time now, Outbox& out);
-  void go_on_without_server(Time now, Outbox& out);
-  void take_back(Time now, PeerId only, Outbox& out);
+  bool may_relay(const Now& now, const Peer& peer) const;
+  void look_at_outcomes(const Now& now, Outbox& out);
+  void go_on_without_server(const Now& now, Outbox& out);
+  void take_back(const Now& now, PeerId only, Outbox& out);
 
   const CoreConfig& config_;
   Counters& counters_;

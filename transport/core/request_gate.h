@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/peer.h"
 #include "transport/lane/send_slot.h"
@@ -26,14 +27,14 @@ class RequestGate {
   virtual bool passes(const SendSlot& frame) = 0;
 
   // Which way the oldest pending frame of the peer goes.
-  virtual Way way(Time now, Peer& peer, SendSlot& frame) = 0;
+  virtual Way way(const Now& now, Peer& peer, SendSlot& frame) = 0;
 
   // The same frame has credits and room in the queue now. True: it counts as posted. False: it
   // waits, and the gate calls Sender::go_on.
-  virtual bool admit(Time now, Peer& peer, SendSlot& frame) = 0;
+  virtual bool admit(const Now& now, Peer& peer, SendSlot& frame) = 0;
 
   // The same of a chunk; `tokens` of the node's go with it. False: the gate calls Transfers::issue.
-  virtual bool admit_chunk(Time now, std::uint32_t bytes, std::uint16_t& tokens) = 0;
+  virtual bool admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens) = 0;
 
  protected:
   ~RequestGate() = default;

@@ -15,7 +15,7 @@ constexpr std::uint32_t most_credits = 1u << 24;
 
 // ---- messages ----
 
-[[gnu::flatten]] Status Sender::send(Time now, Peer& peer, SendSlot* slot,
+[[gnu::flatten]] Status Sender::send(const Now& now, Peer& peer, SendSlot* slot,
                                      std::uint32_t length_bytes, std::uint8_t tag, bool must_take,
                                      Outbox& out) {
   Outgoing& to = peer.outgoing;
@@ -107,7 +107,7 @@ void Sender::push_front(Peer& peer, SendSlot* slot) {
 
 // Posts pending frames, oldest first, while there are credits and queue slots, and the gate lets
 // them. With `keep_open_bundle` the youngest frame stays while it can still take small messages.
-void Sender::post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out) {
+void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Outbox& out) {
   Outgoing& to = peer.outgoing;
   if (to.pending_.empty()) return;
   Lane& lane = lanes_[peer.connection.lane()];
@@ -188,7 +188,7 @@ void Sender::hold(Peer& peer) {
   if (!peer.held.linked) held_.push_front(&peer);
 }
 
-void Sender::post_held(Time now, Outbox& out) {
+void Sender::post_held(const Now& now, Outbox& out) {
   begin_round();
   while (Peer* const peer = held_.pop()) {
     if (peer->connection.is_open()) go_on_with_all(now, *peer, out);

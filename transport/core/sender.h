@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "transport/base/counters.h"
+#include "transport/base/now.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
@@ -68,8 +69,8 @@ class Sender {
 
   // Takes the one message of `length_bytes` at slot->payload(). Without a connection it waits for
   // one. Anything but `ok`: the caller keeps the slot.
-  Status send(Time now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
-              bool must_take, Outbox& out);
+  Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
+              std::uint8_t tag, bool must_take, Outbox& out);
 
   // Room for a small message in a frame that waits, or nullptr. The caller writes the payload there
   // at once.
@@ -84,11 +85,11 @@ class Sender {
 
   // Something came that pending frames of the peer may have waited for: posts what can go. A bundle
   // that waits for the next round stays open.
-  void go_on(Time now, Peer& peer, Outbox& out) {
+  void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.outgoing.has_pending()) post_pending(now, peer, peer.held.linked, out);
   }
   // The same, with all bundles: nothing more will join them.
-  void go_on_with_all(Time now, Peer& peer, Outbox& out) {
+  void go_on_with_all(const Now& now, Peer& peer, Outbox& out) {
     if (peer.outgoing.has_pending()) post_pending(now, peer, false, out);
   }
 
@@ -111,7 +112,7 @@ class Sender {
   void begin_round() { ++round_; }
   std::uint64_t round() const { return round_; }
   // Begins one, and posts the bundles that waited for it.
-  void post_held(Time now, Outbox& out);
+  void post_held(const Now& now, Outbox& out);
   bool has_held() const { return !held_.empty(); }
   // Of all peers.
   std::uint64_t pending_frames() const { return pending_frames_; }
@@ -159,7 +160,8 @@ class Sender {
   // A peer's control credits, a goodbye, and one to spare.
   static constexpr std::size_t control_slots_per_lane = 4;
 
-  [[gnu::noinline]] void post_pending(Time now, Peer& peer, bool keep_open_bundle, Outbox& out);
+  [[gnu::noinline]] void post_pending(const Now& now, Peer& peer, bool keep_open_bundle,
+                                      Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,

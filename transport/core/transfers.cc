@@ -7,7 +7,7 @@
 
 namespace weir {
 
-void Transfers::submit(Time now, const TransferRequest& request, Outbox& out) {
+void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& out) {
   Peer& peer = peers_[request.peer];
   if (peer.connection.is_over()) {
     out.report({request.token, false});
@@ -35,18 +35,18 @@ void Transfers::count(const TransferRequest& request) {
 // Keeps the tokens of the chunk that was let through last.
 class Transfers::Gate : public ChunkGate {
  public:
-  Gate(RequestGate* gate, Time now) : gate_(gate), now_(now) {}
+  Gate(RequestGate* gate, const Now& now) : gate_(gate), now_(now) {}
   ChunkGate* get() { return gate_ != nullptr ? this : nullptr; }
   bool admit(std::uint32_t bytes) override { return gate_->admit_chunk(now_, bytes, tokens_); }
   std::uint16_t take_tokens() { return std::exchange(tokens_, std::uint16_t{0}); }
 
  private:
   RequestGate* gate_;
-  Time now_;
+  const Now& now_;
   std::uint16_t tokens_ = 0;
 };
 
-void Transfers::issue(Time now, Outbox& out) {
+void Transfers::issue(const Now& now, Outbox& out) {
   Chunk chunk;
   std::optional<std::size_t> chain_end;
   // Whatever becomes of the rest of a chain, what was handed over has to be heard of.
@@ -113,7 +113,7 @@ std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   return lane != LaneId::none && lanes_[lane].queue.has_room(false) ? peer.fetch_lane.reads() : 0;
 }
 
-void Transfers::go_on(Time now, Peer& peer, Outbox& out) {
+void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
   if (idle()) return;
   if (peer.connection.is_ready()) {
     if (peer.fetches && keeps_fetches_apart(peer)) {
@@ -134,7 +134,7 @@ void Transfers::go_on(Time now, Peer& peer, Outbox& out) {
   issue(now, out);
 }
 
-void Transfers::drop(Time now, Peer& peer, Outbox& out) {
+void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
   scheduler_.drop_peer(peer.transfers);  // though it may have none: its next wait for its next lane
   issue(now, out);                       // what it had of the budget is the others'
 }
@@ -165,7 +165,7 @@ std::uint32_t Transfers::most_reads() const {
       std::clamp<std::uint32_t>(static_cast<std::uint32_t>(reads), 1u, config_.max_rd_atomic));
 }
 
-void Transfers::on_fetch_lane(Time now, Peer& peer, Outbox& out) {
+void Transfers::on_fetch_lane(const Now& now, Peer& peer, Outbox& out) {
   if (peer.fetch_lane.usable()) {
     ++counters_.bulk_lanes;
     scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());

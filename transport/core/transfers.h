@@ -14,6 +14,7 @@
 
 #include "rendezvous/scheduler.h"
 #include "transport/base/counters.h"
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
@@ -47,21 +48,21 @@ class Transfers final : private FetchLanes::Listener {
 
   // Takes a transfer, always, unless the peer is given up: then it is over at once. Without a
   // connection it waits for one.
-  void submit(Time now, const TransferRequest& request, Outbox& out);
+  void submit(const Now& now, const TransferRequest& request, Outbox& out);
   // The peer has work for its queues, or they have room again.
-  void go_on(Time now, Peer& peer, Outbox& out);
+  void go_on(const Now& now, Peer& peer, Outbox& out);
   // Something came that chunks of any peer may have waited for: posts what the budget allows.
-  void issue(Time now, Outbox& out);
+  void issue(const Now& now, Outbox& out);
   // Frames have filled the queue of the peer's lane.
   void on_queue_full(Peer& peer) {
     if (!idle()) scheduler_.hold_peer(peer.transfers);
   }
   // A chunk is complete.
-  void on_chunk(Time now, const RdmaInFlight& chunk) {
+  void on_chunk(const Now& now, const RdmaInFlight& chunk) {
     scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
   }
   // The peer's lanes are gone, or will be before anybody hears of this: its transfers fail.
-  void drop(Time now, Peer& peer, Outbox& out);
+  void drop(const Now& now, Peer& peer, Outbox& out);
 
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
@@ -90,7 +91,7 @@ class Transfers final : private FetchLanes::Listener {
 
   // FetchLanes::Listener
   std::uint32_t most_reads() const override;
-  void on_fetch_lane(Time now, Peer& peer, Outbox& out) override;
+  void on_fetch_lane(const Now& now, Peer& peer, Outbox& out) override;
   void on_fetch_lane_ends(Peer& peer) override { scheduler_.close_chain(peer.transfers); }
 
   bool keeps_fetches_apart(const Peer& peer) const {

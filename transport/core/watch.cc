@@ -34,7 +34,7 @@ bool Watch::may_probe(const Lane& lane) const {
          lane.use == LaneUse::frames;
 }
 
-void Watch::on_timer(Time now, Outbox& out) {
+void Watch::on_timer(const Now& now, Outbox& out) {
   if (now < next_look_) return;
   next_look_ = now + config_.peer_timeout / looks_in_timeout;
   ++looks_;
@@ -43,7 +43,7 @@ void Watch::on_timer(Time now, Outbox& out) {
   }
 }
 
-void Watch::look_at(Time now, LaneId id, bool its_turn, Outbox& out) {
+void Watch::look_at(const Now& now, LaneId id, bool its_turn, Outbox& out) {
   Lane& lane = lanes_[id];
   Peer& peer = peers_[lane.peer];
   Watched& watched = lane.watched;

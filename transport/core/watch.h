@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "transport/base/now.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
@@ -32,12 +33,12 @@ class Watch {
   // Of the next look; never, if there is no lane to look at.
   Time next_look() const;
   // All completions that are there have been handed over.
-  void on_timer(Time now, Outbox& out);
+  void on_timer(const Now& now, Outbox& out);
 
  private:
   bool is_watched(const Lane& lane) const;
   bool may_probe(const Lane& lane) const;
-  void look_at(Time now, LaneId id, bool its_turn, Outbox& out);
+  void look_at(const Now& now, LaneId id, bool its_turn, Outbox& out);
 
   const CoreConfig& config_;
   Peers& peers_;

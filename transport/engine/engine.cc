@@ -378,8 +378,7 @@ int Engine::poll_completions() {
   const int count = queues_->poll(done);
   if (count <= 0) return count;
   house_due_ = true;
-  const bool timed = core_.connecting_count() > 0 || core_.has_transfers() || core_.needs_time();
-  const Time now = timed ? clock() : Time{};
+  const Now now(clock);
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
   }
@@ -461,7 +460,7 @@ void Engine::finish_nested(const Delivery& message) {
 // `idle`: there was nothing to poll.
 void Engine::keep_house(bool idle) {
   if (!released_.empty()) release_handled();
-  if (core_.wants_pump()) core_.pump(time_if_needed(), out_);
+  if (core_.wants_pump()) core_.pump(Now(clock), out_);
   core_.give_back_credits(out_);
   if (idle) core_.on_idle(out_);
   has_held_.store(core_.has_held(), std::memory_order_relaxed);
@@ -470,7 +469,7 @@ void Engine::keep_house(bool idle) {
 // Frames that were held while messages were handed up go out before progress returns.
 void Engine::flush_held() {
   std::lock_guard guard(lock_);
-  core_.pump(time_if_needed(), out_);
+  core_.pump(Now(clock), out_);
   has_held_.store(false, std::memory_order_relaxed);
   if (!out_.empty()) flush();
 }

@@ -115,8 +115,7 @@ class Engine {
   Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
               bool must_take) {
     std::lock_guard guard(lock_);
-    const Status status =
-        core_.send(time_for(peer), peer, slot, length_bytes, tag, must_take, out_);
+    const Status status = core_.send(Now(clock), peer, slot, length_bytes, tag, must_take, out_);
     finish_send();
     return status;
   }
@@ -135,7 +134,7 @@ class Engine {
                          : slots_->get(length_bytes);
     if (slot == nullptr) return Status::back_pressure;
     fill(slot->payload());
-    const Status status = core_.send(time_for(peer), peer, slot, length_bytes, tag, false, out_);
+    const Status status = core_.send(Now(clock), peer, slot, length_bytes, tag, false, out_);
     if (status != Status::ok) slots_->put(slot);
     finish_send();
     return status;
@@ -292,10 +291,6 @@ class Engine {
   Engine(const Options& options, verbs::Device device);
 
   static Time clock();
-  Time time_for(PeerId peer) const {
-    return core_.state(peer) == PeerState::ready ? time_if_needed() : clock();
-  }
-  Time time_if_needed() const { return core_.needs_time() ? clock() : Time{}; }
 
   void leave_progress() {
     if (has_held_.load(std::memory_order_relaxed)) flush_held();

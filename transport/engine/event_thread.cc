@@ -137,7 +137,7 @@ void Engine::stand_in() {
   if (is_paced()) return;
   const std::uint64_t before = core_.pending_frames();
   drain_completions();
-  core_.pump(time_if_needed(), out_);
+  core_.pump(Now(clock), out_);
   if (core_.waits_for_node()) core_.look_at_node(clock(), out_);
   if (core_.has_proxy()) core_.look_at_proxy(clock(), false, out_);
   if (core_.pending_frames() < before) ++core_.counters().late_flushes;

@@ -169,7 +169,6 @@ TEST(CoreNode, WithoutAPoolFramesKeepTheirDistance) {
     config.admission.rate.set_delay(size, microseconds(10));
   }
   Rig rig(config);
-  EXPECT_TRUE(rig.core.needs_time());
   const PeerId peer = rig.core.add_peer(other);
   rig.connect(peer, 8);
   EXPECT_EQ(rig.take_work().size(), 1u);

@@ -36,7 +36,6 @@ TEST(Admission, OffLetsAllThroughAndTakesNothing) {
   Admission admission({});
   admission.join(&pool);
   EXPECT_FALSE(admission.on());
-  EXPECT_FALSE(admission.needs_time());
 }
 
 TEST(Admission, TwoProcessesHaveNoMoreThanTheTokensTogether) {
@@ -46,16 +45,16 @@ TEST(Admission, TwoProcessesHaveNoMoreThanTheTokensTogether) {
   a.join(&pool_a);
   b.join(&pool_b);
   std::uint16_t tokens = 0;
-  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_TRUE(a.admit(Time{}, 8, tokens));
   EXPECT_EQ(tokens, 1u);
-  EXPECT_TRUE(a.admit({}, 8, tokens));
-  EXPECT_TRUE(b.admit({}, 8, tokens));
-  EXPECT_FALSE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(a.admit(Time{}, 8, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 8, tokens));
+  EXPECT_FALSE(b.admit(Time{}, 8, tokens));
   EXPECT_TRUE(b.waiting());
-  EXPECT_FALSE(b.over({}));
+  EXPECT_FALSE(b.over(Time{}));
   a.give(1);
-  EXPECT_TRUE(b.over({}));
-  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(b.over(Time{}));
+  EXPECT_TRUE(b.admit(Time{}, 8, tokens));
   EXPECT_EQ(tokens, 1u);
   EXPECT_FALSE(b.waiting());
   EXPECT_EQ(a.member().asked(), 3u);
@@ -70,13 +69,13 @@ TEST(Admission, FirstComeFirstServedWhateverTheSize) {
   b.join(&pool_b);
   c.join(&pool_c);
   std::uint16_t tokens = 0;
-  ASSERT_TRUE(a.admit({}, 3 * 1024, tokens));
+  ASSERT_TRUE(a.admit(Time{}, 3 * 1024, tokens));
   EXPECT_EQ(tokens, 3u);
-  EXPECT_FALSE(b.admit({}, 2 * 1024, tokens));
-  EXPECT_FALSE(c.admit({}, 1, tokens));  // there is one left, but b was first
+  EXPECT_FALSE(b.admit(Time{}, 2 * 1024, tokens));
+  EXPECT_FALSE(c.admit(Time{}, 1, tokens));  // there is one left, but b was first
   a.give(3);
-  EXPECT_TRUE(c.admit({}, 1, tokens));
-  EXPECT_TRUE(b.admit({}, 2 * 1024, tokens));
+  EXPECT_TRUE(c.admit(Time{}, 1, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 2 * 1024, tokens));
 }
 
 TEST(Admission, MoreThanThereIsTakesAll) {
@@ -85,7 +84,7 @@ TEST(Admission, MoreThanThereIsTakesAll) {
   Admission admission(counted(4, 1024));
   admission.join(&pool);
   std::uint16_t tokens = 0;
-  EXPECT_TRUE(admission.admit({}, 1 << 20, tokens));
+  EXPECT_TRUE(admission.admit(Time{}, 1 << 20, tokens));
   EXPECT_EQ(tokens, 4u);
 }
 
@@ -97,16 +96,16 @@ TEST(Admission, AnotherRequestTakesWhatWasWaitedFor) {
   a.join(&pool_a);
   b.join(&pool_b);
   std::uint16_t tokens = 0;
-  ASSERT_TRUE(a.admit({}, 4096, tokens));
-  ASSERT_FALSE(b.admit({}, 3 * 1024, tokens));
+  ASSERT_TRUE(a.admit(Time{}, 4096, tokens));
+  ASSERT_FALSE(b.admit(Time{}, 3 * 1024, tokens));
   a.give(4);
-  EXPECT_TRUE(b.admit({}, 1024, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 1024, tokens));
   EXPECT_EQ(tokens, 1u);
   EXPECT_EQ(b.member().asked(), 1u);  // what was too much went back
-  ASSERT_TRUE(a.admit({}, 3 * 1024, tokens));
-  ASSERT_FALSE(b.admit({}, 1024, tokens));
+  ASSERT_TRUE(a.admit(Time{}, 3 * 1024, tokens));
+  ASSERT_FALSE(b.admit(Time{}, 1024, tokens));
   a.give(3);
-  EXPECT_TRUE(b.admit({}, 2 * 1024, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 2 * 1024, tokens));
   EXPECT_EQ(tokens, 2u);
 }
 
@@ -117,14 +116,14 @@ TEST(Admission, DeclinedTicketsGoBack) {
   a.join(&pool_a);
   b.join(&pool_b);
   std::uint16_t tokens = 0;
-  ASSERT_TRUE(a.admit({}, 8, tokens));
-  ASSERT_FALSE(b.admit({}, 8, tokens));
+  ASSERT_TRUE(a.admit(Time{}, 8, tokens));
+  ASSERT_FALSE(b.admit(Time{}, 8, tokens));
   b.decline();
   EXPECT_TRUE(b.waiting());  // its ticket is not granted yet, and in line
   a.give(1);
   b.decline();
   EXPECT_FALSE(b.waiting());
-  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_TRUE(a.admit(Time{}, 8, tokens));
 }
 
 TEST(Admission, BelowTheThresholdsRequestsGoStraightThrough) {
@@ -139,23 +138,23 @@ TEST(Admission, BelowTheThresholdsRequestsGoStraightThrough) {
   std::uint16_t tokens = 0;
   a.set_active(1);
   EXPECT_TRUE(b.passes(8));  // one is below two
-  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 8, tokens));
   EXPECT_EQ(tokens, 0u);
   EXPECT_EQ(b.counts().counted, 0u);
   a.set_active(2);
   for (int i = 0; i < 16; ++i) {  // by then it has looked again
     tokens = 0;
-    ASSERT_TRUE(b.admit({}, 8, tokens));
+    ASSERT_TRUE(b.admit(Time{}, 8, tokens));
     if (tokens > 0) break;
   }
   EXPECT_EQ(tokens, 1u);
   EXPECT_FALSE(b.passes(8));
-  EXPECT_FALSE(a.admit({}, 8, tokens));
+  EXPECT_FALSE(a.admit(Time{}, 8, tokens));
   EXPECT_FALSE(a.passes(4096));  // it would pass the ticket
   b.give(1);
-  EXPECT_TRUE(a.over({}));
+  EXPECT_TRUE(a.over(Time{}));
   a.decline();
-  EXPECT_TRUE(b.admit({}, 4096, tokens));  // a class without a threshold
+  EXPECT_TRUE(b.admit(Time{}, 4096, tokens));  // a class without a threshold
   EXPECT_EQ(b.counts().counted, 1u);
 }
 
@@ -169,11 +168,11 @@ TEST(Admission, ManyActiveProcessesAreLimitedWhateverIsUnderWay) {
   a.join(&pool_a);
   b.join(&pool_b);
   std::uint16_t tokens = 0;
-  EXPECT_TRUE(a.admit({}, 8, tokens));
+  EXPECT_TRUE(a.admit(Time{}, 8, tokens));
   EXPECT_EQ(tokens, 0u);
   a.set_active(1);
   b.set_active(1);
-  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 8, tokens));
   EXPECT_EQ(tokens, 1u);
 }
 
@@ -181,15 +180,14 @@ TEST(Admission, WithoutAPoolRequestsKeepTheirDistance) {
   Admission::Config config = counted(1);
   config.rate.set_delay(0, microseconds(5));
   Admission admission(config);
-  EXPECT_TRUE(admission.needs_time());
   std::uint16_t tokens = 0;
-  EXPECT_TRUE(admission.admit({1000}, 8, tokens));
-  EXPECT_FALSE(admission.admit({2000}, 8, tokens));
+  EXPECT_TRUE(admission.admit(Time{1000}, 8, tokens));
+  EXPECT_FALSE(admission.admit(Time{2000}, 8, tokens));
   EXPECT_TRUE(admission.waiting());
-  EXPECT_FALSE(admission.admit({2500}, 4096, tokens));  // nobody overtakes
-  EXPECT_FALSE(admission.over({5999}));
-  EXPECT_TRUE(admission.over({6000}));
-  EXPECT_TRUE(admission.admit({6000}, 8, tokens));
+  EXPECT_FALSE(admission.admit(Time{2500}, 4096, tokens));  // nobody overtakes
+  EXPECT_FALSE(admission.over(Time{5999}));
+  EXPECT_TRUE(admission.over(Time{6000}));
+  EXPECT_TRUE(admission.admit(Time{6000}, 8, tokens));
   EXPECT_EQ(tokens, 0u);
   EXPECT_EQ(admission.counts().rate_waits, 1u);
 }
@@ -202,10 +200,10 @@ TEST(Admission, TheDeadMakeWay) {
   a.join(&pool_a);
   b.join(&pool_b);
   std::uint16_t tokens = 0;
-  ASSERT_TRUE(a.admit({}, 8, tokens));
-  ASSERT_FALSE(b.admit({}, 8, tokens));
+  ASSERT_TRUE(a.admit(Time{}, 8, tokens));
+  ASSERT_FALSE(b.admit(Time{}, 8, tokens));
   pool_b.reap([](ProcessId id) { return id.pid != 1; });
-  EXPECT_TRUE(b.admit({}, 8, tokens));
+  EXPECT_TRUE(b.admit(Time{}, 8, tokens));
 }
 
 // It lives, but neither takes nor gives: after a while nobody waits for it any more, until it
