@@ -126,12 +126,16 @@ void RelayTask::take_back(const Now& now, PeerId only, Outbox& out) {
   }
 }
 
-// Servers may still send that, so its numbers are used up and the peer gets no more from them.
+// A server that has it in hand may still send it, so its numbers are used up and the peer gets no
+// more by this way. What no server has begun with is not to be sent at all: one before it may have
+// been sent back, and its receiver would miss that number.
 void RelayTask::drop(Peer& peer, Outbox& out) {
   if (peer.relayed.given_ == 0) return;
   peer.relayed.never_ = true;
-  for (Given& given : given_) {
+  for (std::uint64_t number = proxy_.oldest_number(); number != proxy_.next_number(); ++number) {
+    Given& given = given_[number % proxy_depth];
     if (given.peer != peer.id) continue;
+    proxy_.make_void(number);
     if (given.slot != nullptr) out.retired.push_back({given.slot, false});
     given = {};
   }

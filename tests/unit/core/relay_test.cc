@@ -289,6 +289,22 @@ TEST(CoreRelay, APeersFailureEndsWhatServersHaveForIt) {
   EXPECT_EQ(rig.core.pending_frames(), 0u);
 }
 
+// The first may be sent back. Sent nevertheless, the second would come out of turn, and its receiver
+// would take that for the server's mistake.
+TEST(CoreRelay, WhatNoServerHasBegunForAPeerGivenUpIsNotSent) {
+  ProxyRig rig;
+  Proxy& server = rig.node.process[1];
+  Proxy::Work first;
+  rig.give_two(server, first);
+  rig.core.on_lane_error(rig.now, rig.lane, rig.out);
+  rig.settle();
+  server.complete(0, first.at, Proxy::refused);
+  rig.look();
+  const auto rest = rig.take(server);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_TRUE(rest[0].is_void);
+}
+
 TEST(CoreRelay, AServerPutsFramesOfSeveralTasksIntoOneSend) {
   ProxyRig rig;
   rig.send(rig.peer);  // makes it the server
