@@ -42,12 +42,12 @@ Core::Config keyed(Core::Config config, Node node) {
 
 Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config& config,
                Host* host)
-    : fabric_(fabric),
+    : Driver(keyed(config.core, node), fabric.events.now()),
+      fabric_(fabric),
       connections_(connections),
       config_(config),
       nic_(fabric, node, config.nic),
-      host_(host),
-      core_(keyed(config.core, node)) {
+      host_(host) {
   if (host_ != nullptr) {
     door_ = std::make_unique<Host::Door>(*host_);
     if (!host_->join(*door_, node)) fabric_.violation("no slot for a process of the host");
@@ -56,21 +56,12 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
                     config.own_reads ? nullptr : &door_->reads);
     if (config.proxy_servers > 0) join_proxy();
   }
-  nic_.on_limit = [this] {
-    soon([this, since = now()] {
-      drain_completions();
-      const std::uint64_t posted = core_.counters().receives_posted;
-      core_.on_srq_limit(out_);
-      flush();
-      if (core_.counters().receives_posted > posted) core_.on_reposted(now() - since, out_);
-      flush();
-    });
-  };
+  nic_.on_limit = [this] { soon([this, since = fabric_.events.now()] { on_limit_event(since); }); };
   nic_.advertise_rnr_timer(rnr_timer_duration(config.core.rnr_code));
-  look_for_lost_limit();
   connections_.listen(node, this);
   core_.start(out_);
-  flush();
+  settle();
+  sleep();
 }
 
 void Engine::join_proxy() {
@@ -100,13 +91,6 @@ void Engine::spoil_free_cells() {
 }
 
 PeerId Engine::add_peer(PeerName name, Node node) { return core_.add_peer(name, card_of(node)); }
-
-void Engine::soon(EventQueue::Action step) {
-  thread_free_ = std::max(thread_free_, now() + fabric_.random.up_to(fabric_.timing.event_thread));
-  fabric_.events.at(thread_free_, [this, step = std::move(step)] {
-    if (!dead_) step();
-  });
-}
 
 // ---- sending ----
 
@@ -146,97 +130,60 @@ Status Engine::send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std
 
 void Engine::transfer(const TransferRequest& request) {
   core_.transfer(now(), request, out_);
-  flush();
+  settle();
+  call_thread();
 }
 
 void Engine::finish_send() {
-  if (!out_.work.empty() || !out_.connects.empty()) flush();
-  time_tickets();
-  watch_pending(config_.tick);
-  watch_deadline();
+  settle();
+  if (leaves_work()) note_work_left();
 }
 
 // ---- what the core wants ----
 
-void Engine::flush() {
+void Engine::settle() {
   if (dead_) return;
-  while (!out_.empty()) {
-    note();
-    out_.rare = false;
-    while (out_.slabs_dropped > 0) drop_slab();
-    if (out_.slab_buffers > 0) provide_slab();
-    if (std::exchange(out_.rnr_changed, false)) {
-      nic_.advertise_rnr_timer(rnr_timer_duration(out_.rnr_code));
-    }
-    if (!out_.receives.empty()) {
-      nic_.post_receives(out_.receives);
-      out_.receives.clear();
-    }
-    if (out_.arm) {
-      out_.arm = false;
-      nic_.arm(out_.srq_arm);
-    }
-    if (!out_.work.empty()) post_work();
-    for (std::size_t i = 0; i < out_.connects.size(); ++i) {
-      const ConnectAction action = out_.connects[i];
-      carry_out(action);
-    }
-    out_.connects.clear();
-    for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
-    out_.relays_failed.clear();
-    for (const Retired& retired : out_.retired) {
-      if (retired.slot->notify) {
-        arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
-      } else {
-        discard(retired.slot);
-      }
-    }
-    out_.retired.clear();
-    for (const Failure& failure : out_.failures) {
-      fabric_.trace(node(), "gives up peer ", index(failure.peer), ": ", to_text(failure.reason),
-                    ", ", to_text(failure.completion));
-      arrived_.push_back({.kind = Upcall::Kind::failure, .failure = failure});
-    }
-    out_.failures.clear();
-    for (const TransferEnd& end : out_.transfers) {
-      arrived_.push_back({.kind = Upcall::Kind::transfer, .transfer = end});
-    }
-    out_.transfers.clear();
-    out_.wanted.clear();  // all know all
-  }
+  if (!out_.empty()) flush();
   time_tickets();
   spoil_free_cells();
-  watch_pending(config_.tick);
-  watch_deadline();
 }
 
-// All that is in the box, but for addresses, which differ from run to run.
-void Engine::note() {
-  fabric_.note(node(), now().ns, out_.slabs_dropped, out_.slab_buffers, out_.receives.size());
+void Engine::post_receives() {
+  fabric_.note(node(), fabric_.events.now().ns);
   for (const ReceivePost& post : out_.receives) fabric_.note(index(post.buffer));
-  if (out_.arm) fabric_.note(out_.srq_arm.limit);
-  if (out_.rnr_changed) fabric_.note(out_.rnr_code);
-  for (const WorkRequest& work : out_.work) {
-    fabric_.note(work.id, index(work.lane), work.opcode, work.signalled, work.inlined,
-                 work.length_bytes, work.operand, work.compare, work.solicited);
-    if (work.opcode != Opcode::send) continue;
-    std::uint64_t header;
-    static_assert(wire::frame_header_bytes == sizeof header);
-    std::memcpy(&header, reinterpret_cast<const void*>(work.address), sizeof header);
-    fabric_.note(header);
+  nic_.post_receives(out_.receives);
+  out_.receives.clear();
+}
+
+void Engine::arm(SrqArm limit) {
+  fabric_.note(limit.limit);
+  nic_.arm(limit);
+}
+
+void Engine::advertise_rnr_timer(std::uint8_t code) {
+  fabric_.note(code);
+  nic_.advertise_rnr_timer(rnr_timer_duration(code));
+}
+
+void Engine::hand_up(const Retired& retired) {
+  fabric_.note(retired.slot->frame_bytes, retired.delivered);
+  if (retired.slot->notify) {
+    arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
+  } else {
+    discard(retired.slot);
   }
-  for (const ConnectAction& action : out_.connects) {
-    fabric_.note(action.kind, index(action.peer), index(action.lane), action.request, action.reason,
-                 action.hello.credits, action.hello.control_credits, action.hello.attempt,
-                 action.theirs.qp_number, action.reads);
-  }
-  for (const Retired& retired : out_.retired) {
-    fabric_.note(retired.slot->frame_bytes, retired.delivered);
-  }
-  for (const Failure& failure : out_.failures) {
-    fabric_.note(index(failure.peer), failure.reason, failure.completion, failure.frame.fault);
-  }
-  for (const TransferEnd& end : out_.transfers) fabric_.note(end.token, end.ok);
+}
+
+void Engine::hand_up(const Failure& failure) {
+  fabric_.note(index(failure.peer), failure.reason, failure.completion, failure.frame.fault);
+  fabric_.trace(node(), "gives up peer ", index(failure.peer), ": ", to_text(failure.reason), ", ",
+                to_text(failure.completion), ", ", to_text(failure.frame.fault));
+  arrived_.push_back({.kind = Upcall::Kind::failure, .failure = failure});
+}
+
+void Engine::hand_up(const TransferEnd& end) {
+  fabric_.note(end.token, end.ok);
+  arrived_.push_back({.kind = Upcall::Kind::transfer, .transfer = end});
 }
 
 // The core says how many tickets had to wait, not when; no time passes within a step.
@@ -247,7 +194,7 @@ void Engine::time_tickets() {
   const bool waits = core_.waits_for_node();
   if (ticket_since_ != Time::never() &&
       (another || !waits || counters.token_requests != token_requests_)) {
-    token_waits_.push_back(now() - ticket_since_);
+    token_waits_.push_back(fabric_.events.now() - ticket_since_);
     ticket_since_ = Time::never();
   }
   if (another && waits) {
@@ -257,8 +204,18 @@ void Engine::time_tickets() {
   tickets_ = counters.token_waits;
 }
 
+// The hash has all of it but addresses, which differ from run to run.
 void Engine::post_work() {
+  fabric_.note(node(), fabric_.events.now().ns);
   for (const WorkRequest& work : out_.work) {
+    fabric_.note(work.id, index(work.lane), work.opcode, work.signalled, work.inlined,
+                 work.length_bytes, work.operand, work.compare, work.solicited);
+    if (work.opcode == Opcode::send) {
+      std::uint64_t header;
+      static_assert(wire::frame_header_bytes == sizeof header);
+      std::memcpy(&header, reinterpret_cast<const void*>(work.address), sizeof header);
+      fabric_.note(header);
+    }
     const auto found = lanes_.find(index(work.lane));
     if (found == lanes_.end()) {
       fabric_.violation("work for a lane that does not exist");
@@ -272,6 +229,7 @@ void Engine::post_work() {
 
 void Engine::provide_slab() {
   const std::uint32_t count = out_.slab_buffers;
+  fabric_.note(count);
   out_.slab_buffers = 0;
   const std::uint64_t bytes = std::uint64_t{count} * config_.core.buffer_bytes;
   const std::uint64_t had = core_.counters().receive_bytes / config_.core.buffer_bytes;
@@ -281,8 +239,8 @@ void Engine::provide_slab() {
 }
 
 void Engine::drop_slab() {
-  --out_.slabs_dropped;
   ++slabs_dropped_;
+  fabric_.note(slabs_dropped_);
   const Slab& slab = slabs_.back();
   if (nic_.has_receive_in(reinterpret_cast<std::uint64_t>(slab.memory.get()), slab.bytes)) {
     fabric_.violation("memory was given back that the adapter may write to");
@@ -294,6 +252,9 @@ void Engine::carry_out(const ConnectAction& action) {
   constexpr const char* kinds[] = {"connect", "accept", "reject", "loop", "drop", "lane end"};
   fabric_.trace(node(), kinds[static_cast<int>(action.kind)], " peer ", index(action.peer),
                 " lane ", index(action.lane));
+  fabric_.note(node(), action.kind, index(action.peer), index(action.lane), action.request,
+               action.reason, action.hello.credits, action.hello.control_credits,
+               action.hello.attempt, action.theirs.qp_number, action.reads);
   if (action.kind == Kind::reject) {
     const auto found = requests_.find(static_cast<std::uint64_t>(action.request));
     if (found == requests_.end()) return fabric_.violation("an unknown request was refused");
@@ -395,25 +356,10 @@ int Engine::poll_completions() {
   return count;
 }
 
-void Engine::drain_completions() {
-  while (poll_completions() > 0) {
-  }
-}
-
-void Engine::release_handled() {
-  for (const BufferId buffer : released_) core_.release(buffer);
-  released_.clear();
-}
-
 int Engine::progress(Upcalls& upcalls) {
   if (dead_) return 0;
-  core_.begin_round();
-  const bool idle = poll_completions() == 0;
-  if (idle || released_.size() > core_.release_slack()) keep_house(idle);
-  if (core_.waits_for_node()) core_.look_at_node(now(), out_);
-  if (core_.has_proxy()) core_.look_at_proxy(now(), true, out_);
-  if (!out_.empty()) flush();
-  time_tickets();
+  look();
+  settle();
 
   int count = 0;
   for (const Delivery& delivery : out_.deliveries) {
@@ -436,23 +382,16 @@ int Engine::progress(Upcalls& upcalls) {
     }
   }
   if (!dead_ && core_.has_held()) {
-    core_.pump(now(), out_);
-    flush();
+    flush_held();
+    settle();
   }
   if (core_.round() % 16 == 0) check();
   return count;
 }
 
-void Engine::keep_house(bool idle) {
-  release_handled();
-  if (core_.wants_pump()) core_.pump(now(), out_);
-  core_.give_back_credits(out_);
-  if (idle) core_.on_idle(out_);
-}
-
 bool Engine::try_close(PeerId peer) {
   core_.close(now(), peer, out_);
-  flush();
+  settle();
   return core_.closed(peer);
 }
 
@@ -464,7 +403,7 @@ bool Engine::try_close_all() {
 
 void Engine::abandon_all() {
   for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now(), PeerId{i}, out_);
-  flush();
+  settle();
 }
 
 void Engine::kill(bool told) {
@@ -477,77 +416,35 @@ void Engine::kill(bool told) {
 
 // ---- the event thread ----
 
-// Ticks while frames wait, more and more seldom as that does not help.
-void Engine::watch_pending(Duration tick) {
-  if (pending_watched_ || dead_ || !core_.needs_attendance()) return;
-  pending_watched_ = true;
-  const std::uint64_t round = core_.round();
-  fabric_.events.after(tick, [this, round, tick] {
-    pending_watched_ = false;
-    if (dead_) return;
-    const std::uint64_t before = core_.pending_frames();
-    if (core_.needs_attendance() && core_.round() == round) stand_in();
-    ticks_waiting_ = core_.waits_for_node() ? ticks_waiting_ + 1 : 0;
-    if (ticks_waiting_ > 4) reap();
-    ticks_served_ = core_.waits_for_server() ? ticks_served_ + 1 : 0;
-    if (ticks_served_ > 4) look_for_dead_servers();
-    const bool helped = core_.pending_frames() < before || core_.has_transfers();
-    watch_pending(helped ? config_.tick : std::min(tick * 2, config_.tick * 16));
-  });
+void Engine::soon(EventQueue::Action step) {
+  thread_free_ = std::max(thread_free_,
+                          fabric_.events.now() + fabric_.random.up_to(fabric_.timing.event_thread));
+  fabric_.events.at(thread_free_, [this, step = std::move(step)] { run_thread(step); });
 }
 
-void Engine::look_for_dead_servers() {
-  for (const ProcessId id : core_.servers_waited_for()) {
-    if (id != ProcessId{} && !host_->lives(id)) core_.on_process_dead(id);
+void Engine::wake_thread() {
+  soon([this] { on_woken(); });
+}
+
+void Engine::run_thread(const EventQueue::Action& step) {
+  if (dead_) return;
+  const Time woken = fabric_.events.now();
+  if (step) step();
+  settle();
+  attend(woken);
+  settle();
+  if (core_.next_deadline() <= woken) {
+    fabric_.violation("the core wants its timer again at once: the event thread would spin");
   }
-  core_.look_at_proxy(now(), false, out_);
-  flush();
+  if (!dead_) sleep();
 }
 
-// A whole tick without progress by the application: it computes, and the thread stands in.
-void Engine::stand_in() {
-  const std::uint64_t before = core_.pending_frames();
-  drain_completions();
-  core_.pump(now(), out_);
-  if (core_.waits_for_node()) core_.look_at_node(now(), out_);
-  if (core_.has_proxy()) core_.look_at_proxy(now(), false, out_);
-  if (core_.pending_frames() < before) ++core_.counters().late_flushes;
-  flush();
-}
-
-void Engine::watch_deadline() {
-  const Time deadline = core_.next_deadline();
-  if (dead_ || deadline >= deadline_watched_) return;
-  deadline_watched_ = std::max(deadline, now());
-  fabric_.events.at(deadline_watched_, [this, due = deadline_watched_] {
-    if (dead_ || due != deadline_watched_) return;
-    deadline_watched_ = Time::never();
-    if (now() >= core_.next_deadline()) {
-      drain_completions();
-      core_.on_timer(now(), out_);
-      flush();
-      if (core_.next_deadline() <= now()) {
-        fabric_.violation("the core wants its timer again at once: the event thread would spin");
-        return;
-      }
-    }
-    watch_deadline();
+// Until the nap is over, or an earlier event begins the next one.
+void Engine::sleep() {
+  const std::uint64_t nap = ++naps_;
+  fabric_.events.after(Driver::nap(fabric_.events.now()), [this, nap] {
+    if (nap == naps_) run_thread({});
   });
-}
-
-void Engine::look_for_lost_limit() {
-  fabric_.events.after(seconds(1), [this] {
-    if (dead_) return;
-    drain_completions();
-    core_.raise_lost_limit(out_);
-    flush();
-    look_for_lost_limit();
-  });
-}
-
-LaneId Engine::lane_of(EndId end) const {
-  const auto found = lane_of_end_.find(end);
-  return found == lane_of_end_.end() ? LaneId::none : found->second;
 }
 
 void Engine::on_requested(EndId end, const wire::Hello& hello) {
@@ -555,58 +452,50 @@ void Engine::on_requested(EndId end, const wire::Hello& hello) {
     const RequestId request{next_request_++};
     fabric_.trace(node(), "request from rank ", hello.from.rank);
     requests_[static_cast<std::uint64_t>(request)] = end;
-    core_.on_request(now(), request, hello, out_);
-    flush();
+    on_connection_event([&](const Now& now) { core_.on_request(now, request, hello, out_); });
   });
 }
 
 void Engine::on_answered(EndId end, const wire::Hello& hello) {
-  soon([this, end, hello] {
-    if (lane_of(end) == LaneId::none) return;
-    fabric_.trace(node(), "answer, lane ", index(lane_of(end)));
+  news_of(end, "answer", [this, end, hello](const Now& now, LaneId lane) {
     if (!connections_.establish(end)) return;  // withdrawn; the news of it is under way
-    core_.on_answer(now(), lane_of(end), hello, out_);
-    flush();
+    core_.on_answer(now, lane, hello, out_);
   });
 }
 
 void Engine::on_established(EndId end) {
-  soon([this, end] {
-    if (lane_of(end) == LaneId::none) return;
-    fabric_.trace(node(), "established, lane ", index(lane_of(end)));
-    core_.on_established(now(), lane_of(end), out_);
-    flush();
-  });
+  news_of(end, "established",
+          [this](const Now& now, LaneId lane) { core_.on_established(now, lane, out_); });
 }
 
 void Engine::on_rejected(EndId end, wire::Reject reason) {
-  soon([this, end, reason] {
-    if (lane_of(end) == LaneId::none) return;
-    fabric_.trace(node(), "rejected, lane ", index(lane_of(end)));
-    core_.on_rejected(now(), lane_of(end), reason, out_);
-    flush();
+  news_of(end, "rejected", [this, reason](const Now& now, LaneId lane) {
+    core_.on_rejected(now, lane, reason, out_);
   });
 }
 
 void Engine::on_failed(EndId end, FailReason reason) {
-  soon([this, end, reason] {
-    drain_completions();  // data may have overtaken the confirmation
-    if (lane_of(end) != LaneId::none) {
-      fabric_.trace(node(), "attempt failed, lane ", index(lane_of(end)));
-      core_.on_connect_failed(now(), lane_of(end), reason, out_);
-    }
-    flush();
+  news_of(end, "attempt failed", [this, reason](const Now& now, LaneId lane) {
+    core_.on_connect_failed(now, lane, reason, out_);
   });
 }
 
 void Engine::on_disconnected(EndId end) {
-  soon([this, end] {
-    drain_completions();  // a goodbye that arrived before has to be seen before
-    if (lane_of(end) != LaneId::none) {
-      fabric_.trace(node(), "disconnected, lane ", index(lane_of(end)));
-      core_.on_disconnected(now(), lane_of(end), out_);
-    }
-    flush();
+  news_of(end, "disconnected",
+          [this](const Now& now, LaneId lane) { core_.on_disconnected(now, lane, out_); });
+}
+
+// For the lane of that end, if it still has one when the event thread hears of it.
+template <typename Tell>
+void Engine::news_of(EndId end, const char* what, Tell tell) {
+  soon([this, end, what, tell] {
+    on_connection_event([&](const Now& now) {
+      const auto found = lane_of_end_.find(end);
+      if (found == lane_of_end_.end()) return;
+      const LaneId lane = found->second;
+      fabric_.trace(node(), what, ", lane ", index(lane));
+      tell(now, lane);
+    });
   });
 }
 

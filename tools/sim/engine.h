@@ -1,9 +1,9 @@
-// The simulator's counterpart of transport/engine: one Core, driven over the model of an adapter
-// and of the connection manager. Same steps in the same order as the verbs engine; the lock and
-// the event thread are events of the virtual clock.
+// The simulator's counterpart of transport/engine: the steps that ship (transport/drive), over the
+// model of an adapter and of the connection manager. The event thread is events of the virtual
+// clock: it sleeps as long as the real one would.
 //
-// What it checks on the way: a buffer is posted before its credit leaves, the core asks for no
-// timer in the past, frames do not stay held, completions in hand are seen before a disconnect.
+// What it checks on the way: the core asks for no timer in the past, credits and buffers add up,
+// memory that the adapter may write to is not given back.
 //
 // Single-threaded.
 #pragma once
@@ -21,6 +21,7 @@
 #include "tools/sim/host.h"
 #include "tools/sim/nic.h"
 #include "transport/core/core.h"
+#include "transport/drive/driver.h"
 
 namespace weir::sim {
 
@@ -35,14 +36,13 @@ class Upcalls {
   virtual void on_transfer(const TransferEnd&) {}
 };
 
-class Engine : public ConnectionListener {
+class Engine : private Driver<Engine>, public ConnectionListener {
  public:
   struct Config {
     Core::Config core;
     Nic::Config nic;
     std::uint32_t poll_batch = 32;
     std::uint32_t slab_limit = UINT32_MAX;  // receive buffers that memory can be had for
-    Duration tick = milliseconds(1);        // longest that a held frame waits for progress
     std::uint32_t proxy_servers = 0;        // of a host
     bool own_reads = false;  // what processes of a host share, the read budget is not a part of
   };
@@ -82,7 +82,7 @@ class Engine : public ConnectionListener {
   // Polls once and hands up what there is. Returns how many things that was.
   int progress(Upcalls& upcalls);
   // The application is done with a buffer; it goes back at the next progress.
-  void release(BufferId buffer) { released_.push_back(buffer); }
+  void release(BufferId buffer) { note_released(buffer); }
 
   // ---- leaving ----
   bool try_close(PeerId peer);
@@ -95,7 +95,7 @@ class Engine : public ConnectionListener {
   bool dead() const { return dead_; }
 
   // ---- looking in ----
-  const Core& core() const { return core_; }
+  using Driver<Engine>::core;
   const Nic& nic() const { return nic_; }
   Nic& nic() { return nic_; }
   Node node() const { return nic_.node(); }
@@ -158,31 +158,40 @@ class Engine : public ConnectionListener {
     std::unique_ptr<std::byte[]> memory;
   };
 
-  Time now() const { return fabric_.events.now(); }
-  // Runs `step` a little later, in order, as the event thread would, if the process still lives.
-  void soon(EventQueue::Action step);
-  void flush();
-  void note();
+  // What Driver wants done.
+  friend class Driver<Engine>;
+  Now now() const { return fabric_.events.now(); }
+  int poll_completions();
+  void post_receives();
   void post_work();
-  void carry_out(const ConnectAction& action);
-  void make_lane_end(const ConnectAction& action);
+  void arm(SrqArm limit);
+  void advertise_rnr_timer(std::uint8_t code);
   void provide_slab();
   void drop_slab();
-  int poll_completions();
-  void drain_completions();
-  void release_handled();
-  void keep_house(bool idle);
+  void carry_out(const ConnectAction& action);
+  void hand_up(const Retired& retired);
+  void hand_up(const Failure& failure);
+  void hand_up(const TransferEnd& end);
+  void hand_up(PeerName) {}  // all know all
+  void wake_thread();
+  bool is_alive(ProcessId id) const { return host_->lives(id); }
+  void reap_node() { reap(); }
+
+  // Carries out what is in the box, and looks at what became of the rest.
+  void settle();
   void finish_send();
-  void watch_pending(Duration tick);
+  void make_lane_end(const ConnectAction& action);
   void join_proxy();
   void spoil_free_cells();
-  void look_for_dead_servers();
-  void stand_in();
-  void look_for_lost_limit();
   void time_tickets();
-  void watch_deadline();
   void check();
-  LaneId lane_of(EndId end) const;
+
+  // The event thread hears of something a little later, in order, and runs `step`.
+  void soon(EventQueue::Action step);
+  void run_thread(const EventQueue::Action& step);
+  void sleep();
+  template <typename Tell>
+  void news_of(EndId end, const char* what, Tell tell);
   void forget(LaneId lane);
 
   Fabric& fabric_;
@@ -191,10 +200,7 @@ class Engine : public ConnectionListener {
   Nic nic_;
   Host* host_;
   std::unique_ptr<Host::Door> door_;
-  Core core_;
-  Outbox out_;
   bool dead_ = false;
-  bool flushing_ = false;
 
   std::map<std::uint32_t, LanePair> lanes_;  // by LaneId
   std::unordered_map<std::uint32_t, LaneId> lane_of_qp_;
@@ -203,7 +209,6 @@ class Engine : public ConnectionListener {
   std::uint64_t next_request_ = 1;
 
   std::deque<Upcall> arrived_;
-  std::vector<BufferId> released_;
   std::vector<Slab> slabs_;
   std::uint64_t slabs_dropped_ = 0;
   std::deque<SlotMemory> slots_;
@@ -215,12 +220,9 @@ class Engine : public ConnectionListener {
   std::uint64_t tickets_ = 0;          // that waited, or wait
   std::uint64_t token_requests_ = 0;   // when that one began to wait
 
-  Time thread_free_{};
-  bool pending_watched_ = false;
-  int ticks_waiting_ = 0;                  // for the host
-  int ticks_served_ = 0;                   // waiting for a server
+  Time thread_free_{};                     // when the event thread is through with what it heard of
+  std::uint64_t naps_ = 0;                 // of the event thread; the last one is under way
   std::uint32_t free_cells_ = UINT32_MAX;  // when they were spoiled
-  Time deadline_watched_ = Time::never();
 };
 
 }  // namespace weir::sim

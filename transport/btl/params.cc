@@ -232,7 +232,6 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   pair.mtu_bytes = s.mtu_bytes == automatic ? 0 : to<std::uint32_t>(s.mtu_bytes);
 
   options.close_timeout = {s.close_timeout_ns};
-  options.test_pace = {s.test_pace_ns};
   return options;
 }
 

@@ -277,12 +277,6 @@ constexpr std::array keys{
          "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
          "them does harm at the end"},
         &Settings::check_leaks),
-    number(
-        "test_pace", Kind::duration, "0", 0, 1 * h, 9,
-        {"For tests, a process that is slow to receive: the least time between two looks at what "
-         "has completed; 0 means to look always",
-         "Nobody wants to be slow"},
-        &Settings::test_pace_ns),
 };
 
 std::string format(Kind kind, std::int64_t value) {

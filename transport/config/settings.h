@@ -60,7 +60,6 @@ struct Settings {
   std::int64_t close_timeout_ns = 0;
 
   std::string check_leaks;        // off, on
-  std::int64_t test_pace_ns = 0;  // 0: off
 };
 
 }  // namespace weir::config

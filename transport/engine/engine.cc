@@ -78,9 +78,8 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
 }
 
 Engine::Engine(const Options& options, verbs::Device device)
-    : options_(options), device_(std::move(device)), core_(options.core) {
+    : Driver(options.core, clock()), options_(options), device_(std::move(device)) {
   messages_.reserve(256);
-  released_.reserve(256);
   in_hand_.reserve(8);
 }
 
@@ -195,48 +194,17 @@ PeerName Engine::name(PeerId peer) {
   return core_.name(peer);
 }
 
-// Carries out what the core wants, in the order that Outbox documents.
-void Engine::flush() {
-  while (!out_.empty()) {
-    const bool rare = std::exchange(out_.rare, false);
-    if (rare) {
-      for (; out_.slabs_dropped > 0; --out_.slabs_dropped) receive_slabs_.pop_back();
-      if (out_.slab_buffers > 0) provide_slab();
-      if (std::exchange(out_.rnr_changed, false)) queues_->advertise_rnr_timer(out_.rnr_code);
-    }
-    if (!out_.receives.empty()) {
-      queues_->post(out_.receives);
-      out_.receives.clear();
-    }
-    if (out_.arm) {
-      out_.arm = false;
-      queues_->arm(out_.srq_arm);
-    }
-    if (!out_.work.empty()) post_work();
-    if (rare) {
-      for (std::size_t i = 0; i < out_.connects.size(); ++i) {
-        const ConnectAction action = out_.connects[i];  // carrying it out may add more
-        carry_out(action);
-      }
-      out_.connects.clear();
-      for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
-      out_.relays_failed.clear();
-    }
-    for (const Retired& retired : out_.retired) {
-      if (retired.slot->notify) {
-        arrived_notices_.emplace_back(retired);
-      } else {
-        slots_->put(retired.slot);
-      }
-    }
-    out_.retired.clear();
-    for (const Failure& failure : out_.failures) arrived_notices_.emplace_back(failure);
-    out_.failures.clear();
-    for (const TransferEnd& end : out_.transfers) arrived_notices_.emplace_back(end);
-    out_.transfers.clear();
-    for (const PeerName name : out_.wanted) arrived_notices_.emplace_back(name);
-    out_.wanted.clear();
+void Engine::hand_up(const Retired& retired) {
+  if (retired.slot->notify) {
+    arrived_notices_.emplace_back(retired);
+  } else {
+    slots_->put(retired.slot);
   }
+}
+
+void Engine::post_receives() {
+  queues_->post(out_.receives);
+  out_.receives.clear();
 }
 
 // One call for each run of work requests of the same lane.
@@ -287,7 +255,7 @@ void Engine::carry_out(const ConnectAction& action) {
     connections_->drop(action.lane);
     // Some adapters forget the completions of a pair they destroy, and with them receive buffers.
     queues_->retire_pair(action.lane);
-    drain_completions();
+    drain();
     queues_->destroy_retired();
     core_.on_dropped(action.lane);
     return;
@@ -309,7 +277,6 @@ void Engine::carry_out(const ConnectAction& action) {
   warn_of_small_window();
   switch (action.kind) {
     case Kind::connect: {
-      wake_thread();  // there is a deadline to keep now
       const wire::Card& card = core_.card(action.peer);
       if (card.port == 0 || !connections_->connect(action.lane, card, action.hello, number)) {
         failed(FailReason::connect_unreachable);
@@ -377,33 +344,15 @@ int Engine::poll_completions() {
   std::array<Completion, poll_batch> done;
   const int count = queues_->poll(done);
   if (count <= 0) return count;
-  house_due_ = true;
-  const Now now(clock);
+  const Now now = this->now();
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
   }
   return count;
 }
 
-bool Engine::is_time_to_look() {
-  const Time now = clock();
-  if (now < next_look_) return false;
-  next_look_ = now + options_.test_pace;
-  return true;
-}
-
-void Engine::drain_completions() {
-  while (poll_completions() > 0) {
-  }
-}
-
-void Engine::release_handled() {
-  for (const BufferId buffer : released_) core_.release(buffer);
-  released_.clear();
-}
-
 // Polls, and takes what arrived for `progress` to hand up. False if there is nothing for this
-// thread. Housekeeping waits for a poll that finds nothing: a message is more urgent.
+// thread.
 [[gnu::flatten]] bool Engine::fetch() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
@@ -411,22 +360,13 @@ void Engine::release_handled() {
   if (owner != std::thread::id{} && owner != std::this_thread::get_id()) return false;
 
   if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
-    core_.begin_round();
-    const bool idle = is_paced() || poll_completions() <= 0;
-    if (idle ? house_due_ : released_.size() > core_.release_slack()) {
-      keep_house(idle);
-      house_due_ = !idle;
-    }
+    look();
+    if (has_held_.load(std::memory_order_relaxed)) [[unlikely]]
+      has_held_.store(core_.has_held(), std::memory_order_relaxed);
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
     }
-    if (core_.waits_for_node()) [[unlikely]]
-      core_.look_at_node(clock(), out_);
-    if (core_.has_proxy()) [[unlikely]]
-      core_.look_at_proxy(clock(), true, out_);
-    if (!out_.empty()) flush();
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
-    house_due_ = true;  // what is handed up now will be released
     messages_.clear();
     messages_.swap(out_.deliveries);
     next_message_ = 0;
@@ -454,31 +394,23 @@ void Engine::finish_nested(const Delivery& message) {
     postponed_.erase(found);
   }
   const bool needed = std::find(in_hand_.begin(), in_hand_.end(), message.buffer) != in_hand_.end();
-  (needed ? postponed_ : released_).push_back(message.buffer);
-}
-
-// `idle`: there was nothing to poll.
-void Engine::keep_house(bool idle) {
-  if (!released_.empty()) release_handled();
-  if (core_.wants_pump()) core_.pump(Now(clock), out_);
-  core_.give_back_credits(out_);
-  if (idle) core_.on_idle(out_);
-  has_held_.store(core_.has_held(), std::memory_order_relaxed);
+  if (needed) {
+    postponed_.push_back(message.buffer);
+  } else {
+    note_released(message.buffer);
+  }
 }
 
 // Frames that were held while messages were handed up go out before progress returns.
-void Engine::flush_held() {
+void Engine::post_held() {
   std::lock_guard guard(lock_);
-  core_.pump(Now(clock), out_);
+  flush_held();
   has_held_.store(false, std::memory_order_relaxed);
-  if (!out_.empty()) flush();
 }
 
-// Somebody has to come back for the frames that wait.
 void Engine::note_pending() {
   has_held_.store(core_.has_held(), std::memory_order_relaxed);
-  house_due_ = true;
-  if (thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
+  note_work_left();
 }
 
 bool Engine::close_one(PeerId peer) {

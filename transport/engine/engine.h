@@ -22,6 +22,7 @@
 
 #include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
+#include "transport/drive/driver.h"
 #include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
@@ -54,14 +55,13 @@ struct ProxyOptions {
   std::uint32_t tasks = 0;    // processes of the job on this node
 };
 
-class Engine {
+class Engine : private Driver<Engine> {
  public:
   struct Options {
     verbs::DeviceWish device;  // which port and GID to use
     verbs::QueuePairOptions queue_pair;
     Core::Config core;  // `core.self` included
     Duration close_timeout = seconds(10);
-    Duration test_pace{};  // the least time between two looks at completions; 0: none
     NodeOptions node;
     ProxyOptions proxy;
   };
@@ -115,7 +115,7 @@ class Engine {
   Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
               bool must_take) {
     std::lock_guard guard(lock_);
-    const Status status = core_.send(Now(clock), peer, slot, length_bytes, tag, must_take, out_);
+    const Status status = core_.send(now(), peer, slot, length_bytes, tag, must_take, out_);
     finish_send();
     return status;
   }
@@ -134,7 +134,7 @@ class Engine {
                          : slots_->get(length_bytes);
     if (slot == nullptr) return Status::back_pressure;
     fill(slot->payload());
-    const Status status = core_.send(Now(clock), peer, slot, length_bytes, tag, false, out_);
+    const Status status = core_.send(now(), peer, slot, length_bytes, tag, false, out_);
     if (status != Status::ok) slots_->put(slot);
     finish_send();
     return status;
@@ -148,7 +148,7 @@ class Engine {
     std::lock_guard guard(lock_);
     core_.transfer(clock(), request, out_);
     if (!out_.empty()) flush();
-    if (thread_sleeps_.load(std::memory_order_relaxed)) wake_thread();
+    call_thread();
   }
 
   // ---- progress ----
@@ -174,7 +174,7 @@ class Engine {
       handler.on_message(message);
       in_hand_[level] = BufferId::none;
       if (level == 0 && postponed_.empty()) [[likely]] {
-        if (message.last) released_.push_back(message.buffer);
+        if (message.last) note_released(message.buffer);
       } else {
         finish_nested(message);
       }
@@ -288,12 +288,34 @@ class Engine {
         : kind(Kind::warning), warning(std::make_unique<std::string>(std::move(what))) {}
   };
 
+  // What Driver wants done.
+  friend class Driver<Engine>;
+  Now now() const { return Now(clock); }
+  int poll_completions();
+  void post_receives();
+  void post_work();
+  void arm(SrqArm limit) { queues_->arm(limit); }
+  void advertise_rnr_timer(std::uint8_t code) { queues_->advertise_rnr_timer(code); }
+  void provide_slab();
+  void drop_slab() { receive_slabs_.pop_back(); }
+  void carry_out(const ConnectAction& action);
+  void hand_up(const Retired& retired);
+  template <typename News>
+  void hand_up(const News& news) {
+    arrived_notices_.emplace_back(news);
+  }
+  void wake_thread();
+  static bool is_alive(ProcessId id);
+  void reap_node() {
+    if (node_ != nullptr) node_->reap();
+  }
+
   Engine(const Options& options, verbs::Device device);
 
   static Time clock();
 
   void leave_progress() {
-    if (has_held_.load(std::memory_order_relaxed)) flush_held();
+    if (has_held_.load(std::memory_order_relaxed)) post_held();
     if (--progress_depth_ == 0) progress_owner_.store({}, std::memory_order_release);
   }
 
@@ -304,31 +326,21 @@ class Engine {
       post_work();
     if (!out_.empty()) [[unlikely]]
       flush();
-    if (core_.pending_frames() > 0 || core_.holds_tokens()) [[unlikely]]
+    if (leaves_work()) [[unlikely]]
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
-  [[gnu::noinline]] void flush();
-  void post_work();
-  void carry_out(const ConnectAction& action);
   void warn_of_small_window();
   void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
-  void provide_slab();
-  bool is_paced() { return options_.test_pace.ns > 0 && !is_time_to_look(); }
-  [[gnu::noinline]] bool is_time_to_look();
-  int poll_completions();
-  void drain_completions();
-  [[gnu::noinline]] void keep_house(bool idle);
   [[gnu::noinline]] void finish_nested(const Delivery& message);
-  void release_handled();
   bool close_one(PeerId peer);
   bool start_thread(std::string& why);
   void undo_start();
 
   // These take it.
   bool fetch();
-  [[gnu::noinline]] void flush_held();
+  [[gnu::noinline]] void post_held();
   bool try_close(PeerId peer);
   bool try_close_all();
   void abandon(PeerId peer);
@@ -339,20 +351,15 @@ class Engine {
   void join_node();
   bool takes_tokens() const;
   bool shares_limits() const;
-  void look_after_node(Time now);
   void tidy_node();
   void count_node();
   void show_board(Time now);
   void open_proxy();
   void join_proxy();
-  void look_after_proxy(Time now);
 
   // The event thread.
   void run_thread();
-  void wake_thread();
-  void stand_in();
   [[gnu::noinline]] void serve_connections();
-  void serve_limit_event(Time since);
   void serve_device_events(Time since);
 
   Options options_;
@@ -362,8 +369,6 @@ class Engine {
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
   verbs::RegisteredMemory cells_;  // of the proxy
-  Core core_;
-  Outbox out_;
 
   Lock lock_;
   std::unique_ptr<verbs::Queues> queues_;
@@ -380,25 +385,17 @@ class Engine {
   std::size_t next_message_ = 0;
   std::vector<Notice> notices_;
   std::size_t next_notice_ = 0;
-  std::vector<BufferId> released_;
   std::vector<BufferId> in_hand_;    // of the message being handled, at each depth
   std::vector<BufferId> postponed_;  // released further in than a message of theirs is handled
 
   std::thread thread_;
-  std::atomic<bool> thread_sleeps_{false};
   bool stopping_ = false;
   bool start_failed_ = false;
   bool small_window_told_ = false;
   int wake_fd_ = -1;
-  std::uint64_t round_seen_by_thread_ = 0;
   int polls_ = 0;
-  Time next_look_{};                  // of a process that is paced
-  Time waits_since_ = Time::never();  // for the node
-  Time next_reap_{};
-  Time next_look_for_servers_{};
   Time next_show_{};
   Time tidy_at_ = Time::never();
-  bool house_due_ = false;  // something happened since the last housekeeping
 };
 
 }  // namespace weir

@@ -13,9 +13,6 @@
 namespace weir {
 namespace {
 
-// Who waits for so long has a look whether those before it live. That costs system calls.
-constexpr Duration patience = milliseconds(50);
-
 constexpr Duration board_interval = milliseconds(200);
 
 }  // namespace
@@ -39,19 +36,7 @@ void Engine::join_node() {
   show_board(clock());
 }
 
-void Engine::look_after_node(Time now) {
-  if (!core_.waits_for_node()) {
-    waits_since_ = Time::never();
-  } else if (waits_since_ == Time::never()) {
-    waits_since_ = now;
-    next_reap_ = now + patience;
-  } else if (now >= next_reap_) {
-    node_->reap();
-    next_reap_ = clock() + patience;
-    core_.look_at_node(now, out_);
-  }
-  if (now >= next_show_) show_board(now);
-}
+bool Engine::is_alive(ProcessId id) { return process_alive(id); }
 
 // Once in a job and node: removes what jobs left that were killed. One killed just before
 // may still be dying when this one starts.
@@ -127,20 +112,12 @@ void Engine::join_proxy() {
   core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self(), lkey);
 }
 
-void Engine::look_after_proxy(Time now) {
-  if (now < next_look_for_servers_) return;
-  next_look_for_servers_ = now + patience;
-  for (const ProcessId id : core_.servers_waited_for()) {
-    if (id != ProcessId{} && !process_alive(id)) core_.on_process_dead(id);
-  }
-  core_.look_at_proxy(now, false, out_);
-}
-
 void Engine::show_board(Time now) {
   next_show_ = now + board_interval;
   Board& board = node_->board();
-  board.waiting_since.store(
-      waits_since_ == Time::never() ? 0 : static_cast<std::uint64_t>(waits_since_.ns));
+  board.waiting_since.store(waits_for_node_since() == Time::never()
+                                ? 0
+                                : static_cast<std::uint64_t>(waits_for_node_since().ns));
   board.show(static_cast<std::uint64_t>(now.ns), core_.counters());
 }
 

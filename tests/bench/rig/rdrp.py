@@ -4,11 +4,14 @@ A group is a workload on a fabric, "who" is a setting. All of them are streams o
 is one read where the chunk is as large as a chunk can be.
 """
 
+import os
+
 from rig import measures, peers
 from rig.measures import Group, Metric, flow_rates, size_name
 from rig.start import Failed
 
-PROGRAMS = ("flows",)
+SLOW_ADAPTER = "slow_adapter.so"
+PROGRAMS = ("flows", SLOW_ADAPTER)
 KiB, MiB = 1 << 10, 1 << 20
 CHUNKS = (16 * KiB, 32 * KiB, 64 * KiB, 128 * KiB, 256 * KiB, 512 * KiB, 1 * MiB)
 QUICK_CHUNKS = (16 * KiB, 128 * KiB, 1 * MiB)
@@ -20,7 +23,7 @@ SWEEP_BYTES = 4 * MiB
 IDLE_BYTES = (1 * MiB, 2 * MiB, 4 * MiB, 8 * MiB)
 CHAIN_READS = ("4", "8")
 SLOW_BYTES = 2 * MiB
-PACE = "200ms"
+PACE_MS = "200"  # between two looks of a slow receiver at what has completed
 
 # Until what is in flight at first is over.
 SETTLE_MS = {"loopback": measures.SETTLE_MS, "wire": 2000}
@@ -60,7 +63,8 @@ def _flows(who, plan, fabric, ranks, *arguments, slow=False, mca=()):
     if fabric == "wire":  # senders on one end, receivers on the other
         each = [["WEIR_DEVICE=rxe0" + ("a" if rank < ranks / 2 else "b")] for rank in range(ranks)]
         if slow:
-            each[-1].append("WEIR_TEST_PACE=" + PACE)
+            library = os.path.join(plan.programs, SLOW_ADAPTER)
+            each[-1] += ["LD_PRELOAD=" + library, "SLOW_ADAPTER_MS=" + PACE_MS]
     # The kernel moves the wire's packets: spinning ranks leave it a core.
     text = measures.mpi(peer, plan, ranks, "flows", *arguments, own_core=fabric == "loopback",
                         each=each)

@@ -151,7 +151,7 @@ def text(taken):
              [_idle_text(runs, f) for f in rdrp.FABRICS]),
             ("One message at a time: chains of reads, of what software schedules",
              [_chains_text(runs, f) for f in rdrp.FABRICS]),
-            (f"Two receivers on a port, MB/s; the slow one looks every {rdrp.PACE}",
+            (f"Two receivers on a port, MB/s; the slow one looks every {rdrp.PACE_MS} ms",
              [_slow_text(runs)])):
         if any(of):
             lines += [f"## {title}", ""]

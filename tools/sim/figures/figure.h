@@ -43,7 +43,6 @@ struct Point {
   std::function<Sample(std::uint64_t seed)> play;
 };
 
-// The mean over the seeds of each point.
 class Results {
  public:
   struct Row {
@@ -55,8 +54,12 @@ class Results {
 
   std::vector<Row> rows;  // in the order of the points, whatever order they were played in
 
-  // NaN if there is no such point.
+  // Over the seeds of a point; NaN if there is no such point.
   double mean(const std::string& series, double x, const std::string& value = "throughput") const;
+  double median(const std::string& series, double x, const std::string& value = "throughput") const;
+
+ private:
+  std::vector<double> all(const std::string& series, double x, const std::string& value) const;
 };
 
 // A number that a paper states, and ours.

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "tools/sim/figures/figure.h"
 #include "tools/sim/thread_time.h"
@@ -62,18 +63,29 @@ const Entry* find(const std::string& name) {
   return at == entries.end() ? nullptr : &*at;
 }
 
-double Results::mean(const std::string& series, double x, const std::string& value) const {
-  double sum = 0;
-  int count = 0;
+std::vector<double> Results::all(const std::string& series, double x,
+                                 const std::string& value) const {
+  std::vector<double> found;
   for (const Row& row : rows) {
     if (row.series != series || row.x != x) continue;
     for (const auto& [name, number] : row.sample.values) {
-      if (name != value) continue;
-      sum += number;
-      ++count;
+      if (name == value) found.push_back(number);
     }
   }
-  return count == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / count;
+  return found;
+}
+
+double Results::mean(const std::string& series, double x, const std::string& value) const {
+  const std::vector<double> found = all(series, x, value);
+  return std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size());
+}
+
+double Results::median(const std::string& series, double x, const std::string& value) const {
+  std::vector<double> found = all(series, x, value);
+  if (found.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto middle = found.begin() + static_cast<std::ptrdiff_t>(found.size() / 2);
+  std::nth_element(found.begin(), middle, found.end());
+  return *middle;
 }
 
 namespace {

@@ -1,0 +1,94 @@
+// When the event thread looks, and whether the application is absent: it computes, and nobody sees
+// to frames that wait, to credits that came, to tokens that others wait for.
+//
+// While something waits the thread ticks. A tick is 1 ms; it becomes longer while ticks do not
+// help, for a receiver that computes gives no credits, and while the application is seen to look
+// itself. When nothing has waited for a while the thread sleeps until somebody wakes it, an event
+// comes, or a deadline: a burst then costs one wake-up, not one for each frame.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace weir {
+
+class Attendance {
+ public:
+  explicit Attendance(Time now) : absent_since_(now), next_limit_look_(now + limit_look_interval) {}
+
+  // How long the thread is to sleep, in whole milliseconds, as poll(2) counts. `needed`: something
+  // waits. At most a second: work posted meanwhile may have brought a deadline of its own.
+  Duration nap(bool needed, Time now, Time deadline) {
+    asleep_ = quiet_looks_ >= most_quiet_looks && !needed;
+    if (!asleep_) return tick_;
+    if (deadline == Time::never()) return longest_sleep;
+    const std::int64_t ms = (deadline - now).ns / milliseconds(1).ns + 1;
+    return std::clamp(milliseconds(ms), Duration{}, longest_sleep);
+  }
+  // Nobody looks before that is over, unless somebody wakes the thread.
+  bool asleep() const { return asleep_; }
+  // Somebody left work, and wakes it.
+  void wake() { asleep_ = false; }
+  // It was woken.
+  void on_woken() {
+    quiet_looks_ = 0;
+    tick_ = shortest_tick;
+  }
+
+  // A look begins; `round` is the core's. True if the application is absent: no progress for a
+  // whole tick.
+  bool begin(Time now, std::uint64_t round) {
+    asleep_ = false;
+    absent_ = round == round_;
+    if (absent_) absent_since_ = now;
+    attended_for_ = now - absent_since_;
+    return absent_;
+  }
+  // It ends. `round`: now, for the look may have begun one; `needed`: something still waits;
+  // `helped`: less than before, or it goes on by itself.
+  void end(std::uint64_t round, bool needed, bool helped) {
+    round_ = round;
+    const Duration longest = absent_ ? longest_tick
+                                     : std::clamp(whole_ms(attended_for_ / attended_part),
+                                                  shortest_attended_tick, longest_attended_tick);
+    tick_ = absent_ && helped ? shortest_tick : std::min(tick_ * 2, longest);
+    quiet_looks_ = needed ? 0 : std::min(quiet_looks_ + 1, most_quiet_looks);
+  }
+
+  // An SRQ limit event is told once, and may be lost: time to look for one.
+  bool is_limit_look_due(Time now) {
+    if (now < next_limit_look_) return false;
+    next_limit_look_ = now + limit_look_interval;
+    return true;
+  }
+
+ private:
+  static constexpr Duration shortest_tick = milliseconds(1);
+  static constexpr Duration longest_tick = milliseconds(16);
+  // While the application is seen to look itself: a sixteenth of the time that it has done so, so
+  // that what it loses when it begins to compute is little beside. A wake-up costs a hundred
+  // microseconds and more where the machine is emulated, and takes the core from whoever had it.
+  static constexpr Duration shortest_attended_tick = milliseconds(4);
+  static constexpr Duration longest_attended_tick = milliseconds(32);
+  static constexpr std::int64_t attended_part = 16;
+  static constexpr int most_quiet_looks = 20;
+  static constexpr Duration longest_sleep = seconds(1);
+  static constexpr Duration limit_look_interval = seconds(1);
+
+  static constexpr Duration whole_ms(Duration d) { return milliseconds(d.ns / milliseconds(1).ns); }
+
+  Duration tick_ = shortest_tick;
+  int quiet_looks_ = most_quiet_looks;
+  bool asleep_ = false;
+  bool absent_ = false;
+  std::uint64_t round_ = 0;
+  Time absent_since_;  // when the application was last seen to be absent
+  Duration attended_for_{};
+  Time next_limit_look_;
+};
+
+}  // namespace weir

@@ -1,0 +1,248 @@
+// What an engine does with a core, step by step, whatever is below it: adapters or a simulator.
+//
+//   application ──▶ look ──┐                       ┌──▶ receives, work, connections
+//                          ├──▶ core ──▶ box ──▶ flush
+//   event thread ─▶ attend ┘                       └──▶ what the layer above is to hear
+//
+// `Engine` derives from this and brings what differs:
+//
+//   Now now() const                        of a step that begins
+//   int poll_completions()                 hands a batch to the core; how many, 0 or less: none
+//   void post_receives(), post_work()      what is in the box, and clears it
+//   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
+//   void carry_out(const ConnectAction&)
+//   void hand_up(Retired | Failure | TransferEnd | PeerName)
+//   void wake_thread()                     the event thread is asleep, and shall look
+//   bool is_alive(ProcessId), void reap_node()   of processes of the node
+//
+// Pure; the caller serialises. Allocates nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "transport/base/now.h"
+#include "transport/core/core.h"
+#include "transport/drive/attendance.h"
+
+namespace weir {
+
+template <typename Engine>
+class Driver {
+ public:
+  const Core& core() const { return core_; }
+
+ protected:
+  Driver(const Core::Config& config, Time now) : core_(config), attendance_(now) {
+    released_.reserve(256);
+  }
+  ~Driver() = default;
+
+  // Carries out what the core wants, in the order that Outbox documents.
+  [[gnu::noinline]] void flush() {
+    while (!out_.empty()) {
+      const bool rare = std::exchange(out_.rare, false);
+      if (rare) {
+        for (; out_.slabs_dropped > 0; --out_.slabs_dropped) self().drop_slab();
+        if (out_.slab_buffers > 0) self().provide_slab();
+        if (std::exchange(out_.rnr_changed, false)) self().advertise_rnr_timer(out_.rnr_code);
+      }
+      if (!out_.receives.empty()) self().post_receives();
+      if (std::exchange(out_.arm, false)) self().arm(out_.srq_arm);
+      if (!out_.work.empty()) self().post_work();
+      if (rare) {
+        for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+          const ConnectAction action = out_.connects[i];  // carrying it out may add more
+          self().carry_out(action);
+          // There is a deadline to keep now.
+          if (action.kind == ConnectAction::Kind::connect) call_thread();
+        }
+        out_.connects.clear();
+        for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
+        out_.relays_failed.clear();
+      }
+      hand_up_all(out_.retired);
+      hand_up_all(out_.failures);
+      hand_up_all(out_.transfers);
+      hand_up_all(out_.wanted);
+    }
+  }
+
+  // ---- the application ----
+
+  // A call has left frames that wait, or tokens that others may wait for.
+  bool leaves_work() const { return core_.pending_frames() > 0 || core_.holds_tokens(); }
+  // Somebody has to come back for that.
+  void note_work_left() {
+    housework_due_ = true;
+    call_thread();
+  }
+  // The event thread shall not sleep for long: a deadline is to be kept, or chunks wait.
+  void call_thread() {
+    if (!attendance_.asleep()) return;
+    attendance_.wake();
+    self().wake_thread();
+  }
+
+  // One look at what has arrived. Housework waits for a look that finds nothing: a message is more
+  // urgent.
+  void look() {
+    core_.begin_round();
+    const bool idle = poll() <= 0;
+    if (idle ? housework_due_ || !released_.empty() : released_.size() > core_.release_slack()) {
+      do_housework(idle);
+      housework_due_ = !idle;
+    }
+    if (core_.waits_for_node()) [[unlikely]]
+      core_.look_at_node(self().now(), out_);
+    if (core_.has_proxy()) [[unlikely]]
+      core_.look_at_proxy(self().now(), true, out_);
+    if (!out_.empty()) flush();
+  }
+
+  // The layer above is done with a buffer; it goes back with the next housework. Only by who looks.
+  void note_released(BufferId buffer) { released_.push_back(buffer); }
+
+  // Posts frames that were held while messages were handed up.
+  void flush_held() {
+    core_.pump(self().now(), out_);
+    if (!out_.empty()) flush();
+  }
+
+  // ---- the event thread ----
+
+  // How long it may sleep.
+  Duration nap(Time now) {
+    return attendance_.nap(core_.needs_attendance(), now, core_.next_deadline());
+  }
+  // It was woken by `wake_thread`.
+  void on_woken() { attendance_.on_woken(); }
+
+  // It looks, and has served the events that woke it: sees to what an application that computes has
+  // left, and to deadlines.
+  void attend(Time woken) {
+    const std::uint64_t waiting = core_.pending_frames();
+    const bool absent = attendance_.begin(woken, core_.round());
+    if (absent && core_.needs_attendance()) act_for_application();
+    attendance_.end(core_.round(), core_.needs_attendance(),
+                    core_.pending_frames() < waiting || core_.has_transfers());
+    const Time now = self().now();
+    if (attendance_.is_limit_look_due(now)) {
+      drain();
+      core_.raise_lost_limit(out_);
+    }
+    if (now >= core_.next_deadline()) {
+      // What an application that computes left there counts too, and is no sign of a dead peer.
+      drain();
+      core_.on_timer(now, out_);
+    }
+    look_for_dead(now);
+    if (!out_.empty()) flush();
+  }
+
+  // Connection management has news, which `step(now)` tells the core. A goodbye, or first data,
+  // that arrived before has to be seen before.
+  template <typename Step>
+  void on_connection_event(Step&& step) {
+    drain();
+    step(self().now());
+    flush();
+  }
+
+  // The adapter said so, and the thread heard it at `since`: waiting for the lock is part of what a
+  // sender would wait for.
+  void on_limit_event(Time since) {
+    drain();  // how far the limit is passed is to be judged by what is there now
+    const std::uint64_t posted = core_.counters().receives_posted;
+    core_.on_srq_limit(out_);
+    flush();
+    if (core_.counters().receives_posted > posted) {
+      core_.on_reposted(self().now().time() - since, out_);
+    }
+    flush();
+  }
+
+  void drain() {
+    while (poll() > 0) continue;
+  }
+
+  // When requests of this process began to wait for the node, as far as was seen.
+  Time waits_for_node_since() const { return waits_since_; }
+
+  void release_handled() {
+    for (const BufferId buffer : released_) core_.release(buffer);
+    released_.clear();
+  }
+
+  Core core_;
+  Outbox out_;
+
+ private:
+  // Who waits for so long has a look whether those before it live. That costs system calls.
+  static constexpr Duration look_for_dead_after = milliseconds(50);
+
+  Engine& self() { return static_cast<Engine&>(*this); }
+
+  template <typename T>
+  void hand_up_all(std::vector<T>& news) {
+    for (const T& one : news) self().hand_up(one);
+    news.clear();
+  }
+
+  int poll() {
+    const int count = self().poll_completions();
+    if (count > 0) housework_due_ = true;
+    return count;
+  }
+
+  // `idle`: there was nothing to poll.
+  [[gnu::noinline]] void do_housework(bool idle) {
+    if (!released_.empty()) release_handled();
+    if (core_.wants_pump()) core_.pump(self().now(), out_);
+    core_.give_back_credits(out_);
+    if (idle) core_.on_idle(out_);
+  }
+
+  // Fetches the credits that may have come (messages are kept for the application) and posts what
+  // can go.
+  void act_for_application() {
+    const std::uint64_t before = core_.pending_frames();
+    drain();
+    core_.pump(self().now(), out_);
+    if (core_.waits_for_node()) core_.look_at_node(self().now(), out_);
+    if (core_.has_proxy()) core_.look_at_proxy(self().now(), false, out_);
+    if (core_.pending_frames() < before) ++core_.counters().late_flushes;
+  }
+
+  // Nobody waits for ever for a process that is dead.
+  void look_for_dead(Time now) {
+    if (!core_.waits_for_node()) {
+      waits_since_ = Time::never();
+    } else if (waits_since_ == Time::never()) {
+      waits_since_ = now;
+      next_reap_ = now + look_for_dead_after;
+    } else if (now >= next_reap_) {
+      self().reap_node();
+      next_reap_ = self().now() + look_for_dead_after;
+      core_.look_at_node(now, out_);
+    }
+    if (core_.waits_for_server() && now >= next_look_for_servers_) {
+      next_look_for_servers_ = now + look_for_dead_after;
+      for (const ProcessId id : core_.servers_waited_for()) {
+        if (id != ProcessId{} && !self().is_alive(id)) core_.on_process_dead(id);
+      }
+      core_.look_at_proxy(now, false, out_);
+    }
+  }
+
+  Attendance attendance_;
+  std::vector<BufferId> released_;
+  bool housework_due_ = false;        // something happened since the last
+  Time waits_since_ = Time::never();  // for the node
+  Time next_reap_{};
+  Time next_look_for_servers_{};
+};
+
+}  // namespace weir
