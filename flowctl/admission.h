@@ -18,10 +18,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flowctl/pool_member.h"
 #include "flowctl/rate_limiter.h"
+#include "flowctl/shared/pool_member.h"
+#include "flowctl/shared/token_pool.h"
 #include "flowctl/thresholds.h"
-#include "flowctl/token_pool.h"
 #include "transport/base/now.h"
 #include "transport/base/time.h"
 

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "flowctl/pool_member.h"
+#include "flowctl/shared/pool_member.h"
 
 namespace weir {
 

@@ -162,11 +162,11 @@ class Scheduler {
   // Reads wait for what other processes of the node have outstanding, or did.
   bool waits_for_node() const { return node_.waiting(); }
   // What reads of processes that do not move would make others wait for does not count from here
-  // on; to be called no more often than `node_patience` while reads wait. Returns the tokens.
+  // on; to be called no more often than `excuse_after` while reads wait. Returns the tokens.
   std::uint64_t excuse_stuck() { return node_.excuse(); }
   // Whoever has neither begun nor ended a read in that time, in which ours would have come twice,
   // does not move.
-  Duration node_patience() const { return {2 * last_rtt_.ns}; }
+  Duration excuse_after() const { return {2 * last_rtt_.ns}; }
   // There is one, and nothing is under way whose end would remind anybody to ask for it.
   bool stalled() const {
     bool may_go = false;

@@ -5,7 +5,7 @@
 // eighths may be buffers that only wait to be posted again in one go, so traffic took no more than
 // one, which is a quarter of what is left, and the limit (W/2) is not reached by the same traffic
 // again. Should the window have to grow nevertheless, the next shrink waits twice as long, up to
-// `most_patience` times; two shrinks in a row that did no harm halve the wait again.
+// `most_periods` times; two shrinks in a row that did no harm halve the wait again.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -19,7 +19,7 @@ namespace weir {
 
 class ShrinkPolicy {
  public:
-  static constexpr std::int64_t most_patience = 32;
+  static constexpr std::int64_t most_periods = 32;
 
   // `after` 0: never.
   explicit ShrinkPolicy(Duration after) : after_(after) {}
@@ -32,7 +32,7 @@ class ShrinkPolicy {
   // The window grew because traffic asked for it.
   void grew() {
     quiet_ = false;
-    if (shrinks_since_growth_ > 0) patience_ = std::min(patience_ * 2, most_patience);
+    if (shrinks_since_growth_ > 0) periods_ = std::min(periods_ * 2, most_periods);
     shrinks_since_growth_ = 0;
   }
 
@@ -45,22 +45,22 @@ class ShrinkPolicy {
       quiet_since_ = now;
       return false;
     }
-    return now - quiet_since_ >= after_ * patience_;
+    return now - quiet_since_ >= after_ * periods_;
   }
 
   // That was done.
   void shrank(Time now) {
     quiet_since_ = now;
-    if (++shrinks_since_growth_ > 1) patience_ = std::max<std::int64_t>(patience_ / 2, 1);
+    if (++shrinks_since_growth_ > 1) periods_ = std::max<std::int64_t>(periods_ / 2, 1);
   }
 
-  std::int64_t patience() const { return patience_; }
+  std::int64_t periods() const { return periods_; }
 
  private:
   Duration after_;
   bool quiet_ = false;
   Time quiet_since_{};
-  std::int64_t patience_ = 1;
+  std::int64_t periods_ = 1;
   std::uint32_t shrinks_since_growth_ = 0;
 };
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "flowctl/shared_word.h"
+#include "flowctl/shared/shared_word.h"
 #include "transport/base/counters.h"
 
 namespace weir {

@@ -1,5 +1,5 @@
-// Who this process is and which others live, as leases want it (flowctl/lease.h). Each call reads a
-// file of /proc: for setting up, and for a waiter that has waited for long.
+// Who this process is and which others live, as leases want it (flowctl/shared/lease.h). Each call
+// reads a file of /proc: for setting up, and for a waiter that has waited for long.
 //
 // Any thread.
 #pragma once
@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "flowctl/lease.h"
+#include "flowctl/shared/lease.h"
 
 namespace weir {
 

@@ -26,12 +26,12 @@
 #include <span>
 #include <string>
 
-#include "flowctl/lease.h"
-#include "flowctl/proxy.h"
-#include "flowctl/shared_word.h"
+#include "flowctl/shared/lease.h"
+#include "flowctl/shared/proxy.h"
+#include "flowctl/shared/shared_word.h"
+#include "flowctl/shared/task_queue.h"
+#include "flowctl/shared/token_pool.h"
 #include "flowctl/shm/board.h"
-#include "flowctl/task_queue.h"
-#include "flowctl/token_pool.h"
 
 namespace weir {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "flowctl/lease.h"
+#include "flowctl/shared/lease.h"
 #include "flowctl/shm/segment.h"
 
 namespace weir {

@@ -10,8 +10,8 @@
 #include <set>
 #include <vector>
 
-#include "flowctl/pool_member.h"
-#include "flowctl/proxy.h"
+#include "flowctl/shared/pool_member.h"
+#include "flowctl/shared/proxy.h"
 
 namespace weir::sim {
 

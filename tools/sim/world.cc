@@ -506,7 +506,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (plan.processes_per_host > 1 && random.chance(500)) {
     plan.engine.proxy_servers = random.between(1, 2);
     core.proxy = true;
-    core.proxy_patience = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
+    core.server_silence = microseconds(random.chance(200) ? 50 : random.between(500, 50000));
   }
   plan.mixed_adapters = random.chance(300);
   if (random.chance(300)) core.window_unasked = random.between(4, 64);

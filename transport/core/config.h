@@ -45,7 +45,7 @@ struct CoreConfig {
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // without a sign of life, asked for: the same
   bool proxy = false;                          // leave room for what a relay adds to a frame
-  Duration proxy_patience = milliseconds(50);  // with a server that does not move
+  Duration server_silence = milliseconds(50);  // with a server that does not move
 };
 
 }  // namespace weir

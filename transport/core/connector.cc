@@ -95,7 +95,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   end_session(peer);
   connection.since_ = since;
   // The connection manager repeats our answer; only its silence is to be bounded here. Shorter
-  // than the asker's own patience, it would break connections that the asker believes in.
+  // than the time that the asker waits, it would break connections that the asker believes in.
   connection.attempt_deadline_ = now + config_.connect_timeout;
   move_to(peer, PeerState::accepting);
   connection.attempt_seen_ = hello.attempt;

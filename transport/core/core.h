@@ -18,7 +18,7 @@
 #include <optional>
 #include <utility>
 
-#include "flowctl/proxy.h"
+#include "flowctl/shared/proxy.h"
 #include "transport/base/counters.h"
 #include "transport/base/now.h"
 #include "transport/base/time.h"

@@ -79,7 +79,7 @@ void NodeLine::excuse_stuck(const Now& now) {
     counters_.tokens_excused += admission_.excuse();
   }
   if (now >= next_read_excuse_) {
-    next_read_excuse_ = now + std::max(excuse_interval, transfers_.node_patience());
+    next_read_excuse_ = now + std::max(excuse_interval, transfers_.excuse_after());
     counters_.tokens_excused += transfers_.excuse_stuck();
   }
 }

@@ -1,6 +1,6 @@
 // This process as a server of its node's proxy: it sends frames of other processes of the job on
 // its own lanes, under its own credits, and tells their tasks what became of them
-// (flowctl/proxy.h).
+// (flowctl/shared/proxy.h).
 //
 // Those for one receiver share a frame while they wait. A frame that nothing joins is sent from the
 // cell its task put it in. A task hears that its frame was refused only when no adapter can send
@@ -16,7 +16,7 @@
 #include <optional>
 #include <vector>
 
-#include "flowctl/proxy.h"
+#include "flowctl/shared/proxy.h"
 #include "transport/base/counters.h"
 #include "transport/base/fifo.h"
 #include "transport/base/now.h"

@@ -53,7 +53,7 @@ RequestGate::Way RelayTask::way(const Now& now, Peer& peer, SendSlot& frame) {
 
 void RelayTask::look(const Now& now, Outbox& out) {
   look_at_outcomes(now, out);
-  if (given_count_ > 0 && !jammed_ && now - moved_ >= config_.proxy_patience) {
+  if (given_count_ > 0 && !jammed_ && now - moved_ >= config_.server_silence) {
     go_on_without_server(now, out);
   }
 }

@@ -1,5 +1,5 @@
 // Frames of this process that go by way of its node's proxy: a server, another process of the job
-// on this node, sends them on its own lane (flowctl/proxy.h).
+// on this node, sends them on its own lane (flowctl/shared/proxy.h).
 //
 // A frame's way is decided when it is posted. It goes by the own lane when this process is the
 // server, or can be at once; else it is copied into shared memory, and its slot kept until the
@@ -19,7 +19,7 @@
 #include <array>
 #include <cstdint>
 
-#include "flowctl/proxy.h"
+#include "flowctl/shared/proxy.h"
 #include "transport/base/counters.h"
 #include "transport/base/now.h"
 #include "transport/base/time.h"

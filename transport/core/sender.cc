@@ -162,11 +162,11 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   to.control_owed_ = 0;
   wire::put(slot->frame, header);
 
-  const SendQueue::Ticket ticket = lane.queue.post(slot);
+  const SendQueue::Posted posted = lane.queue.post(slot);
   const bool inlined = slot->frame_bytes <= config_.inline_bytes;
   counters_.frames_inlined += inlined ? 1 : 0;
-  counters_.sends_signalled += ticket.signalled ? 1 : 0;
-  out.work.push_back({ticket.id, peer.connection.lane(), Opcode::send, ticket.signalled, inlined,
+  counters_.sends_signalled += posted.signalled ? 1 : 0;
+  out.work.push_back({posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
                       slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
   if (!lane.queue.has_room(false)) [[unlikely]]
     listener_.on_queue_full(peer);

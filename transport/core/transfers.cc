@@ -63,13 +63,13 @@ void Transfers::issue(const Now& now, Outbox& out) {
     Lane& lane = lanes_[id];
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Ticket ticket = lane.queue.post_rdma(
+    const SendQueue::Posted posted = lane.queue.post_rdma(
         {chunk.transfer, chunk.length_bytes, now, gate.take_tokens(), chunk.chained},
         !chunk.chained || chunk.last);
-    out.work.push_back({.id = ticket.id,
+    out.work.push_back({.id = posted.id,
                         .lane = id,
                         .opcode = request.opcode,
-                        .signalled = ticket.signalled,
+                        .signalled = posted.signalled,
                         .inlined = inlined,
                         .length_bytes = chunk.length_bytes,
                         .lkey = chunk.lkey,

@@ -70,9 +70,9 @@ class Transfers final : private FetchLanes::Listener {
   // Reads wait for what other processes of the node have outstanding, or did.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
   // What reads of processes that do not move would make others wait for does not count from here
-  // on. To be called no more often than `node_patience` while reads wait. Returns the tokens.
+  // on. To be called no more often than `excuse_after` while reads wait. Returns the tokens.
   std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }
-  Duration node_patience() const { return scheduler_.node_patience(); }
+  Duration excuse_after() const { return scheduler_.excuse_after(); }
 
   std::uint64_t under_way() const {
     const Scheduler::Counts& counts = scheduler_.counts();

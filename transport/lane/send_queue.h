@@ -44,7 +44,7 @@ class SendQueue {
     return room > (control ? 0 : config_.control_reserve);
   }
 
-  struct Ticket {
+  struct Posted {
     WorkId id;
     bool signalled;
   };
@@ -57,7 +57,7 @@ class SendQueue {
   }
 
   // Takes a chunk into flight; it has no slot. There must be room.
-  Ticket post_rdma(const RdmaInFlight& chunk, bool must_signal) {
+  Posted post_rdma(const RdmaInFlight& chunk, bool must_signal) {
     in_flight_.push(&rdma_slot);
     rdma_.push(chunk);
     const bool signalled = must_signal || ++unsignalled_frames_ >= config_.signal_interval;
@@ -66,7 +66,7 @@ class SendQueue {
   }
 
   // Takes `slot` into flight. There must be room.
-  Ticket post(SendSlot* slot) {
+  Posted post(SendSlot* slot) {
     in_flight_.push(slot);
     ++unsignalled_frames_;
     unsignalled_bytes_ += slot->capacity_bytes;

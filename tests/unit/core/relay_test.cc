@@ -211,7 +211,7 @@ TEST(CoreRelay, AServerThatDoesNotMoveIsNotWaitedFor) {
   ASSERT_TRUE(server.serving());
   rig.look();
   EXPECT_TRUE(rig.take_work().empty());
-  rig.now = rig.now + rig.core.config().proxy_patience;
+  rig.now = rig.now + rig.core.config().server_silence;
   rig.look();
   EXPECT_EQ(rig.take_work().size(), 2u);
   rig.send(rig.peer);
@@ -250,7 +250,7 @@ TEST(CoreRelay, ACellIsNotUsedAgainBeforeItsServerIsDoneWithIt) {
   const std::vector<std::byte> before(work.bytes, work.bytes + work.length_bytes);
   const std::uint32_t free = rig.core.free_cells();
   EXPECT_EQ(std::popcount(free), static_cast<int>(proxy_depth) - 2);
-  rig.now = rig.now + rig.core.config().proxy_patience;
+  rig.now = rig.now + rig.core.config().server_silence;
   rig.look();  // it stands still: both are repeated
   EXPECT_EQ(rig.take_work().size(), 2u);
   for (std::uint32_t i = 0; i < 2 * proxy_depth; ++i) rig.send(rig.peer);
@@ -289,8 +289,8 @@ TEST(CoreRelay, APeersFailureEndsWhatServersHaveForIt) {
   EXPECT_EQ(rig.core.pending_frames(), 0u);
 }
 
-// The first may be sent back. Sent nevertheless, the second would come out of turn, and its receiver
-// would take that for the server's mistake.
+// The first may be sent back. Sent nevertheless, the second would come out of turn, and its
+// receiver would take that for the server's mistake.
 TEST(CoreRelay, WhatNoServerHasBegunForAPeerGivenUpIsNotSent) {
   ProxyRig rig;
   Proxy& server = rig.node.process[1];

@@ -5,7 +5,7 @@
 // what its accesses returned so far, and cut off before its next new access. So a state is the
 // shared memory, each process's private part at the start of its operation, and those returns; a
 // state seen before is not gone into again. Accesses are sequentially consistent here; what weaker
-// orders could change is argued in flowctl/token_pool.h.
+// orders could change is argued in flowctl/shared/token_pool.h.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // Tokens, with real processes on real shared memory and kill -9 (victims.h).
 #include <atomic>
 
+#include "flowctl/shared/token_pool.h"
 #include "flowctl/shm/process.h"
-#include "flowctl/token_pool.h"
 #include "tests/unit/flowctl/victims.h"
 
 namespace weir {

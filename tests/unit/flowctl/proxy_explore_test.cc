@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdio>
 
-#include "flowctl/server_token.h"
-#include "flowctl/task_queue.h"
+#include "flowctl/shared/server_token.h"
+#include "flowctl/shared/task_queue.h"
 #include "tests/unit/flowctl/explorer.h"
 
 namespace weir {

@@ -2,7 +2,7 @@
 // that lives serves at a time, and a dead one holds up nobody.
 #include <atomic>
 
-#include "flowctl/server_token.h"
+#include "flowctl/shared/server_token.h"
 #include "flowctl/shm/process.h"
 #include "tests/unit/flowctl/victims.h"
 

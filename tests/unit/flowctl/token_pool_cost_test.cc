@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "flowctl/rate_limiter.h"
+#include "flowctl/shared/token_pool.h"
 #include "flowctl/thresholds.h"
-#include "flowctl/token_pool.h"
 #include "tests/unit/allocations.h"
 
 namespace weir {

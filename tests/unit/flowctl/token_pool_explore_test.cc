@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "flowctl/token_pool.h"
+#include "flowctl/shared/token_pool.h"
 #include "tests/unit/flowctl/explorer.h"
 
 namespace weir {

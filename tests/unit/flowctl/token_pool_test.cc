@@ -1,5 +1,5 @@
 // The pool as one process after the other sees it.
-#include "flowctl/token_pool.h"
+#include "flowctl/shared/token_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <memory>
 #include <set>
 
-#include "flowctl/shared_word.h"
+#include "flowctl/shared/shared_word.h"
 #include "tools/sim/random.h"
 
 namespace weir {

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "flowctl/shared_word.h"
+#include "flowctl/shared/shared_word.h"
 #include "tools/sim/random.h"
 
 namespace weir {

@@ -27,9 +27,9 @@ TEST(SendQueue, SignalsOnceInAnInterval) {
   SendQueue queue(config(64, 4));
   SendSlot slot = slot_of(100);
   for (std::uint64_t i = 0; i < 16; ++i) {
-    const SendQueue::Ticket ticket = queue.post(&slot);
-    EXPECT_EQ(ticket.id, i);
-    EXPECT_EQ(ticket.signalled, i % 4 == 3) << i;
+    const SendQueue::Posted posted = queue.post(&slot);
+    EXPECT_EQ(posted.id, i);
+    EXPECT_EQ(posted.signalled, i % 4 == 3) << i;
   }
 }
 
@@ -126,19 +126,19 @@ TEST(SendQueue, NeverFillsUpInSilence) {
     for (int step = 0; step < 2000; ++step) {
       const std::uint32_t chain = random.between(1, 6);
       WorkId last = 0;
-      bool posted = false;
+      bool any = false;
       bool last_signalled = false;
       for (std::uint32_t i = 0; i < chain; ++i) {
         const bool control = random.chance(100);
         if (!queue.has_room(control)) continue;
-        const SendQueue::Ticket ticket =
+        const SendQueue::Posted posted =
             queue.post(control || random.chance(50) ? &waited : &plain);
-        last = ticket.id;
-        last_signalled = ticket.signalled;
-        posted = true;
-        if (ticket.signalled) signalled.push_back(ticket.id);
+        last = posted.id;
+        last_signalled = posted.signalled;
+        any = true;
+        if (posted.signalled) signalled.push_back(posted.id);
       }
-      if (posted && queue.wants_signal() && !last_signalled) {
+      if (any && queue.wants_signal() && !last_signalled) {
         queue.mark_signalled();
         signalled.push_back(last);
       }

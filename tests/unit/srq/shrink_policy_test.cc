@@ -43,21 +43,21 @@ TEST(ShrinkPolicy, OneBusyLookBeginsTheWaitAgain) {
 TEST(ShrinkPolicy, LearnsFromAShrinkThatHadToBeUndone) {
   ShrinkPolicy policy(seconds(2));
   Time now{};
-  std::int64_t patience = 1;
+  std::int64_t periods = 1;
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(until_shrink(policy, now, 0), milliseconds(2000 * patience + 500));
+    EXPECT_EQ(until_shrink(policy, now, 0), milliseconds(2000 * periods + 500));
     policy.shrank(now);
     policy.grew();
-    patience = std::min(patience * 2, ShrinkPolicy::most_patience);
-    EXPECT_EQ(policy.patience(), patience);
+    periods = std::min(periods * 2, ShrinkPolicy::most_periods);
+    EXPECT_EQ(policy.periods(), periods);
   }
   // Shrinks that stand make it bolder again.
   until_shrink(policy, now, 0);
   policy.shrank(now);
-  EXPECT_EQ(policy.patience(), patience);
+  EXPECT_EQ(policy.periods(), periods);
   until_shrink(policy, now, 0);
   policy.shrank(now);
-  EXPECT_EQ(policy.patience(), patience / 2);
+  EXPECT_EQ(policy.periods(), periods / 2);
 }
 
 TEST(ShrinkPolicy, CanBeTurnedOff) {

@@ -82,7 +82,7 @@ Figure budget_per_node(Size size) {
   figure.differs =
       "1,056 nodes in pairs; 11 of them pull from 16 others each instead, and are 4x slower or "
       "not. Where 4 processes of a node receive, each with a Scheduler, they share its budget "
-      "through the token pool that ships (flowctl/token_pool.h), or each has its own.";
+      "through the token pool that ships (flowctl/shared/token_pool.h), or each has its own.";
   figure.x_label = "c";
   const auto add = [&](const char* series, std::uint32_t c, std::uint32_t factor, BudgetOf of,
                        bool own_lane = true, std::uint32_t processes = 1) {

@@ -1,7 +1,7 @@
 // Receivers that fetch their data themselves, with RDMA reads [RDRP §3.2]. What is read when, and
 // how much at a time, is decided by rendezvous/scheduler.h and rendezvous/budget_controller.h, the
 // objects that the transport uses; where processes of a node share a budget, by the pool of
-// flowctl/token_pool.h. Here is only what hands chunks to an adapter, and completions back.
+// flowctl/shared/token_pool.h. Here is only what hands chunks to an adapter, and completions back.
 //
 //   Scheduler::next ─▶ Adapter::post ─▶ request, packets ─▶ completed ─▶ Scheduler::on_chunk_done
 #pragma once

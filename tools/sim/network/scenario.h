@@ -59,8 +59,8 @@ enum class EndpointsAre : std::uint8_t {
   core,    // all of transport/core over adapters with RC queue pairs: whole_core.h
 };
 
-// What the read budget belongs to: the node, shared by its processes (flowctl/token_pool.h); each
-// process; each transfer.
+// What the read budget belongs to: the node, shared by its processes (flowctl/shared/token_pool.h);
+// each process; each transfer.
 enum class BudgetOf : std::uint8_t { node, process, transfer };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "flowctl/lease.h"
+#include "flowctl/shared/lease.h"
 
 namespace weir {
 

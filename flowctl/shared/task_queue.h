@@ -28,7 +28,7 @@
 #include <cstdint>
 #include <span>
 
-#include "flowctl/lease.h"
+#include "flowctl/shared/lease.h"
 
 namespace weir {
 

@@ -25,8 +25,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "flowctl/shared_word.h"
-#include "flowctl/token_pool.h"
+#include "flowctl/shared/shared_word.h"
+#include "flowctl/shared/token_pool.h"
 
 namespace weir {
 

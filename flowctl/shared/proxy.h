@@ -24,10 +24,10 @@
 #include <cstring>
 #include <span>
 
-#include "flowctl/server_token.h"
-#include "flowctl/shared_word.h"
-#include "flowctl/task_queue.h"
-#include "flowctl/token_pool.h"
+#include "flowctl/shared/server_token.h"
+#include "flowctl/shared/shared_word.h"
+#include "flowctl/shared/task_queue.h"
+#include "flowctl/shared/token_pool.h"
 #include "transport/base/ids.h"
 
 namespace weir {
