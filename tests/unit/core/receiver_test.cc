@@ -1,0 +1,187 @@
+// The receiving side by itself: no peers, no frames, only buffers, shares and the window.
+#include "transport/core/receiver.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+struct Side final : Receiver::Listener {
+  CoreConfig config = rig::small_config();
+  Counters counters;
+  Outbox out;
+  int changed = 0;
+  int exceeded = 0;
+  std::vector<std::unique_ptr<std::byte[]>> slabs;
+  std::vector<BufferId> posted;
+  Receiver receiver{config, counters, *this};
+
+  Side() {
+    receiver.start(out);
+    settle();
+  }
+  void on_shares_changed(Outbox&) override { ++changed; }
+  void on_shares_exceeded(Outbox&) override { ++exceeded; }
+
+  // Answers for the memory, takes receives as posted.
+  void settle() {
+    while (out.slab_buffers > 0) {
+      const std::uint32_t count = std::exchange(out.slab_buffers, 0);
+      slabs.push_back(std::make_unique<std::byte[]>(std::size_t{count} * config.buffer_bytes));
+      receiver.on_slab(reinterpret_cast<std::uint64_t>(slabs.back().get()), 3, count, out);
+    }
+    for (const ReceivePost& post : out.receives) posted.push_back(post.buffer);
+    out.receives.clear();
+  }
+  // A frame comes into the oldest buffer.
+  BufferId arrive() {
+    const BufferId buffer = posted.front();
+    posted.erase(posted.begin());
+    EXPECT_TRUE(receiver.arrive(buffer));
+    return buffer;
+  }
+};
+
+TEST(Receiver, BeginsWithItsWindowPostedAndItsLimitArmed) {
+  Side side;
+  EXPECT_EQ(side.posted.size(), 16u);
+  EXPECT_TRUE(side.out.arm);
+  EXPECT_EQ(side.out.srq_arm.limit, 8u);
+  EXPECT_EQ(side.counters.receives_posted, 16u);
+  EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+TEST(Receiver, ABufferThatIsNotPostedCannotBeFilled) {
+  Side side;
+  const BufferId buffer = side.arrive();
+  EXPECT_FALSE(side.receiver.arrive(buffer));
+  EXPECT_FALSE(side.receiver.arrive(BufferId{1000}));
+  EXPECT_EQ(side.counters.receives_held, 1u);
+}
+
+TEST(Receiver, WhatIsReleasedIsPostedInOneGo) {
+  Side side;
+  const std::uint32_t slack = side.receiver.slack();
+  ASSERT_EQ(slack, 2u);
+  side.receiver.release(side.arrive());
+  side.receiver.post(side.out);
+  EXPECT_TRUE(side.out.receives.empty());
+  side.receiver.release(side.arrive());
+  side.receiver.post(side.out);
+  EXPECT_EQ(side.out.receives.size(), 2u);
+  EXPECT_EQ(side.counters.receives_posted, 16u);
+}
+
+TEST(Receiver, CreditsThatAreOutAndBuffersThatAreHeldStayWithinTheWindow) {
+  Side side;
+  Receiver::Share shares[3];
+  for (Receiver::Share& share : shares) {
+    side.receiver.admit(share, side.out);
+    side.settle();
+  }
+  std::uint32_t out = 0;
+  for (Receiver::Share& share : shares) out += side.receiver.first_credits(share);
+  const auto window = static_cast<std::uint32_t>(side.counters.window);
+  const std::uint32_t reserve = 3 * side.config.credits.control_reserve;
+  EXPECT_LE(out, window - side.receiver.slack() - reserve);
+  EXPECT_TRUE(side.receiver.conserved(out));
+
+  // A peer spends what it has; as long as its buffers are held nobody gets credits for them.
+  std::uint32_t held = 0;
+  while (side.receiver.spend(shares[0])) {
+    --out;
+    ++held;
+    side.arrive();
+    for (Receiver::Share& share : shares) out += side.receiver.top_up(share);
+    ASSERT_LE(out + held,
+              static_cast<std::uint32_t>(side.counters.window) - side.receiver.slack() - reserve);
+    ASSERT_TRUE(side.receiver.conserved(out));
+    if (held > 64) FAIL() << "credits without end";
+  }
+  EXPECT_GT(held, 0u);
+}
+
+TEST(Receiver, NobodySpendsOrGivesBackWhatItHasNot) {
+  Side side;
+  Receiver::Share share;
+  side.receiver.admit(share, side.out);
+  EXPECT_FALSE(side.receiver.spend(share));
+  const std::uint32_t credits = side.receiver.first_credits(share);
+  EXPECT_FALSE(side.receiver.give_back(share, credits + 1));
+  EXPECT_TRUE(side.receiver.conserved(credits));
+  EXPECT_TRUE(side.receiver.give_back(share, credits));
+  EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+TEST(Receiver, CreditsOfAPeerThatLeavesAreOthers) {
+  Side side;
+  Receiver::Share leaves;
+  side.receiver.admit(leaves, side.out);
+  side.receiver.first_credits(leaves);
+  side.receiver.leave(leaves);
+  EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+TEST(Receiver, TheLimitDoublesTheWindowAndIsArmedAgain) {
+  Side side;
+  Receiver::Share share;
+  side.receiver.admit(share, side.out);
+  side.settle();
+  for (int i = 0; i < 12; ++i) side.arrive();
+  side.out.arm = false;
+  side.changed = 0;
+  side.receiver.on_srq_limit(side.out);
+  side.settle();
+  EXPECT_EQ(side.counters.window, 32u);
+  EXPECT_EQ(side.posted.size(), 32u - 12u);
+  EXPECT_TRUE(side.out.arm);
+  EXPECT_EQ(side.out.srq_arm.limit, 16u);
+  EXPECT_GT(side.changed, 0);
+}
+
+TEST(Receiver, ALimitEventThatIsOldNewsDoesNotGrow) {
+  Side side;
+  side.receiver.on_srq_limit(side.out);
+  EXPECT_EQ(side.counters.window, 16u);
+  EXPECT_TRUE(side.out.arm);
+}
+
+TEST(Receiver, AWindowOfWhichLittleWasUsedShrinksAndAsksForCreditsBack) {
+  Side side;
+  for (int i = 0; i < 12; ++i) side.arrive();
+  side.receiver.on_srq_limit(side.out);
+  side.settle();
+  ASSERT_EQ(side.counters.window, 32u);
+  for (std::uint32_t i = 0; i < 12; ++i) side.receiver.release(BufferId{i});
+  side.receiver.post(side.out);
+  side.settle();
+
+  Time now{};
+  for (int i = 0; i < 10 && side.counters.window == 32; ++i) {
+    ASSERT_NE(side.receiver.next_look(), Time::never());
+    now = std::max(now, side.receiver.next_look());
+    side.receiver.on_timer(now, side.out);
+  }
+  EXPECT_EQ(side.counters.window, 16u);
+  EXPECT_GE(now, Time{} + side.config.shrink_after);
+  EXPECT_EQ(side.exceeded, 1);
+}
+
+TEST(Receiver, WithoutMemoryTheWindowStaysWhatItIs) {
+  Side side;
+  for (int i = 0; i < 12; ++i) side.arrive();
+  side.receiver.on_srq_limit(side.out);
+  ASSERT_GT(side.out.slab_buffers, 0u);
+  side.out.slab_buffers = 0;
+  side.receiver.on_slab_failed(side.out);
+  EXPECT_EQ(side.counters.window, 16u);
+  EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+}  // namespace
+}  // namespace weir
