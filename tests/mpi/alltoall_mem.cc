@@ -29,16 +29,16 @@ double status_kb(const char* field) {
 void report_kb(const char* name, double mine) {
   int rank;
   double low, high, sum;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Reduce(&mine, &low, 1, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
-  MPI_Reduce(&mine, &high, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-  MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Comm_rank(check::world, &rank);
+  MPI_Reduce(&mine, &low, 1, MPI_DOUBLE, MPI_MIN, 0, check::world);
+  MPI_Reduce(&mine, &high, 1, MPI_DOUBLE, MPI_MAX, 0, check::world);
+  MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, check::world);
   if (rank == 0) std::printf("memory %s min %.0f max %.0f sum %.0f\n", name, low, high, sum);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(alltoall_mem) {
   check::Session session(argc, argv, "alltoall_mem");
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 20));
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 1024));
@@ -62,9 +62,9 @@ int main(int argc, char** argv) {
         unsigned char* receive = &in[(static_cast<std::size_t>(from) * depth + d) * bytes];
         check::fill(send, bytes, {rank, to, 1, seq});
         MPI_Request& received = requests.emplace_back();
-        MPI_Irecv(receive, static_cast<int>(bytes), MPI_BYTE, from, 1, MPI_COMM_WORLD, &received);
+        MPI_Irecv(receive, static_cast<int>(bytes), MPI_BYTE, from, 1, check::world, &received);
         MPI_Request& sent = requests.emplace_back();
-        MPI_Isend(send, static_cast<int>(bytes), MPI_BYTE, to, 1, MPI_COMM_WORLD, &sent);
+        MPI_Isend(send, static_cast<int>(bytes), MPI_BYTE, to, 1, check::world, &sent);
       }
     }
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
                       {from, rank, 1, round * depth + d}, "all-to-all");
   }
   check::phase("the report");
-  counters.print();
+  counters.print(check::world);
   counters.close();  // before MPI_Finalize: see pvars.h
   report_kb("resident_before_kb", resident_before_kb);
   report_kb("resident_peak_kb", status_kb("VmHWM"));

@@ -32,7 +32,7 @@ std::vector<std::size_t> plan(int src, int dst, int round, std::size_t largest, 
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(bigmix) {
   check::Session session(argc, argv, "bigmix");
   const int rounds = static_cast<int>(session.options.number("rounds", 2));
   auto largest = static_cast<std::size_t>(session.options.number("largest", 4 << 20));
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         Received& r = received.emplace_back(Received{{from, rank, 3, seq_of(i)}, Bytes(sizes[i])});
         MPI_Irecv(r.data.data(), static_cast<int>(sizes[i]), MPI_BYTE, from, MPI_ANY_TAG,
-                  MPI_COMM_WORLD, &receives.emplace_back());
+                  check::world, &receives.emplace_back());
       }
     };
     // Odd rounds send first, so that everything is unexpected.
@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         Bytes& data = sent.emplace_back(sizes[i]);
         check::fill(data.data(), data.size(), {rank, to, 3, seq_of(i)});
-        MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, 3, MPI_COMM_WORLD,
+        MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, 3, check::world,
                   &sends.emplace_back());
       }
     }
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
       check::verify(r.data.data(), r.data.size(), r.envelope, "bigmix");
     }
     MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
-    MPI_Barrier(MPI_COMM_WORLD);  // the next round's messages must not meet these receives
+    MPI_Barrier(check::world);  // the next round's messages must not meet these receives
   }
   return session.finish();
 }

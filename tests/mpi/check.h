@@ -4,6 +4,9 @@
 // offset, so a wrong byte tells where it should have been and, usually, which message it is from.
 // Invariant: a test ends with "NAME: ok ..." on stdout and 0, or says why not on stderr and the
 // whole job ends nonzero. Nothing hangs silently: SIGALRM prints the phase and exits.
+// A test is a function (MPI_TEST) that makes a Session first and returns its finish(). main.cc
+// calls it, as a program of its own or as one of several in a job; so it communicates in `world`,
+// and what it keeps in variables of its file it sets itself.
 // Threads: fill, verify, fail and phase may be called from any thread.
 #pragma once
 
@@ -23,7 +26,9 @@
 namespace check {
 
 inline const char* program = "?";
-inline int rank = -1;
+inline MPI_Comm world = MPI_COMM_WORLD;  // the ranks of this test
+inline bool one_of_several = false;      // MPI is initialised before it and finalised after it
+inline int rank = -1;                    // in world
 inline std::uint64_t seed = 1;
 inline unsigned limit_s = 120;
 inline std::atomic<const char*> current_phase{"start"};
@@ -258,7 +263,28 @@ inline void start_watchdog(unsigned seconds) {
   alarm(seconds);
 }
 
-// ---- a test from MPI_Init to MPI_Finalize ------------------------------------------------------
+// ---- a test ------------------------------------------------------------------------------------
+
+using Function = int (*)(int argc, char** argv);
+
+struct Test {
+  const char* name;
+  Function run;
+};
+
+inline std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+struct Registered {
+  Registered(const char* name, Function run) { tests().push_back({name, run}); }
+};
+
+#define MPI_TEST(name)                                            \
+  static int name##_test(int argc, char** argv);                  \
+  static const ::check::Registered name##_is{#name, name##_test}; \
+  static int name##_test(int argc, char** argv)
 
 struct Session {
   int rank = 0;
@@ -269,11 +295,16 @@ struct Session {
       : options((program = name, argc), argv) {
     start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
     seed = static_cast<std::uint64_t>(options.number("seed", 1));
+    verified_messages = 0;
+    verified_bytes = 0;
     phase("MPI_Init");
     int provided = 0;
-    MPI_Init_thread(&argc, &argv, thread_level, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (one_of_several)
+      MPI_Query_thread(&provided);
+    else
+      MPI_Init_thread(&argc, &argv, thread_level, &provided);
+    MPI_Comm_rank(world, &rank);
+    MPI_Comm_size(world, &size);
     check::rank = rank;
     CHECK(provided >= thread_level, "thread level %d provided, %d needed", provided, thread_level);
     start_s_ = MPI_Wtime();
@@ -282,16 +313,17 @@ struct Session {
   // Collective: returns main's value once every rank has said that all is well.
   int finish() {
     phase("the final barrier");
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     const double elapsed_s = MPI_Wtime() - start_s_;
     unsigned long long mine[2] = {verified_messages.load(), verified_bytes.load()}, all[2] = {0, 0};
-    MPI_Reduce(mine, all, 2, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine, all, 2, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, world);
     if (rank == 0) {
       std::printf("%s: ok, %d ranks, %llu checks, %.1f MB, %.2f s, seed %llu\n", program, size,
                   all[0], static_cast<double>(all[1]) / 1e6, elapsed_s,
                   static_cast<unsigned long long>(seed));
       std::fflush(stdout);
     }
+    if (one_of_several) return 0;
     phase("MPI_Finalize");
     MPI_Finalize();
     return 0;

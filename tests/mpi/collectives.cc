@@ -288,8 +288,8 @@ void intercommunicator(int rank, int size) {
   if (size < 2) return;
   const int side = rank % 2;
   MPI_Comm half, inter;
-  MPI_Comm_split(MPI_COMM_WORLD, side, rank, &half);
-  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, 3, &inter);
+  MPI_Comm_split(check::world, side, rank, &half);
+  MPI_Intercomm_create(half, 0, check::world, 1 - side, 3, &inter);
   int here, there, local;
   MPI_Comm_rank(half, &local);
   MPI_Comm_size(half, &here);
@@ -336,22 +336,22 @@ template <class T> void run_suites(const std::vector<MPI_Comm>& comms, int large
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(collectives) {
   check::Session session(argc, argv, "collectives");
   const int largest = static_cast<int>(session.options.number("largest", 40000));
   session.options.done();
   CHECK(session.size <= 11, "char sums overflow above 11 ranks");
 
   MPI_Comm duplicate, split;
-  MPI_Comm_dup(MPI_COMM_WORLD, &duplicate);
-  MPI_Comm_split(MPI_COMM_WORLD, session.rank % 2, -session.rank, &split);  // in reverse order
-  const std::vector<MPI_Comm> comms = {MPI_COMM_WORLD, duplicate, split};
+  MPI_Comm_dup(check::world, &duplicate);
+  MPI_Comm_split(check::world, session.rank % 2, -session.rank, &split);  // in reverse order
+  const std::vector<MPI_Comm> comms = {check::world, duplicate, split};
   run_suites<int>(comms, largest);
   run_suites<double>({split}, largest / 4);
   run_suites<char>({duplicate}, largest / 4);
   for (MPI_Comm comm : comms)
     for (bool nonblocking : {false, true}) special_types(comm, nonblocking);
-  overlapping(MPI_COMM_WORLD, duplicate);
+  overlapping(check::world, duplicate);
   intercommunicator(session.rank, session.size);
   MPI_Comm_free(&duplicate);
   MPI_Comm_free(&split);

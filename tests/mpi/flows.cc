@@ -48,7 +48,7 @@ class Sender {
   }
 
   void start() {
-    MPI_Irecv(nullptr, 0, MPI_BYTE, partner, kStop, MPI_COMM_WORLD, &stop_);
+    MPI_Irecv(nullptr, 0, MPI_BYTE, partner, kStop, check::world, &stop_);
     for (std::size_t i = 0; i < slots_.size(); ++i) post(i);
   }
 
@@ -57,7 +57,7 @@ class Sender {
     if (!stopped_ && is_over(stop_)) {
       stopped_ = true;
       for (MPI_Request& end : ends_)
-        MPI_Isend(nullptr, 0, MPI_BYTE, partner, kData, MPI_COMM_WORLD, &end);
+        MPI_Isend(nullptr, 0, MPI_BYTE, partner, kData, check::world, &end);
     }
     if (stopped_) {
       int all = 0, ends = 0;
@@ -76,7 +76,7 @@ class Sender {
  private:
   void post(std::size_t i) {
     MPI_Isend(slots_[i].data(), static_cast<int>(slots_[i].size()), MPI_BYTE, partner, kData,
-              MPI_COMM_WORLD, &requests_[i]);
+              check::world, &requests_[i]);
   }
 
   Buffers slots_;
@@ -99,7 +99,7 @@ class Receiver {
   // False when all is over. `others_counted`: nobody needs this flow any more.
   bool step(bool others_counted) {
     if (counted() && others_counted && !told_) {
-      MPI_Send(nullptr, 0, MPI_BYTE, partner, kStop, MPI_COMM_WORLD);
+      MPI_Send(nullptr, 0, MPI_BYTE, partner, kStop, check::world);
       told_ = true;
     }
     MPI_Status status;
@@ -130,7 +130,7 @@ class Receiver {
  private:
   void post(std::size_t i) {
     MPI_Irecv(slots_[i].data(), static_cast<int>(slots_[i].size()), MPI_BYTE, partner, kData,
-              MPI_COMM_WORLD, &requests_[i]);
+              check::world, &requests_[i]);
   }
 
   void note_one() {
@@ -155,7 +155,7 @@ double run(std::size_t bytes, std::size_t window, bool both) {
   const bool sends = lower || both, receives = !lower || both;
   auto sender = sends ? std::make_unique<Sender>(bytes, window) : nullptr;
   auto receiver = receives ? std::make_unique<Receiver>(bytes, window) : nullptr;
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   if (receiver) receiver->start();
   if (sender) sender->start();
 
@@ -163,7 +163,7 @@ double run(std::size_t bytes, std::size_t window, bool both) {
   bool counted = false, others_counted = false;
   for (bool sending = sends, receiving = receives; sending || receiving || !others_counted;) {
     if (!counted && (!receiver || receiver->counted())) {
-      MPI_Ibarrier(MPI_COMM_WORLD, &everybody);
+      MPI_Ibarrier(check::world, &everybody);
       counted = true;
     }
     if (counted && !others_counted) others_counted = is_over(everybody);
@@ -176,7 +176,7 @@ double run(std::size_t bytes, std::size_t window, bool both) {
 
 void print(const char* which, std::size_t bytes, std::size_t window, double mine) {
   std::vector<double> all(static_cast<std::size_t>(size));
-  MPI_Gather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Gather(&mine, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, 0, check::world);
   for (int to = 0; rank == 0 && to < size; ++to) {
     if (all[static_cast<std::size_t>(to)] == 0) continue;
     std::printf("%-9s %10zu B, %2zu under way, %d -> %d: %.2f MB/s\n", which, bytes, window,
@@ -187,7 +187,7 @@ void print(const char* which, std::size_t bytes, std::size_t window, double mine
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(flows) {
   check::Session session(argc, argv, "flows");
   rank = session.rank, size = session.size;
   const std::vector<long> sizes = check::sizes_of(session.options.text("sizes", "1M"));
@@ -211,6 +211,6 @@ int main(int argc, char** argv) {
     print("one way", n, w, run(n, w, false));
     if (both) print("both ways", n, w, run(n, w, true));
   }
-  if (watch) watch->print(), watch->close();
+  if (watch) watch->print(check::world), watch->close();
   return session.finish();
 }

@@ -27,14 +27,14 @@ double now_s() {  // MPI_Wtime may not be used before MPI_Init
 double ask(int rank, int to, int from, std::uint32_t seq) {
   unsigned char question[8], answer[8], asked[8];
   MPI_Request requests[2];
-  MPI_Irecv(asked, 8, MPI_BYTE, from, 1, MPI_COMM_WORLD, &requests[0]);
-  MPI_Irecv(answer, 8, MPI_BYTE, to, 2, MPI_COMM_WORLD, &requests[1]);
+  MPI_Irecv(asked, 8, MPI_BYTE, from, 1, check::world, &requests[0]);
+  MPI_Irecv(answer, 8, MPI_BYTE, to, 2, check::world, &requests[1]);
   check::fill(question, 8, {rank, to, 1, seq});
   const double start_s = now_s();
-  MPI_Send(question, 8, MPI_BYTE, to, 1, MPI_COMM_WORLD);
+  MPI_Send(question, 8, MPI_BYTE, to, 1, check::world);
   MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
   check::verify(asked, 8, {from, rank, 1, seq}, "question");
-  MPI_Send(asked, 8, MPI_BYTE, from, 2, MPI_COMM_WORLD);
+  MPI_Send(asked, 8, MPI_BYTE, from, 2, check::world);
   MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
   const double elapsed_s = now_s() - start_s;
   check::verify(answer, 8, {rank, to, 1, seq}, "answer");
@@ -44,10 +44,10 @@ double ask(int rank, int to, int from, std::uint32_t seq) {
 // Collective: median and maximum over all ranks' samples, printed by rank 0.
 void report(const char* what, std::vector<double> mine, double scale, const char* unit) {
   int rank, size, count = static_cast<int>(mine.size());
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_rank(check::world, &rank);
+  MPI_Comm_size(check::world, &size);
   std::vector<double> all(mine.size() * static_cast<std::size_t>(size));
-  MPI_Gather(mine.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  MPI_Gather(mine.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0, check::world);
   if (rank != 0 || all.empty()) return;
   std::sort(all.begin(), all.end());
   std::printf("%-28s p50 %10.2f %s   max %10.2f %s   (%zu samples)\n", what,
@@ -56,7 +56,7 @@ void report(const char* what, std::vector<double> mine, double scale, const char
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(initlat) {
   const double before_s = now_s();
   check::Session session(argc, argv, "initlat");
   const double init_s = now_s() - before_s;

@@ -27,7 +27,7 @@ void exchange(std::uint32_t round, std::size_t bytes) {
     Bytes out(bytes), in(bytes);
     check::fill(out.data(), bytes, {rank, to, 1, round});
     MPI_Sendrecv(out.data(), static_cast<int>(bytes), MPI_BYTE, to, 1, in.data(),
-                 static_cast<int>(bytes), MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                 static_cast<int>(bytes), MPI_BYTE, from, 1, check::world, MPI_STATUS_IGNORE);
     check::verify(in.data(), bytes, {from, rank, 1, round}, "before the kill");
   }
 }
@@ -37,14 +37,14 @@ void exchange(std::uint32_t round, std::size_t bytes) {
   MPI_Request pending;  // with a send under way
   static Bytes last(200000);
   MPI_Isend(last.data(), static_cast<int>(last.size()), MPI_BYTE, (rank + 1) % size, 1,
-            MPI_COMM_WORLD, &pending);
+            check::world, &pending);
   raise(SIGKILL);
   std::abort();
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(killed_peer) {
   check::Session session(argc, argv, "killed_peer");
   const int victim = static_cast<int>(session.options.number("victim", 1));
   const auto messages = static_cast<std::uint32_t>(session.options.number("messages", 200));
@@ -64,9 +64,9 @@ int main(int argc, char** argv) {
   const int n = static_cast<int>(data.size());
   check::phase("traffic after the kill");
   if (mode == "recv")
-    MPI_Recv(data.data(), n, MPI_BYTE, victim, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(data.data(), n, MPI_BYTE, victim, 77, check::world, MPI_STATUS_IGNORE);
   else if (mode == "send" || mode == "large")
-    for (;;) MPI_Send(data.data(), n, MPI_BYTE, victim, 78, MPI_COMM_WORLD);
+    for (;;) MPI_Send(data.data(), n, MPI_BYTE, victim, 78, check::world);
   else
     for (std::uint32_t round = messages;; ++round) exchange(round, round % 8 ? 100 : 20000);
   check::fail("a receive from dead rank %d completed", victim);

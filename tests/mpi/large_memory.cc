@@ -27,7 +27,7 @@ constexpr std::size_t kLeast = 100000;
 
 int partner;
 std::size_t largest, page;
-std::uint32_t seq = 0;  // counted alike by both of a pair
+std::uint32_t seq;  // counted alike by both of a pair
 check::Random sizes(1);
 
 // The same sequence at both ends.
@@ -44,7 +44,7 @@ void fill(unsigned char* memory, std::size_t bytes) {
 void exchange(const unsigned char* out, unsigned char* in, std::size_t bytes, const char* what) {
   MPI_Status status;
   const auto n = static_cast<int>(bytes);
-  MPI_Sendrecv(out, n, MPI_BYTE, partner, kTag, in, n, MPI_BYTE, partner, kTag, MPI_COMM_WORLD,
+  MPI_Sendrecv(out, n, MPI_BYTE, partner, kTag, in, n, MPI_BYTE, partner, kTag, check::world,
                &status);
   check::verify_status(status, partner, kTag, bytes, what);
   check::verify(in, bytes, {partner, check::rank, kTag, seq}, what);
@@ -192,13 +192,13 @@ void overlapping() {
   const std::size_t part = bytes / parts;
   MPI_Request requests[2 * parts];
   for (std::size_t i = 0; i < parts; ++i)
-    MPI_Irecv(in.data() + i * part, static_cast<int>(part), MPI_BYTE, partner, kTag, MPI_COMM_WORLD,
+    MPI_Irecv(in.data() + i * part, static_cast<int>(part), MPI_BYTE, partner, kTag, check::world,
               &requests[i]);
   for (std::size_t i = 0; i < parts; ++i) {
     check::fill(out.data() + i * part, part,
                 {check::rank, partner, kTag, seq + static_cast<std::uint32_t>(i)});
-    MPI_Isend(out.data() + i * part, static_cast<int>(part), MPI_BYTE, partner, kTag,
-              MPI_COMM_WORLD, &requests[parts + i]);
+    MPI_Isend(out.data() + i * part, static_cast<int>(part), MPI_BYTE, partner, kTag, check::world,
+              &requests[parts + i]);
   }
   MPI_Waitall(2 * parts, requests, MPI_STATUSES_IGNORE);
   for (std::size_t i = 0; i < parts; ++i, ++seq)
@@ -254,11 +254,10 @@ void freed_meanwhile() {
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = map(bytes), in[i] = map(bytes);
     check::fill(out[i], bytes, {check::rank, partner, kTag, seq + static_cast<std::uint32_t>(i)});
-    MPI_Irecv(in[i], static_cast<int>(bytes), MPI_BYTE, partner, kTag, MPI_COMM_WORLD,
-              &receives[i]);
+    MPI_Irecv(in[i], static_cast<int>(bytes), MPI_BYTE, partner, kTag, check::world, &receives[i]);
   }
   for (std::size_t i = 0; i < count; ++i)
-    MPI_Isend(out[i], static_cast<int>(bytes), MPI_BYTE, partner, kTag, MPI_COMM_WORLD, &sends[i]);
+    MPI_Isend(out[i], static_cast<int>(bytes), MPI_BYTE, partner, kTag, check::world, &sends[i]);
   for (std::size_t left = count; left > 0; --left) {
     int which;
     MPI_Waitany(count, receives, &which, MPI_STATUS_IGNORE);
@@ -278,12 +277,13 @@ void freed_meanwhile() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(large_memory) {
   check::Session session(argc, argv, "large_memory");
   const int rounds = static_cast<int>(session.options.number("rounds", 6));
   largest = static_cast<std::size_t>(session.options.number("largest", 3 << 20));
   const bool show_counters = session.options.flag("counters");
   session.options.done();
+  seq = 0;
   page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   partner = session.rank ^ 1;
   sizes = check::Random(check::seed * 65537 + static_cast<std::uint64_t>(session.rank / 2));
@@ -300,7 +300,7 @@ int main(int argc, char** argv) {
     freed_meanwhile();
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

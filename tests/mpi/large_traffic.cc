@@ -34,15 +34,15 @@ void incast(std::size_t bytes, std::uint32_t round) {
     Bytes in(bytes + 1000);
     for (int left = (size - 1) * count_of(each); left > 0; --left) {
       MPI_Status status;
-      MPI_Recv(in.data(), count_of(in.size()), MPI_BYTE, MPI_ANY_SOURCE, kTag, MPI_COMM_WORLD,
+      MPI_Recv(in.data(), count_of(in.size()), MPI_BYTE, MPI_ANY_SOURCE, kTag, check::world,
                &status);
       const int from = status.MPI_SOURCE;
       std::uint32_t& seq = next[static_cast<std::size_t>(from)];
       check::verify_status(status, from, kTag, bytes, "all to one");
       check::verify(in.data(), bytes, {from, 0, kTag, seq++}, "all to one");
-      MPI_Recv(in.data(), 100, MPI_BYTE, from, kSmallTag, MPI_COMM_WORLD, &status);
+      MPI_Recv(in.data(), 100, MPI_BYTE, from, kSmallTag, check::world, &status);
       check::verify_status(status, from, kSmallTag, 0, "an empty one behind");
-      MPI_Recv(in.data(), 100, MPI_BYTE, from, kSmallTag, MPI_COMM_WORLD, &status);
+      MPI_Recv(in.data(), 100, MPI_BYTE, from, kSmallTag, check::world, &status);
       check::verify_status(status, from, kSmallTag, 100, "a small one behind");
       check::verify(in.data(), 100, {from, 0, kSmallTag, seq - 1}, "a small one behind");
     }
@@ -56,11 +56,10 @@ void incast(std::size_t bytes, std::uint32_t round) {
     out[i].resize(bytes), small[i].resize(100);
     check::fill(out[i].data(), bytes, {rank, 0, kTag, seq});
     check::fill(small[i].data(), 100, {rank, 0, kSmallTag, seq});
-    MPI_Isend(out[i].data(), count_of(bytes), MPI_BYTE, 0, kTag, MPI_COMM_WORLD,
+    MPI_Isend(out[i].data(), count_of(bytes), MPI_BYTE, 0, kTag, check::world,
               &requests.emplace_back());
-    MPI_Isend(nullptr, 0, MPI_BYTE, 0, kSmallTag, MPI_COMM_WORLD, &requests.emplace_back());
-    MPI_Isend(small[i].data(), 100, MPI_BYTE, 0, kSmallTag, MPI_COMM_WORLD,
-              &requests.emplace_back());
+    MPI_Isend(nullptr, 0, MPI_BYTE, 0, kSmallTag, check::world, &requests.emplace_back());
+    MPI_Isend(small[i].data(), 100, MPI_BYTE, 0, kSmallTag, check::world, &requests.emplace_back());
   }
   MPI_Waitall(count_of(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
 }
@@ -77,17 +76,17 @@ void identical(std::size_t bytes, std::uint32_t round) {
   const auto receive = [&] {
     for (std::size_t i = 0; i < copies; ++i) {
       in[i].assign(bytes + i * 10, 0);  // longer than the message, but for the first
-      MPI_Irecv(in[i].data(), count_of(in[i].size()), MPI_BYTE, left, kTag, MPI_COMM_WORLD,
+      MPI_Irecv(in[i].data(), count_of(in[i].size()), MPI_BYTE, left, kTag, check::world,
                 &requests[i]);
     }
   };
   for (bool late : {false, true}) {
     if (!late) receive();
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
     for (std::size_t i = 0; i < copies; ++i)
-      MPI_Isend(out.data(), count_of(bytes), MPI_BYTE, right, kTag, MPI_COMM_WORLD,
+      MPI_Isend(out.data(), count_of(bytes), MPI_BYTE, right, kTag, check::world,
                 &requests[copies + i]);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
     if (late) receive();
     MPI_Status statuses[2 * copies];
     MPI_Waitall(2 * copies, requests, statuses);
@@ -109,16 +108,16 @@ void ring(std::size_t bytes, std::uint32_t round) {
     check::fill(out.data(), bytes, {rank, to, kTag, round});
     MPI_Status status;
     MPI_Sendrecv(out.data(), count_of(bytes), MPI_BYTE, to, kTag, in.data(), count_of(bytes),
-                 MPI_BYTE, from, kTag, MPI_COMM_WORLD, &status);
+                 MPI_BYTE, from, kTag, check::world, &status);
     check::verify_status(status, from, kTag, bytes, "ring");
     check::verify(in.data(), bytes, {from, rank, kTag, round}, "ring");
-    MPI_Sendrecv(nullptr, 0, MPI_BYTE, to, kTag, nullptr, 0, MPI_BYTE, from, kTag, MPI_COMM_WORLD,
+    MPI_Sendrecv(nullptr, 0, MPI_BYTE, to, kTag, nullptr, 0, MPI_BYTE, from, kTag, check::world,
                  &status);
     check::verify_status(status, from, kTag, 0, "an empty ring");
   }
   check::fill(in.data(), bytes, {rank, 0, kTag, round + 1000});
   MPI_Sendrecv_replace(in.data(), count_of(bytes), MPI_BYTE, (rank + 1) % size, kTag,
-                       (rank + size - 1) % size, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                       (rank + size - 1) % size, kTag, check::world, MPI_STATUS_IGNORE);
   check::verify(in.data(), bytes, {(rank + size - 1) % size, 0, kTag, round + 1000},
                 "ring in place");
 }
@@ -129,15 +128,15 @@ void truncated() {
   const int right = (rank + 1) % size, left = (rank + size - 1) % size;
   Bytes out(128), in(128, 0xa5);
   check::fill(out.data(), out.size(), {rank, right, kTag, 0});
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(check::world, MPI_ERRORS_RETURN);
   MPI_Request request;
-  MPI_Irecv(in.data(), 50, MPI_BYTE, left, kTag, MPI_COMM_WORLD, &request);
-  MPI_Send(out.data(), 128, MPI_BYTE, right, kTag, MPI_COMM_WORLD);
+  MPI_Irecv(in.data(), 50, MPI_BYTE, left, kTag, check::world, &request);
+  MPI_Send(out.data(), 128, MPI_BYTE, right, kTag, check::world);
   MPI_Status status;
   const int rc = MPI_Wait(&request, &status);
   int error_class = MPI_SUCCESS;
   MPI_Error_class(rc, &error_class);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(check::world, MPI_ERRORS_ARE_FATAL);
   CHECK(error_class == MPI_ERR_TRUNCATE, "a receive too short ended with class %d", error_class);
   for (std::size_t at = 50; at < in.size(); ++at)
     CHECK(in[at] == 0xa5, "byte %zu, behind a receive of 50", at);
@@ -146,7 +145,7 @@ void truncated() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(large_traffic) {
   check::Session session(argc, argv, "large_traffic");
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 2));
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 4 << 20));
@@ -169,11 +168,11 @@ int main(int argc, char** argv) {
   const Bytes left(1 << 20);
   if (leave_send) {
     MPI_Request never;
-    MPI_Isend(left.data(), count_of(left.size()), MPI_BYTE, (rank + 1) % size, kTag, MPI_COMM_WORLD,
+    MPI_Isend(left.data(), count_of(left.size()), MPI_BYTE, (rank + 1) % size, kTag, check::world,
               &never);
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -12,7 +12,7 @@
 #include "check.h"
 #include "pvars.h"
 
-int main(int argc, char** argv) {
+MPI_TEST(msgrate) {
   check::Session session(argc, argv, "msgrate");
   const int bytes = std::max(8, static_cast<int>(session.options.number("bytes", 8)));
   const int window = static_cast<int>(session.options.number("window", 64));
@@ -37,9 +37,9 @@ int main(int argc, char** argv) {
         const std::uint64_t serial = static_cast<std::uint64_t>(round) * window + i;
         if (sender) {
           std::memcpy(at, &serial, 8);
-          MPI_Isend(at, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[i]);
+          MPI_Isend(at, bytes, MPI_BYTE, partner, 1, check::world, &requests[i]);
         } else {
-          MPI_Irecv(at, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[i]);
+          MPI_Irecv(at, bytes, MPI_BYTE, partner, 1, check::world, &requests[i]);
         }
       }
       MPI_Waitall(window, requests.data(), MPI_STATUSES_IGNORE);
@@ -51,26 +51,26 @@ int main(int argc, char** argv) {
         check::verified_messages.fetch_add(1, std::memory_order_relaxed);
       }
       if (sender)
-        MPI_Recv(nullptr, 0, MPI_BYTE, partner, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(nullptr, 0, MPI_BYTE, partner, 2, check::world, MPI_STATUS_IGNORE);
       else
-        MPI_Send(nullptr, 0, MPI_BYTE, partner, 2, MPI_COMM_WORLD);
+        MPI_Send(nullptr, 0, MPI_BYTE, partner, 2, check::world);
     }
   };
 
   check::phase("warm-up");
   const int warm = std::min(rounds, 4);
   if (!idle) run(0, warm);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   check::phase("the stream");
   const double start_s = MPI_Wtime();
   if (!idle) run(warm, warm + rounds);
   const double elapsed_s = MPI_Wtime() - start_s;
   const double mine = sender ? static_cast<double>(rounds) * window / elapsed_s : 0;
   double total = 0;
-  MPI_Reduce(&mine, &total, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&mine, &total, 1, MPI_DOUBLE, MPI_SUM, 0, check::world);
   if (rank == 0)
     std::printf("msgrate: %d pairs, %d bytes, window %d: %.0f messages/s\n", half, bytes, window,
                 total);
-  if (watch) watch->print(), watch->close();
+  if (watch) watch->print(check::world), watch->close();
   return session.finish();
 }

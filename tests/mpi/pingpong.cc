@@ -41,17 +41,19 @@ struct Row {
 int repetitions(double trial_s, double budget_s, int low, int high, int other, bool leader) {
   int n = trial_s > 0 ? static_cast<int>(std::min(budget_s / trial_s, 1e6)) : high;
   n = std::clamp(n, low, high);
-  if (leader) MPI_Send(&n, 1, MPI_INT, other, kTag + 1, MPI_COMM_WORLD);
-  else MPI_Recv(&n, 1, MPI_INT, other, kTag + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (leader)
+    MPI_Send(&n, 1, MPI_INT, other, kTag + 1, check::world);
+  else
+    MPI_Recv(&n, 1, MPI_INT, other, kTag + 1, check::world, MPI_STATUS_IGNORE);
   return n;
 }
 
 double round_trip(std::vector<unsigned char>& out, std::vector<unsigned char>& in, int bytes,
                   int other, bool leader) {
   const double start_s = MPI_Wtime();
-  if (leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD);
-  MPI_Recv(in.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  if (!leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD);
+  if (leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, check::world);
+  MPI_Recv(in.data(), bytes, MPI_BYTE, other, kTag, check::world, MPI_STATUS_IGNORE);
+  if (!leader) MPI_Send(out.data(), bytes, MPI_BYTE, other, kTag, check::world);
   return MPI_Wtime() - start_s;
 }
 
@@ -61,14 +63,16 @@ double one_window(std::vector<unsigned char>& out, std::vector<unsigned char>& i
   const double start_s = MPI_Wtime();
   for (int i = 0; i < window; ++i) {
     if (leader)
-      MPI_Isend(out.data(), bytes, MPI_BYTE, other, kTag, MPI_COMM_WORLD, &requests[i]);
+      MPI_Isend(out.data(), bytes, MPI_BYTE, other, kTag, check::world, &requests[i]);
     else  // own room for each message: overlapping receive buffers would be an error
       MPI_Irecv(in.data() + static_cast<std::size_t>(i) * bytes, bytes, MPI_BYTE, other, kTag,
-                MPI_COMM_WORLD, &requests[i]);
+                check::world, &requests[i]);
   }
   MPI_Waitall(window, requests.data(), MPI_STATUSES_IGNORE);
-  if (leader) MPI_Recv(nullptr, 0, MPI_BYTE, other, kTag + 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  else MPI_Send(nullptr, 0, MPI_BYTE, other, kTag + 2, MPI_COMM_WORLD);
+  if (leader)
+    MPI_Recv(nullptr, 0, MPI_BYTE, other, kTag + 2, check::world, MPI_STATUS_IGNORE);
+  else
+    MPI_Send(nullptr, 0, MPI_BYTE, other, kTag + 2, check::world);
   return MPI_Wtime() - start_s;
 }
 
@@ -119,23 +123,17 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  check::program = "pingpong";
-  check::Options options(argc, argv);
+MPI_TEST(pingpong) {
+  check::Session session(argc, argv, "pingpong");
+  check::Options& options = session.options;
   const long smallest = options.number("min", 1), largest = options.number("max", 1 << 20);
   const std::vector<long> sizes = sizes_of(options.text("sizes", ""), smallest, largest);
   const double budget_s = static_cast<double>(options.number("ms", 100)) / 1e3;
   const int window = static_cast<int>(options.number("window", 16));
   const std::string json = options.text("json", "");
   const bool counters = options.flag("counters");
-  check::start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
   options.done();
-
-  MPI_Init(&argc, &argv);
-  int rank, size;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  check::rank = rank;
+  const int rank = session.rank, size = session.size;
   CHECK(size >= 2, "pingpong needs two ranks");
   check::phase("pingpong");
   auto watch = counters ? std::make_unique<Counters>() : nullptr;
@@ -154,8 +152,6 @@ int main(int argc, char** argv) {
     }
   }
   if (leader && !json.empty()) write_json(json, rows);
-  if (watch) watch->print(), watch->close();
-  if (leader) std::printf("pingpong: ok, %zu sizes\n", rows.size());
-  MPI_Finalize();
-  return 0;
+  if (watch) watch->print(check::world), watch->close();
+  return session.finish();
 }

@@ -17,7 +17,7 @@
 namespace {
 
 using Bytes = std::vector<unsigned char>;
-const MPI_Comm kWorld = MPI_COMM_WORLD;
+const MPI_Comm& kWorld = check::world;
 constexpr int kModes = 8;
 constexpr const char* kModeNames[kModes] = {"send",  "ssend",  "bsend",  "rsend",
                                             "isend", "issend", "ibsend", "irsend"};
@@ -28,7 +28,7 @@ constexpr std::size_t kSizes[] = {0,     1,     7,     8,     63,    64,        
 constexpr std::size_t kSmall = 16385;  // up to here every mode at every shift
 
 int rank, size;
-std::uint32_t serial = 0;  // the same on all ranks, because all make the same calls
+std::uint32_t serial;  // the same on all ranks, because all make the same calls
 
 struct Peers {
   int to, from;
@@ -278,11 +278,12 @@ void completions() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(pt2pt_modes) {
   check::Session session(argc, argv, "pt2pt_modes");
   const auto largest = static_cast<std::size_t>(session.options.number("largest", 1 << 20));
   const int rounds = static_cast<int>(session.options.number("rounds", 3));
   session.options.done();
+  serial = 0;
   rank = session.rank, size = session.size;
   Bytes attached(4 * (largest + MPI_BSEND_OVERHEAD));
   MPI_Buffer_attach(attached.data(), count(attached.size()));

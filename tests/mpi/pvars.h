@@ -18,8 +18,9 @@ class Counters {
   using Values = std::vector<std::pair<std::string, double>>;
 
   explicit Counters(std::string prefix = "btl_weir_") : prefix_(std::move(prefix)) {
-    int provided = 0;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return;
+    int level = MPI_THREAD_SINGLE, provided = 0;
+    MPI_Query_thread(&level);  // Open MPI 4.1.4 takes what MPI_T is asked for as MPI's own level
+    if (MPI_T_init_thread(level, &provided) != MPI_SUCCESS) return;
     open_ = true;
     if (MPI_T_pvar_session_create(&session_) != MPI_SUCCESS) return;
     has_session_ = true;
@@ -44,18 +45,18 @@ class Counters {
     return values;
   }
 
-  // Collective. One line each from rank 0: "counter NAME min MIN max MAX sum SUM".
-  void print() {
+  // Collective in `comm`. One line each from its rank 0: "counter NAME min MIN max MAX sum SUM".
+  void print(MPI_Comm comm) {
     const Values values = read();  // before the traffic of the reductions below
     int rank = 0;
     int shortest = 0, count = static_cast<int>(values.size());
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Allreduce(&count, &shortest, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    MPI_Comm_rank(comm, &rank);
+    MPI_Allreduce(&count, &shortest, 1, MPI_INT, MPI_MIN, comm);
     std::vector<double> mine, low(shortest), high(shortest), sum(shortest);
     for (int i = 0; i < shortest; ++i) mine.push_back(values[i].second);
-    MPI_Reduce(mine.data(), low.data(), shortest, MPI_DOUBLE, MPI_MIN, 0, MPI_COMM_WORLD);
-    MPI_Reduce(mine.data(), high.data(), shortest, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Reduce(mine.data(), sum.data(), shortest, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine.data(), low.data(), shortest, MPI_DOUBLE, MPI_MIN, 0, comm);
+    MPI_Reduce(mine.data(), high.data(), shortest, MPI_DOUBLE, MPI_MAX, 0, comm);
+    MPI_Reduce(mine.data(), sum.data(), shortest, MPI_DOUBLE, MPI_SUM, 0, comm);
     if (rank != 0) return;
     for (int i = 0; i < shortest; ++i)
       std::printf("counter %s min %.0f max %.0f sum %.0f\n", values[i].first.c_str(), low[i],

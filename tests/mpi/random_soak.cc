@@ -173,7 +173,7 @@ void run(const Batch& batch, check::Random& local) {
             kNeverSent, channels[exact], &doomed);
 
   Sender sender(batch.messages.size());
-  if (batch.posted) post_all(false), MPI_Barrier(MPI_COMM_WORLD);  // the barrier is for rsend
+  if (batch.posted) post_all(false), MPI_Barrier(check::world);  // the barrier is for rsend
   for (const Message& m : batch.messages)
     if (m.src == rank) sender.start(m);
   if (!batch.posted) {
@@ -191,19 +191,19 @@ void run(const Batch& batch, check::Random& local) {
   MPI_Wait(&doomed, &status);
   MPI_Test_cancelled(&status, &cancelled);
   CHECK(cancelled, "a receive nobody sends to could not be cancelled");
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(random_soak) {
   check::Session session(argc, argv, "random_soak");
   const long messages = session.options.number("messages", 4000);
   const int batch_size = static_cast<int>(session.options.number("batch", 96));
   largest = static_cast<std::size_t>(session.options.number("largest", 512 << 10));
   session.options.done();
   rank = session.rank, size = session.size;
-  for (MPI_Comm& comm : channels) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  for (MPI_Comm& comm : channels) MPI_Comm_dup(check::world, &comm);
   Bytes attached(static_cast<std::size_t>(batch_size) * (largest / 2 + MPI_BSEND_OVERHEAD) + largest);
   MPI_Buffer_attach(attached.data(), static_cast<int>(attached.size()));
 

@@ -14,22 +14,14 @@
 #include "check.h"
 #include "pvars.h"
 
-int main(int argc, char** argv) {
-  check::program = "ring";
-  check::Options options(argc, argv);
-  const int laps = static_cast<int>(options.number("laps", 10));
-  const int bytes = static_cast<int>(options.number("bytes", 64));
-  const bool counters = options.flag("counters");
-  const std::string during = options.text("during", "");
-  check::seed = static_cast<std::uint64_t>(options.number("seed", 1));
-  check::start_watchdog(static_cast<unsigned>(options.number("timeout", 120)));
-  options.done();
-
-  MPI_Init(&argc, &argv);
-  int rank, size;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  check::rank = rank;
+MPI_TEST(ring) {
+  check::Session session(argc, argv, "ring");
+  const int laps = static_cast<int>(session.options.number("laps", 10));
+  const int bytes = static_cast<int>(session.options.number("bytes", 64));
+  const bool counters = session.options.flag("counters");
+  const std::string during = session.options.text("during", "");
+  session.options.done();
+  const int rank = session.rank, size = session.size;
   check::phase("the ring");
   auto watch = counters ? std::make_unique<Counters>() : nullptr;
 
@@ -43,28 +35,27 @@ int main(int argc, char** argv) {
     if (rank == 0) {
       check::fill(token.data(), token.size(), {0, next, 7, seq});
       MPI_Request sent;
-      MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, MPI_COMM_WORLD, &sent);
+      MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, check::world, &sent);
       std::vector<unsigned char> back(bytes);
-      MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);
       MPI_Wait(&sent, MPI_STATUS_IGNORE);
       check::verify(back.data(), back.size(), {previous, 0, 7, seq}, "token");
     } else {
-      MPI_Recv(token.data(), bytes, MPI_BYTE, previous, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(token.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);
       check::verify(token.data(), token.size(), {previous, rank, 7, seq}, "token");
       check::fill(token.data(), token.size(), {rank, next, 7, seq});
-      MPI_Send(token.data(), bytes, MPI_BYTE, next, 7, MPI_COMM_WORLD);
+      MPI_Send(token.data(), bytes, MPI_BYTE, next, 7, check::world);
     }
   }
   const double elapsed_s = MPI_Wtime() - start_s;
 
   if (rank == 0)
-    std::printf("ring: ok, %d ranks, %d laps of %d bytes, %.1f us a hop\n", size, laps, bytes,
+    std::printf("ring: %d laps of %d bytes, %.1f us a hop\n", laps, bytes,
                 laps > 0 ? elapsed_s * 1e6 / laps / size : 0.0);
   if (!during.empty()) {
     if (rank == 0) CHECK(std::system(during.c_str()) == 0, "'%s' failed", during.c_str());
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
-  if (watch) watch->print(), watch->close();
-  MPI_Finalize();
-  return 0;
+  if (watch) watch->print(check::world), watch->close();
+  return session.finish();
 }

@@ -89,7 +89,7 @@ void accumulate(MPI_Op op, std::size_t count, Way way) {
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window);
   std::fill_n(mine, count, start);
   MPI_Win_unlock(rank, window);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 
   std::vector<T> terms(count), before(count);
   for (std::size_t i = 0; i < count; ++i) terms[i] = term<T>(rank, i);
@@ -113,7 +113,7 @@ void accumulate(MPI_Op op, std::size_t count, Way way) {
     }
   }
   MPI_Win_unlock_all(window);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 
   MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
   for (std::size_t i = 0; i < count; ++i) {
@@ -124,7 +124,7 @@ void accumulate(MPI_Op op, std::size_t count, Way way) {
   }
   MPI_Win_unlock(rank, window);
   check::verified_messages += count;
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 template <typename T>
@@ -229,8 +229,7 @@ void tickets(int owner, int count, bool by_swap) {
   }
   MPI_Win_unlock_all(window);
   std::vector<long long> all(static_cast<std::size_t>(count * size));
-  MPI_Allgather(drawn.data(), count, MPI_LONG_LONG, all.data(), count, MPI_LONG_LONG,
-                MPI_COMM_WORLD);
+  MPI_Allgather(drawn.data(), count, MPI_LONG_LONG, all.data(), count, MPI_LONG_LONG, check::world);
   std::sort(all.begin(), all.end());
   for (std::size_t i = 0; i < all.size(); ++i)
     CHECK(all[i] == static_cast<long long>(i), "ticket %zu is %lld: drawn twice or never", i,
@@ -251,7 +250,7 @@ void chains(std::size_t count) {
                       MPI_INT64_T, MPI_SUM, window, &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   MPI_Win_unlock_all(window);
-  MPI_Allgather(seen.data(), n, MPI_INT64_T, all.data(), n, MPI_INT64_T, MPI_COMM_WORLD);
+  MPI_Allgather(seen.data(), n, MPI_INT64_T, all.data(), n, MPI_INT64_T, check::world);
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<bool> had(static_cast<std::size_t>(size), false);
     for (int r = 0; r < size; ++r) {
@@ -287,7 +286,7 @@ void spin_lock(int rounds) {
     CHECK(seen == mine, "the lock of rank %d was held by %lld", rank,
           static_cast<long long>(seen) - 1);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   std::int64_t sum = 0;
   MPI_Get(&sum, 1, MPI_INT64_T, 0, 8, 1, MPI_INT64_T, window);
   MPI_Win_unlock_all(window);
@@ -298,7 +297,7 @@ void spin_lock(int rounds) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_atomics) {
   check::Session session(argc, argv, "rma_atomics");
   kind = session.options.text("window", "create");
   const int count = static_cast<int>(session.options.number("count", 200));
@@ -329,7 +328,7 @@ int main(int argc, char** argv) {
   chains(4000);  // above 32 KiB Open MPI 4.1.4 fetches a wrong end, from vader too
   spin_lock(count / 10);
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -47,11 +47,11 @@ void put(const void* data, std::size_t bytes, int to, std::size_t at, MPI_Win wi
 void receive(Load& load, Window& window) {
   for (std::size_t i = 0; i < load.buffers.size(); ++i)
     MPI_Irecv(load.buffers[i].data(), static_cast<int>(load.buffers[i].size()), MPI_BYTE, 1, kBulk,
-              MPI_COMM_WORLD, &load.requests[i]);
+              check::world, &load.requests[i]);
   Bytes data(put_bytes);
   check::fill(data.data(), put_bytes, {0, 1, kPut, 0});
   put(data.data(), put_bytes, 1, 0, window);  // so that the next one needs no more than itself
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 
   const volatile unsigned char* const flag = window.at(put_bytes);
   while (*flag == 0) usleep(1000);
@@ -69,10 +69,10 @@ void receive(Load& load, Window& window) {
 void send(Load& load, Window& window) {
   for (std::size_t i = 0; i < load.buffers.size(); ++i)
     check::fill(load.buffers[i].data(), load.buffers[i].size(), envelope(i));
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   for (std::size_t i = 0; i < load.buffers.size(); ++i)
     MPI_Isend(load.buffers[i].data(), static_cast<int>(load.buffers[i].size()), MPI_BYTE, 0, kBulk,
-              MPI_COMM_WORLD, &load.requests[i]);
+              check::world, &load.requests[i]);
   const unsigned char one = 1;
   put(&one, 1, 0, put_bytes, window);
   load.wait();
@@ -80,7 +80,7 @@ void send(Load& load, Window& window) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_beside) {
   check::Session session(argc, argv, "rma_beside");
   const int messages = static_cast<int>(session.options.number("messages", 16));
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 8 << 20));
@@ -100,10 +100,10 @@ int main(int argc, char** argv) {
       send(load, window);
     }
     MPI_Win_unlock_all(window);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
     if (session.rank == 1) check::verify(window.at(0), put_bytes, {0, 1, kPut, 0}, "put");
   }
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -23,7 +23,7 @@ constexpr unsigned char kUntouched = 0xa5;
 
 int rank, size;
 std::string kind;
-std::uint32_t seq = 0;  // counted alike by all ranks
+std::uint32_t seq;  // counted alike by all ranks
 
 int count_of(std::size_t n) { return static_cast<int>(n); }
 MPI_Aint aint(std::size_t n) { return static_cast<MPI_Aint>(n); }
@@ -49,7 +49,7 @@ void contiguous(const Window& window, std::size_t bytes, std::size_t skew, Way w
   unsigned char* const from = out.data() + (8 - skew % 8) % 8;
   unsigned char* const to = in.data() + (8 - skew % 8) % 8;
   check::fill(from, bytes, {rank, right, kPut, seq});
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 
   const int n = count_of(bytes);
   MPI_Win_lock_all(0, window);
@@ -67,11 +67,11 @@ void contiguous(const Window& window, std::size_t bytes, std::size_t skew, Way w
   MPI_Win_unlock_all(window);
   check::verify(to, bytes, {right, rank, kGet, seq}, "get");
   expect_untouched(to + bytes, kGuard, "behind a get");
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   check::verify(window.at(mine), bytes, {left, rank, kPut, seq}, "put");
   expect_untouched(window.at(0), mine, "before a put");
   expect_untouched(window.at(mine + bytes), kGuard, "behind a put");
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 // `blocks` runs of `run` bytes, one every `stride`; irregular: each a bit further off.
@@ -151,7 +151,7 @@ void strided(const Window& window, const Layout& here, const Layout& there) {
   });
   check::verify(plain.data(), plain.size(), {left, rank, kPut, seq}, "strided put");
   gaps_untouched(there, window.at(0), "strided put");
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 // Hundreds at a time before one flush, to all ranks, of all sizes up to `largest`.
@@ -175,7 +175,7 @@ void many(const Window& window, std::uint32_t count, std::uint32_t largest) {
     return check::Envelope{origin, target, kPut, seq * 10000 + static_cast<std::uint32_t>(i)};
   };
   Bytes out(share * static_cast<std::size_t>(size)), in(out.size());
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   MPI_Win_lock_all(0, window);
   const auto for_each = [&](int origin, int target, auto&& act) {
     const std::vector<std::size_t> list = sizes(origin, target);
@@ -198,7 +198,7 @@ void many(const Window& window, std::uint32_t count, std::uint32_t largest) {
     });
   }
   MPI_Win_unlock_all(window);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   for (int r = 0; r < size; ++r) {
     for_each(rank, r, [&](std::size_t at, std::size_t n, std::size_t i) {
       check::verify(in.data() + share * static_cast<std::size_t>(r) + at, n, envelope(rank, r, i),
@@ -209,17 +209,18 @@ void many(const Window& window, std::uint32_t count, std::uint32_t largest) {
                     "one of many puts");
     });
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_data) {
   check::Session session(argc, argv, "rma_data");
   kind = session.options.text("window", "create");
   const auto largest = static_cast<std::size_t>(session.options.number("largest", 5 << 20));
   const bool show_counters = session.options.flag("counters");
   session.options.done();
+  seq = 0;
   rank = session.rank, size = session.size;
 
   Counters counters;
@@ -253,7 +254,7 @@ int main(int argc, char** argv) {
     many(window, 20, 300000);
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -73,7 +73,7 @@ void atomics(MPI_Win win) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_latency) {
   check::Session session(argc, argv, "rma_latency");
   const std::vector<long> sizes = check::sizes_of(session.options.text("sizes", "8,4K"));
   count = static_cast<int>(session.options.number("count", 500));
@@ -92,8 +92,8 @@ int main(int argc, char** argv) {
       atomics(window);
     }
     MPI_Win_unlock_all(window);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
-  if (watch) watch->print(), watch->close();
+  if (watch) watch->print(check::world), watch->close();
   return session.finish();
 }

@@ -125,7 +125,7 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_passive) {
   check::Session session(argc, argv, "rma_passive");
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 4 << 20));
   compute_s = static_cast<double>(session.options.number("compute-ms", 1000)) / 1e3;
@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
   {
     Window window("create", 2 * bytes + 8);
     check::fill(window.at(bytes), bytes, {target, 0, kGet, 0});
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
     // Twice what the computations take; a transfer that waits for the target waits until then.
     const double sleep_s = 2 * compute_s * (2 * repeat + 1) + 2;
     double took_s = 0;
@@ -155,15 +155,15 @@ int main(int argc, char** argv) {
       while (MPI_Wtime() - begin < sleep_s) usleep(100000);
       MPI_Win_unlock_all(window);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
     if (rank == target) {
       check::verify(window.at(0), bytes, {0, target, kPut, static_cast<std::uint32_t>(repeat) - 1},
                     "the last put");
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -27,7 +27,7 @@ int count_of(std::size_t bytes) { return static_cast<int>(bytes); }
 
 MPI_Group group_of(const std::vector<int>& ranks) {
   MPI_Group world, group;
-  MPI_Comm_group(MPI_COMM_WORLD, &world);
+  MPI_Comm_group(check::world, &world);
   MPI_Group_incl(world, static_cast<int>(ranks.size()), ranks.data(), &group);
   MPI_Group_free(&world);
   return group;
@@ -44,7 +44,7 @@ class Exchange {
     in_.resize(static_cast<std::size_t>(size), Bytes(bytes_));
     for (int to = 0; to < size; ++to)
       check::fill(out_[index(to)].data(), bytes_, {rank, to, kPut, seq_});
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
 
   MPI_Win window() const { return window_; }
@@ -133,11 +133,11 @@ void lock_each(std::size_t bytes, std::uint32_t seq, int type) {
     e.verify_get(to, "lock, get");
     e.scribble(to);  // complete here, so no longer needed
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, e.window());
   for (int from = 0; from < size; ++from) e.verify_put(from, "lock, put");
   MPI_Win_unlock(rank, e.window());
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 // A counter that is not updated atomically: only the lock makes the sum right.
@@ -154,12 +154,12 @@ void lock_excludes(int rounds) {
     MPI_Put(&value, 1, MPI_INT64_T, to, 0, 1, MPI_INT64_T, window);
     MPI_Win_unlock(to, window);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   std::int64_t mine = 0, all = 0;
   MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
   std::memcpy(&mine, window.at(0), sizeof mine);
   MPI_Win_unlock(rank, window);
-  MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(&mine, &all, 1, MPI_INT64_T, MPI_SUM, check::world);
   CHECK(all == std::int64_t{rounds} * size, "the counters add up to %lld, not %lld",
         static_cast<long long>(all), static_cast<long long>(rounds) * size);
   check::verified_messages += static_cast<std::uint64_t>(rounds);
@@ -192,14 +192,14 @@ void flushes(std::size_t bytes, std::uint32_t seq, bool all) {
     e.verify_get(to, "flush_local, get");
     e.scribble(to);  // the buffer is ours again, wherever the data is
     flush(to);
-    MPI_Isend(&token, 1, MPI_INT, to, kMessage, MPI_COMM_WORLD, &told);
-    MPI_Recv(&token, 1, MPI_INT, from, kMessage, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Isend(&token, 1, MPI_INT, to, kMessage, check::world, &told);
+    MPI_Recv(&token, 1, MPI_INT, from, kMessage, check::world, MPI_STATUS_IGNORE);
     MPI_Win_sync(e.window());
     e.verify_put(from, "flush, put");
     MPI_Wait(&told, MPI_STATUS_IGNORE);
   }
   MPI_Win_unlock_all(e.window());
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 // Data, flush, then a flag: whoever sees the flag sees the data. The target only looks at memory,
@@ -222,15 +222,15 @@ void flagged(std::size_t bytes, std::uint32_t rounds) {
     while (*seen != round) MPI_Win_sync(window);
     MPI_Win_sync(window);
     check::verify(window.at(0), bytes, {from, rank, kPut, round}, "data before flag");
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
   MPI_Win_unlock_all(window);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_sync) {
   check::Session session(argc, argv, "rma_sync");
   kind = session.options.text("window", "create");
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 3));
@@ -254,7 +254,7 @@ int main(int argc, char** argv) {
     lock_excludes(20);
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

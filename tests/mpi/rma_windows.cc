@@ -17,7 +17,7 @@ using Bytes = std::vector<unsigned char>;
 constexpr int kPut = 1, kGet = 2, kShared = 3;
 
 int rank, size;
-std::uint32_t seq = 0;  // counted alike by all ranks
+std::uint32_t seq;  // counted alike by all ranks
 
 int count_of(std::size_t n) { return static_cast<int>(n); }
 std::size_t unit_of(int r) { return std::size_t{1} << r % 4; }
@@ -57,7 +57,7 @@ void use(MPI_Win win, unsigned char* memory, const std::vector<MPI_Aint>* addres
   MPI_Win_fence(0, win);
   check::verify(in.data(), in.size(), {right, -1, kGet, seq}, "get");
   check::verify(memory, written(rank).bytes, {left, rank, kPut, seq}, "put");
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 // Made in one order, freed in another, and all there at the same time.
@@ -72,8 +72,8 @@ void created_and_allocated() {
   for (std::size_t i = 0; i < count; ++i) {
     // Memory that the program simply has: not even aligned.
     memory[i] = new unsigned char[bytes_of(rank) + 64] + 8 * i;
-    MPI_Win_create(memory[i], size_of, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &wins[i]);
-    MPI_Win_allocate(size_of, unit, MPI_INFO_NULL, MPI_COMM_WORLD, &memory[count + i],
+    MPI_Win_create(memory[i], size_of, unit, MPI_INFO_NULL, check::world, &wins[i]);
+    MPI_Win_allocate(size_of, unit, MPI_INFO_NULL, check::world, &memory[count + i],
                      &wins[count + i]);
     prepare(memory[i]);
     prepare(memory[count + i]);
@@ -92,9 +92,9 @@ void overlapping() {
   Bytes memory(bytes_of(rank) + 1);
   MPI_Win whole, again;
   const auto size_of = static_cast<MPI_Aint>(bytes_of(rank));
-  MPI_Win_create(memory.data(), size_of, count_of(unit_of(rank)), MPI_INFO_NULL, MPI_COMM_WORLD,
+  MPI_Win_create(memory.data(), size_of, count_of(unit_of(rank)), MPI_INFO_NULL, check::world,
                  &whole);
-  MPI_Win_create(memory.data(), size_of, count_of(unit_of(rank)), MPI_INFO_NULL, MPI_COMM_WORLD,
+  MPI_Win_create(memory.data(), size_of, count_of(unit_of(rank)), MPI_INFO_NULL, check::world,
                  &again);
   prepare(memory.data());
   use(whole, memory.data(), nullptr);
@@ -109,7 +109,7 @@ void overlapping() {
 void dynamic() {
   check::phase("a dynamic window");
   MPI_Win win;
-  MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+  MPI_Win_create_dynamic(MPI_INFO_NULL, check::world, &win);
   for (int i = 0; i < 3; ++i) {
     ++seq;
     auto* const memory = new unsigned char[bytes_of(rank) + 64];
@@ -119,7 +119,7 @@ void dynamic() {
     MPI_Aint address;
     std::vector<MPI_Aint> addresses(static_cast<std::size_t>(size));
     MPI_Get_address(memory, &address);
-    MPI_Allgather(&address, 1, MPI_AINT, addresses.data(), 1, MPI_AINT, MPI_COMM_WORLD);
+    MPI_Allgather(&address, 1, MPI_AINT, addresses.data(), 1, MPI_AINT, check::world);
     use(win, memory, &addresses);
     MPI_Win_detach(win, memory);
     delete[] memory;
@@ -132,7 +132,7 @@ void shared_beside() {
   check::phase("a shared window beside another");
   ++seq;
   MPI_Comm node;
-  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
+  MPI_Comm_split_type(check::world, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node);
   int here, count;
   MPI_Comm_rank(node, &here);
   MPI_Comm_size(node, &count);
@@ -146,7 +146,7 @@ void shared_beside() {
   Bytes memory(bytes_of(rank) + 1);
   MPI_Win other;
   MPI_Win_create(memory.data(), static_cast<MPI_Aint>(bytes_of(rank)), count_of(unit_of(rank)),
-                 MPI_INFO_NULL, MPI_COMM_WORLD, &other);
+                 MPI_INFO_NULL, check::world, &other);
   prepare(memory.data());
   MPI_Win_fence(0, shared);
   const int neighbour = (here + 1) % count;
@@ -171,7 +171,7 @@ void on_halves() {
   check::phase("windows of halves");
   ++seq;
   MPI_Comm half;
-  MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);
+  MPI_Comm_split(check::world, rank % 2, -rank, &half);
   int here, count;
   MPI_Comm_rank(half, &here);
   MPI_Comm_size(half, &count);
@@ -184,7 +184,7 @@ void on_halves() {
   // which two halves share, and takes the other half's for its own.
   for (int turn = 0; turn < 2; ++turn) {
     if (rank % 2 == turn) MPI_Win_create(memory.data(), bytes, 1, MPI_INFO_NULL, half, &win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(check::world);
   }
   const int to = (here + 1) % count, from = (here + count - 1) % count;
   check::fill(out.data(), bytes, {rank, world[static_cast<std::size_t>(to)], kPut, seq});
@@ -201,12 +201,13 @@ void on_halves() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(rma_windows) {
   check::Session session(argc, argv, "rma_windows");
   const int rounds = static_cast<int>(session.options.number("rounds", 5));
   const bool without_dynamic = session.options.flag("without-dynamic");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
+  seq = 0;
   rank = session.rank, size = session.size;
 
   Counters counters;
@@ -218,7 +219,7 @@ int main(int argc, char** argv) {
     if (!without_dynamic) dynamic();
   }
 
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

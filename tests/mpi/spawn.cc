@@ -63,7 +63,7 @@ void live_together(MPI_Comm other, bool child) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(spawn) {
   check::Session session(argc, argv, "spawn");
   const int children = static_cast<int>(session.options.number("children", 2));
   const int generations = static_cast<int>(session.options.number("generations", 2));
@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
     arguments.push_back(nullptr);
     MPI_Comm other;
     std::vector<int> codes(static_cast<std::size_t>(children), -1);
-    MPI_Comm_spawn(argv[0], arguments.data(), children, where, 0, MPI_COMM_WORLD, &other,
+    MPI_Comm_spawn(argv[0], arguments.data(), children, where, 0, check::world, &other,
                    codes.data());
     for (int code : codes) CHECK(code == MPI_SUCCESS, "a child did not start: code %d", code);
     live_together(other, false);

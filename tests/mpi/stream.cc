@@ -17,7 +17,8 @@
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
 //
 // With --end, the victim ends like that after --seconds, in the middle of it. With
-// --connect-on-signal, a rank sends and receives nothing before a SIGUSR1.
+// --connect-on-signal, a rank sends and receives nothing before a SIGUSR1. SIGUSR2 is to a rank as
+// if its --seconds were over.
 
 #include <mpi.h>
 
@@ -39,8 +40,11 @@ constexpr int kTag = 3, kNever = 4, kWindow = 8;
 int rank, size;
 std::size_t largest;
 double longest_pause_s = 0, seconds = 0;
+std::atomic<bool> told_to_end = false;
 bool is_victim = false;
 std::string ending;
+
+bool has_time(double begin) { return MPI_Wtime() - begin < seconds && !told_to_end; }
 
 [[noreturn]] void end_badly() {
   std::fprintf(stderr, "stream: rank %d ends by %s\n", rank, ending.c_str());
@@ -78,8 +82,8 @@ void traffic(int partner) {
       const int n = static_cast<int>(bytes_of(seq));
       out[i].resize(static_cast<std::size_t>(n)), in[i].resize(static_cast<std::size_t>(n) + 1);
       check::fill(out[i].data(), out[i].size(), {rank, partner, kTag, seq});
-      MPI_Irecv(in[i].data(), n + 1, MPI_BYTE, partner, kTag, MPI_COMM_WORLD, &requests[i]);
-      MPI_Isend(out[i].data(), n, MPI_BYTE, partner, kTag, MPI_COMM_WORLD, &requests[kWindow + i]);
+      MPI_Irecv(in[i].data(), n + 1, MPI_BYTE, partner, kTag, check::world, &requests[i]);
+      MPI_Isend(out[i].data(), n, MPI_BYTE, partner, kTag, check::world, &requests[kWindow + i]);
     }
     MPI_Waitall(2 * kWindow, requests, statuses);
     for (std::uint32_t i = 0; i < kWindow; ++i) {
@@ -91,11 +95,11 @@ void traffic(int partner) {
     longest_pause_s = std::max(longest_pause_s, now - last);
     last = now;
     if (is_victim && now - begin > seconds) end_badly();
-    int go_on = now - begin < seconds || !ending.empty();
+    int go_on = has_time(begin) || !ending.empty();
     if (rank % 2 == 0) {
-      MPI_Send(&go_on, 1, MPI_INT, partner, kTag, MPI_COMM_WORLD);
+      MPI_Send(&go_on, 1, MPI_INT, partner, kTag, check::world);
     } else {
-      MPI_Recv(&go_on, 1, MPI_INT, partner, kTag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(&go_on, 1, MPI_INT, partner, kTag, check::world, MPI_STATUS_IGNORE);
     }
     more = go_on != 0;
   }
@@ -103,7 +107,7 @@ void traffic(int partner) {
 
 [[noreturn]] void receive_nothing(int partner) {
   int nothing;
-  MPI_Recv(&nothing, 1, MPI_INT, partner, kNever, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Recv(&nothing, 1, MPI_INT, partner, kNever, check::world, MPI_STATUS_IGNORE);
   check::fail("received what was never sent");
 }
 
@@ -112,8 +116,8 @@ void gather(long slow_ms) {
   const double begin = MPI_Wtime();
   double last = begin;
   for (std::uint32_t round = 0;; ++round) {
-    int go_on = MPI_Wtime() - begin < seconds;
-    MPI_Bcast(&go_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    int go_on = has_time(begin);
+    MPI_Bcast(&go_on, 1, MPI_INT, 0, check::world);
     if (!go_on) return;
     if (rank != 0) {
       Bytes out(largest);
@@ -121,7 +125,7 @@ void gather(long slow_ms) {
         const std::uint32_t seq = round * per_round + i;
         out.resize(bytes_of(seq));
         check::fill(out.data(), out.size(), {rank, 0, kTag, seq});
-        MPI_Send(out.data(), static_cast<int>(out.size()), MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
+        MPI_Send(out.data(), static_cast<int>(out.size()), MPI_BYTE, 0, kTag, check::world);
       }
       continue;
     }
@@ -130,7 +134,7 @@ void gather(long slow_ms) {
       for (int from = 1; from < size; ++from) {
         const std::uint32_t seq = round * per_round + i;
         MPI_Status status;
-        MPI_Recv(in.data(), static_cast<int>(in.size()), MPI_BYTE, from, kTag, MPI_COMM_WORLD,
+        MPI_Recv(in.data(), static_cast<int>(in.size()), MPI_BYTE, from, kTag, check::world,
                  &status);
         check::verify_status(status, from, kTag, bytes_of(seq), "gather");
         check::verify(in.data(), bytes_of(seq), {from, 0, kTag, seq}, "gather");
@@ -151,7 +155,7 @@ void one_sided(int partner) {
   double last = begin;
   std::uint32_t round = 0;
   MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
-  for (; MPI_Wtime() - begin < seconds || !ending.empty(); ++round) {
+  for (; has_time(begin) || !ending.empty(); ++round) {
     Bytes out(slot), in(slot);
     check::fill(out.data(), slot, {rank, partner, kTag, round});
     const auto put = [&](std::size_t from, std::size_t bytes) {
@@ -177,15 +181,15 @@ void one_sided(int partner) {
     last = now;
   }
   MPI_Win_unlock_all(window);
-  MPI_Sendrecv_replace(&round, 1, MPI_UINT32_T, partner, kTag, partner, kTag, MPI_COMM_WORLD,
+  MPI_Sendrecv_replace(&round, 1, MPI_UINT32_T, partner, kTag, partner, kTag, check::world,
                        MPI_STATUS_IGNORE);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   check::verify(window.at(8), slot, {partner, rank, kTag, round - 1}, "what was put last");
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(stream) {
   check::Session session(argc, argv, "stream");
   seconds = static_cast<double>(session.options.number("seconds", 10));
   largest = static_cast<std::size_t>(session.options.number("largest", 20000));
@@ -206,14 +210,15 @@ int main(int argc, char** argv) {
   CHECK(size % 2 == 0, "ranks come in pairs");
   const int partner = rank ^ 1;
 
+  std::signal(SIGUSR2, [](int) { told_to_end = true; });
   Counters counters;
   if (on_signal) await_signal();
   check::phase("the first exchange");
   int token = rank;
-  MPI_Sendrecv_replace(&token, 1, MPI_INT, partner, kTag, partner, kTag, MPI_COMM_WORLD,
+  MPI_Sendrecv_replace(&token, 1, MPI_INT, partner, kTag, partner, kTag, check::world,
                        MPI_STATUS_IGNORE);
   CHECK(token == partner, "%d came from %d", token, partner);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
   std::fprintf(stderr, "stream: rank %d ready, pid %d\n", rank, static_cast<int>(getpid()));
 
   const bool waits = role == "receive" || role == "compute";
@@ -227,7 +232,7 @@ int main(int argc, char** argv) {
   } else {
     if (role == "compute" && rank % 2 == 1) {
       const double begin = MPI_Wtime();
-      while (MPI_Wtime() - begin < seconds) usleep(10000);
+      while (has_time(begin)) usleep(10000);
       std::fprintf(stderr, "stream: rank %d has computed\n", rank);
     }
     receive_nothing(partner);
@@ -235,9 +240,9 @@ int main(int argc, char** argv) {
 
   check::phase("the longest pause");
   double longest = 0;
-  MPI_Reduce(&longest_pause_s, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+  MPI_Reduce(&longest_pause_s, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, check::world);
   if (rank == 0) std::printf("stream: longest pause %.0f ms\n", longest * 1e3);
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

@@ -23,14 +23,14 @@
 namespace {
 
 using Bytes = std::vector<unsigned char>;
-const MPI_Comm kWorld = MPI_COMM_WORLD;
+const MPI_Comm& kWorld = check::world;
 constexpr int kToken = 9;
 static_assert(kAny == MPI_ANY_TAG);
 constexpr unsigned char kCanary = 0xc5;
 constexpr std::size_t kMargin = 128;
 
 int rank, size, to, from;
-std::uint32_t serial = 0;
+std::uint32_t serial;
 MPI_Comm announcements;  // a duplicate of the world, out of reach of the receives of any tag
 
 // "My receives are posted" or "my sends are on their way", to one neighbour, from the other.
@@ -170,7 +170,7 @@ void truncation(bool expected, std::size_t sent_bytes, std::size_t room) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(table1_orderings) {
   check::Session session(argc, argv, "table1_orderings");
   const auto eager = static_cast<std::size_t>(session.options.number("eager", 1000));
   const auto medium = static_cast<std::size_t>(session.options.number("medium", 65536));
@@ -178,6 +178,7 @@ int main(int argc, char** argv) {
   const auto truncate = static_cast<std::size_t>(session.options.number("truncate", 128));
   const bool show_counters = session.options.flag("counters");
   session.options.done();
+  serial = 0;
   Counters counters;
   rank = session.rank, size = session.size;
   to = (rank + 1) % size, from = (rank + size - 1) % size;
@@ -198,7 +199,7 @@ int main(int argc, char** argv) {
     for (std::size_t room : {truncate - 1, truncate / 3, std::size_t{0}})
       truncation(expected, truncate, room);
   MPI_Comm_free(&announcements);
-  if (show_counters) counters.print();
+  if (show_counters) counters.print(check::world);
   counters.close();
   return session.finish();
 }

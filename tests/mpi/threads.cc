@@ -71,7 +71,7 @@ void flood(MPI_Comm comm, int thread, int kind, std::uint32_t count) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(threads) {
   check::Session session(argc, argv, "threads", MPI_THREAD_MULTIPLE);
   const int threads = static_cast<int>(session.options.number("threads", 4));
   const auto rounds = static_cast<std::uint32_t>(session.options.number("rounds", 60));
@@ -81,8 +81,8 @@ int main(int argc, char** argv) {
 
   MPI_Comm shared;
   std::vector<MPI_Comm> own(static_cast<std::size_t>(threads));
-  MPI_Comm_dup(MPI_COMM_WORLD, &shared);
-  for (MPI_Comm& comm : own) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_dup(check::world, &shared);
+  for (MPI_Comm& comm : own) MPI_Comm_dup(check::world, &comm);
 
   check::phase("the threads");
   std::vector<std::thread> running;

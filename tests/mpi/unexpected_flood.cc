@@ -38,14 +38,14 @@ void send_all(Flood flood, int to, int count, Bytes& data, std::vector<MPI_Reque
     const check::Envelope e = envelope(flood, rank, to, i);
     unsigned char* at = &data[stride * static_cast<std::size_t>(i)];
     check::fill(at, size_of(i), e);
-    MPI_Isend(at, length_of(i), MPI_BYTE, to, e.tag, MPI_COMM_WORLD, &requests.emplace_back());
+    MPI_Isend(at, length_of(i), MPI_BYTE, to, e.tag, check::world, &requests.emplace_back());
   }
 }
 
 void receive_one(Flood flood, int from, int i, Bytes& in) {
   const check::Envelope e = envelope(flood, from, rank, i);
   MPI_Status status;
-  MPI_Recv(in.data(), bytes, MPI_BYTE, from, e.tag, MPI_COMM_WORLD, &status);
+  MPI_Recv(in.data(), bytes, MPI_BYTE, from, e.tag, check::world, &status);
   check::verify_status(status, from, e.tag, size_of(i), "flood");
   check::verify(in.data(), size_of(i), e, "flood");
 }
@@ -54,7 +54,7 @@ void receive_from_anyone(int count, Bytes& in) {
   std::vector<int> next(static_cast<std::size_t>(size), 0);
   for (long left = static_cast<long>(count) * (size - 1); left > 0; --left) {
     MPI_Status status;
-    MPI_Recv(in.data(), bytes, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+    MPI_Recv(in.data(), bytes, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, check::world, &status);
     const int from = status.MPI_SOURCE, i = next[static_cast<std::size_t>(from)]++;
     const check::Envelope e = envelope(anyone, from, rank, i);
     check::verify_status(status, from, e.tag, size_of(i), "flood from anyone");
@@ -75,7 +75,7 @@ void to_rank_0(Flood flood, int count) {
     for (int i = count - 1; flood == reverse && i >= 0; --i)
       for (int from = size - 1; from > 0; --from) receive_one(flood, from, i, in);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 void everyone_to_everyone(int count) {
@@ -90,12 +90,12 @@ void everyone_to_everyone(int count) {
   for (int shift = 1; shift < size; ++shift)
     for (int i = 0; i < count; ++i) receive_one(everyone, (rank + shift) % size, i, in);
   MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(check::world);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(unexpected_flood) {
   check::Session session(argc, argv, "unexpected_flood");
   const int wanted = static_cast<int>(session.options.number("count", 5000));
   bytes = std::max(1, static_cast<int>(session.options.number("bytes", 48)));

@@ -40,7 +40,7 @@ class Senders {
         const int to = (rank + shift) % size, tag = tag_of(kind, seq);
         Bytes& data = buffers_.emplace_back(size_of(rank, to, seq));
         check::fill(data.data(), data.size(), {rank, to, tag, seq});
-        MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD,
+        MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, to, tag, check::world,
                   &requests_.emplace_back());
       }
     }
@@ -86,8 +86,7 @@ void receive(Kind kind, int source, int tag, std::uint32_t total, int window, Or
   std::vector<MPI_Request> requests(static_cast<std::size_t>(window));
   auto post = [&](std::uint32_t i) {
     const std::size_t slot = i % static_cast<std::uint32_t>(window);
-    MPI_Irecv(buffers[slot].data(), kLargest, MPI_BYTE, source, tag, MPI_COMM_WORLD,
-              &requests[slot]);
+    MPI_Irecv(buffers[slot].data(), kLargest, MPI_BYTE, source, tag, check::world, &requests[slot]);
   };
   for (std::uint32_t i = 0; i < total && kind != Kind::probe_any; ++i)
     if (i < static_cast<std::uint32_t>(window)) post(i);
@@ -96,7 +95,7 @@ void receive(Kind kind, int source, int tag, std::uint32_t total, int window, Or
     MPI_Status status;
     if (kind == Kind::probe_any) {
       MPI_Message message;
-      MPI_Mprobe(source, tag, MPI_COMM_WORLD, &message, &status);
+      MPI_Mprobe(source, tag, check::world, &message, &status);
       MPI_Mrecv(buffers[slot].data(), kLargest, MPI_BYTE, &message, &status);
     } else {
       MPI_Wait(&requests[slot], &status);
@@ -109,7 +108,7 @@ void receive(Kind kind, int source, int tag, std::uint32_t total, int window, Or
 
 }  // namespace
 
-int main(int argc, char** argv) {
+MPI_TEST(wildcards) {
   check::Session session(argc, argv, "wildcards");
   const auto wanted = static_cast<std::uint32_t>(session.options.number("messages", 200));
   const int window = static_cast<int>(session.options.number("window", 32));
@@ -131,7 +130,7 @@ int main(int argc, char** argv) {
       receive(kind, MPI_ANY_SOURCE, tag_of(kind, static_cast<std::uint32_t>(t)),
               messages / kTags * peers, window, order);
     senders.wait();
-    MPI_Barrier(MPI_COMM_WORLD);  // the next kind's messages must not meet these wildcards
+    MPI_Barrier(check::world);  // the next kind's messages must not meet these wildcards
   }
   return session.finish();
 }

@@ -15,7 +15,7 @@
 class Window {
  public:
   // Collective. `kind`: create or allocate.
-  Window(const std::string& kind, std::size_t size_bytes, MPI_Comm comm = MPI_COMM_WORLD)
+  Window(const std::string& kind, std::size_t size_bytes, MPI_Comm comm = check::world)
       : size_bytes_(size_bytes) {
     const auto size = static_cast<MPI_Aint>(size_bytes);
     if (kind == "allocate") {
