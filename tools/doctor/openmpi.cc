@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <sstream>
 
 #include "tools/doctor/checks.h"
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr milliseconds patience{20000};  // ompi_info opens every plugin, on a slow disk perhaps
 constexpr const char* plugin = "mca_btl_weir.so";
-constexpr const char* tested = "4.1.";
+constexpr const char* tested[] = {"4.1.", "5.0."};
 constexpr const char* path_variable = "OMPI_MCA_mca_base_component_path";
 
 std::string first_program(std::initializer_list<const char*> names) {
@@ -48,7 +49,9 @@ std::vector<std::string> search_path(const std::string& own_folder) {
   std::vector<std::string> folders;
   std::istringstream words(set);
   for (std::string word; std::getline(words, word, ':');) {
-    folders.push_back(word == "system" ? own_folder : word == "user" ? home : word);
+    const bool own = word == "SYS_DEFAULT" || word == "SYSTEM_DEFAULT";
+    const bool users = word == "USER_DEFAULT" || word == "USR_DEFAULT";
+    folders.push_back(own ? own_folder : users ? home : word);
   }
   return folders;
 }
@@ -135,7 +138,7 @@ Finding check_priority(const std::string& components) {
 
 Findings check_open_mpi() {
   constexpr const char* name = "open mpi";
-  constexpr const char* install = "install Open MPI 4.1: apt-get install openmpi-bin libopenmpi3";
+  constexpr const char* install = "install Open MPI: apt-get install openmpi-bin";
   const std::string ompi_info = first_program({"ompi_info", "ompi_info.openmpi"});
   if (ompi_info.empty()) return {fail(name, "there is no ompi_info in PATH", install)};
   std::string why;
@@ -155,11 +158,12 @@ Findings check_open_mpi() {
       fmt::format("Open MPI {} ({})", version, mpirun.empty() ? "no mpirun" : mpirun);
   if (mpirun.empty()) {
     findings.push_back(fail(name, what, install));
-  } else if (version.starts_with(tested)) {
+  } else if (std::any_of(std::begin(tested), std::end(tested),
+                         [&](const char* series) { return version.starts_with(series); })) {
     findings.push_back(ok(name, what));
   } else {
-    findings.push_back(warn(name, what + ": weir is tested with 4.1 only",
-                            "use Open MPI 4.1, or build weir against this one and run tests/run"));
+    findings.push_back(warn(name, what + ": weir is tested with 4.1 and 5.0 only",
+                            "use one of those, or build weir against this one and run tests/run"));
   }
   findings.push_back(check_plugin(ompi_info, own_folder));
   findings.push_back(check_priority(all->output));

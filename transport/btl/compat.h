@@ -153,6 +153,10 @@ inline void deliver(mca_btl_base_module_t& module,
 #endif
 }
 
+// Whether a descriptor that stays the caller's may be sent again once it is complete, with other
+// bytes. One-sided operations by messages do so, where a BTL does not do all of them by RDMA.
+inline constexpr bool sends_descriptors_again = OPAL_MAJOR_VERSION >= 5;
+
 // How a send ends whose peer has failed. ob1 of 4.1 aborts on any error here, before the report
 // that names the peer; the error callback that follows the report aborts in its place.
 inline constexpr int undelivered = OPAL_MAJOR_VERSION >= 5 ? OPAL_ERR_UNREACH : OPAL_SUCCESS;

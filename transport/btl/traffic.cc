@@ -1,7 +1,8 @@
 // Sending, as ob1 asks for it. Nothing that ob1 was promised is refused: it would hang.
 //
 //   sendi                 header and data go straight into a frame; may be turned back
-//   alloc, send           control messages, eager copies: complete when send returns (1)
+//   alloc, send           control messages, eager copies: complete when send returns (1); what
+//                         stays the caller's (compat.h): when it is delivered
 //   prepare_src, send     fragments of large messages: complete when the frame is delivered (0);
 //                         that is what bounds how many of them there are
 
@@ -56,6 +57,24 @@ bool pack(opal_convertor_t* convertor, std::byte* to, std::size_t& size) {
   const bool good = opal_convertor_pack(convertor, &vector, &count, &packed) >= 0;
   size = packed;
   return good;
+}
+
+void end_original(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor_t* copy,
+                  int status) {
+  auto* const original = static_cast<mca_btl_base_descriptor_t*>(copy->des_cbdata);
+  if (original->des_cbfunc != nullptr) original->des_cbfunc(btl, endpoint, original, status);
+}
+
+// What is sent in the place of a descriptor whose memory the caller goes on using. Delivered, it
+// ends the original: not before, for that would call back from within the send.
+Descriptor& copy_of(Module& module, Descriptor& original) {
+  const std::size_t size = original.segment.seg_len;
+  Descriptor& copy = *get_descriptor(module, size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+  std::memcpy(copy.payload(), original.payload(), size);
+  copy.des_cbfunc = end_original;
+  copy.des_cbdata = &original;
+  copy.waits = true;
+  return copy;
 }
 
 std::int64_t memory_of(const Descriptor& descriptor) {
@@ -116,6 +135,18 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
          mca_btl_base_tag_t tag) noexcept {
   Module& module = of(btl);
   Descriptor& descriptor = of(base);
+  if constexpr (sends_descriptors_again) {
+    if ((descriptor.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) == 0 && !descriptor.waits) {
+      try {
+        Descriptor& copy = copy_of(module, descriptor);
+        const int rc = send(btl, endpoint, &copy, tag);
+        if (rc < 0) module.release(copy);
+        return rc;
+      } catch (const std::exception&) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+      }
+    }
+  }
   const auto length = static_cast<std::uint32_t>(descriptor.segment.seg_len);
   const bool waits = descriptor.waits;
   descriptor.endpoint = endpoint;

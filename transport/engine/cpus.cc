@@ -33,7 +33,7 @@ void lower(double& cpus, double limit) {
 }
 
 // What one group leaves, in the files of either version.
-void apply(const std::string& group, double& cpus) {
+void lower_by_group(const std::string& group, double& cpus) {
   double quota = 0;
   double period = 0;
   if (std::ifstream(group + "/cpu.max") >> quota >> period && period > 0) {  // not "max 100000"
@@ -64,7 +64,7 @@ int usable_cpus(const std::string& root) {
     const std::string top = root + groups + (controllers.empty() ? "" : "/" + controllers);
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
-      apply(top + path, cpus);
+      lower_by_group(top + path, cpus);
       if (path.find('/') == std::string::npos) break;
     }
   }

@@ -1,0 +1,72 @@
+# The Open MPI to build for: weir_opal, the internals that a plugin is made of (weir_opal_headers
+# alone for what links nothing of it), and weir_mpi, what applications see. One Open MPI for all of a
+# build. Its headers say which version it is: the wrapper compiler only says where to look, and may
+# belong to another.
+set(oldest 4.0)
+set(newest 6)             # its headers are known
+set(tested 4.1 5.0)
+
+find_program(WEIR_MPICXX NAMES mpicxx.openmpi mpicxx REQUIRED
+             DOC "Compiler wrapper of the Open MPI to build for")
+foreach(what incdirs libdirs)
+  execute_process(COMMAND ${WEIR_MPICXX} --showme:${what} OUTPUT_VARIABLE openmpi_${what}
+                  OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE status ERROR_QUIET)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${WEIR_MPICXX} is not Open MPI's compiler wrapper: name that one with "
+                        "-DWEIR_MPICXX=FILE (cmake --fresh)")
+  endif()
+  separate_arguments(openmpi_${what})
+endforeach()
+find_path(WEIR_OPAL_INCLUDE opal/mca/btl/btl.h HINTS ${openmpi_incdirs} PATH_SUFFIXES openmpi
+          REQUIRED DOC "Open MPI's internal headers (configured --with-devel-headers)")
+find_path(WEIR_MPI_INCLUDE mpi.h HINTS ${openmpi_incdirs} REQUIRED DOC "Open MPI's mpi.h")
+find_library(WEIR_OPAL_LIBRARY open-pal HINTS ${openmpi_libdirs} REQUIRED)
+find_library(WEIR_MPI_LIBRARY mpi HINTS ${openmpi_libdirs} REQUIRED)
+
+set(config ${WEIR_OPAL_INCLUDE}/opal_config.h)
+set(version "")
+if(EXISTS ${config})
+  file(STRINGS ${config} lines REGEX "^#define OPAL_(MAJOR|MINOR|RELEASE)_VERSION [0-9]+")
+  foreach(part MAJOR MINOR RELEASE)
+    if("${lines}" MATCHES "OPAL_${part}_VERSION ([0-9]+)")
+      list(APPEND version ${CMAKE_MATCH_1})
+    endif()
+  endforeach()
+endif()
+list(LENGTH version parts)
+if(NOT parts EQUAL 3)
+  message(FATAL_ERROR "${config} does not say which Open MPI it belongs to")
+endif()
+list(GET version 0 major)
+list(JOIN version . WEIR_OPENMPI_VERSION)
+if(WEIR_OPENMPI_VERSION VERSION_LESS oldest OR major GREATER newest)
+  message(FATAL_ERROR "weir does not know Open MPI ${WEIR_OPENMPI_VERSION} (${WEIR_OPAL_INCLUDE}): "
+                      "it can be built for ${oldest} to ${newest}.x")
+endif()
+set(remark "")
+string(REGEX MATCH "^[0-9]+[.][0-9]+" series ${WEIR_OPENMPI_VERSION})
+if(NOT series IN_LIST tested)
+  list(JOIN tested " and " all_tested)
+  set(remark " (weir is tested with ${all_tested})")
+endif()
+message(STATUS "Open MPI ${WEIR_OPENMPI_VERSION}: ${WEIR_OPAL_INCLUDE}${remark}")
+
+add_library(weir_opal_headers INTERFACE)
+target_include_directories(weir_opal_headers SYSTEM INTERFACE
+  ${openmpi_incdirs} ${WEIR_OPAL_INCLUDE})
+add_library(weir_opal INTERFACE)
+target_link_libraries(weir_opal INTERFACE weir_opal_headers ${WEIR_OPAL_LIBRARY})
+if(major GREATER_EQUAL 5)  # what processes tell each other goes through PMIx itself
+  pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+  target_include_directories(weir_opal_headers SYSTEM INTERFACE ${PMIX_INCLUDE_DIRS})
+  target_link_libraries(weir_opal INTERFACE PkgConfig::PMIX)
+  # Debian's package lacks two headers that the others include. After all other folders, so that
+  # an Open MPI that has them is built with its own.
+  target_compile_options(weir_opal_headers INTERFACE
+    "SHELL:-idirafter ${CMAKE_CURRENT_LIST_DIR}/missing_headers")
+endif()
+
+add_library(weir_mpi INTERFACE)
+target_compile_definitions(weir_mpi INTERFACE OMPI_SKIP_MPICXX)  # the C interface only
+target_include_directories(weir_mpi SYSTEM INTERFACE ${WEIR_MPI_INCLUDE})
+target_link_libraries(weir_mpi INTERFACE ${WEIR_MPI_LIBRARY})
