@@ -11,7 +11,8 @@ from . import job
 from .errors import EXIT_TIMEOUT, LabError
 
 # Of the lab's settings for mpirun those that hold anywhere.
-OMPI = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe")
+OMPI = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe",
+        "PRTE_MCA_rmaps_default_mapping_policy")
 STOP_SECONDS = 15
 
 

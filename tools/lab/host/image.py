@@ -66,7 +66,7 @@ def prepare(say, update=False):
         return kernel, _initramfs(cache, kernel)
 
 
-def _run(cmd, what, hint="", **kw):
+def tool(cmd, what, hint="", **kw):
     try:
         return subprocess.run(cmd, check=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, **kw).stdout.decode(errors="replace")
@@ -95,9 +95,9 @@ def _kernel(cache, say, update):
     say(f"fetching {package} (once)")
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         tmp = Path(tmp)
-        _run(["apt-get", "download", package], f"cannot download {package}", NEW_LISTS, cwd=tmp)
+        tool(["apt-get", "download", package], f"cannot download {package}", NEW_LISTS, cwd=tmp)
         deb = next(tmp.glob("*.deb"))
-        _run(["dpkg", "-x", str(deb), str(tmp / "root")], f"cannot unpack {deb.name}")
+        tool(["dpkg", "-x", str(deb), str(tmp / "root")], f"cannot unpack {deb.name}")
         out = tmp / "out"
         out.mkdir()
         _pick_modules(tmp / "root", release, out)
@@ -107,10 +107,10 @@ def _kernel(cache, say, update):
 
 
 def _package():
-    depends = _run(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel", NEW_LISTS)
+    depends = tool(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel", NEW_LISTS)
     found = re.findall(r"Depends: (linux-image-\S+)", depends)
     if not any(p.startswith(f"linux-image-{SERIES}") for p in found):
-        names = _run(["apt-cache", "pkgnames", f"linux-image-{SERIES}"], "cannot find a kernel").split()
+        names = tool(["apt-cache", "pkgnames", f"linux-image-{SERIES}"], "cannot find a kernel").split()
         found = [n for n in names if re.fullmatch(r"linux-image-6\.1\.[0-9.-]+-amd64", n)]
     found = [p for p in found if p.startswith(f"linux-image-{SERIES}")]
     if not found:
@@ -121,12 +121,12 @@ def _package():
 
 def _pick_modules(root, release, out):
     lib = root / "lib/modules" / release
-    _run(["/sbin/depmod", "-b", str(root), release], "cannot index the kernel's modules")
+    tool(["/sbin/depmod", "-b", str(root), release], "cannot index the kernel's modules")
     seen = set()
     for group, names in MODULES.items():
         files = []
         for name in names:
-            shown = _run(["/sbin/modprobe", "-d", str(root), "-S", release, "-C", "/dev/null",
+            shown = tool(["/sbin/modprobe", "-d", str(root), "-S", release, "-C", "/dev/null",
                           "--show-depends", name], f"kernel {release} has no module {name}")
             for line in shown.splitlines():
                 path = Path(line.split()[1]) if line.startswith("insmod ") else None
@@ -162,7 +162,7 @@ def _initramfs(cache, kernel):
         return target
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         stage = Path(tmp) / "root"
-        for d in ("bin", "dev", "proc", "sys", "host", "rw", "new", "lab", "modules"):
+        for d in ("bin", "dev", "proc", "sys", "host", "job", "rw", "new", "lab", "modules"):
             (stage / d).mkdir(parents=True)
         shutil.copy(busybox, stage / "bin/busybox")
         for path in guest:

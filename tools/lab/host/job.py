@@ -10,20 +10,23 @@ from .errors import EXIT_USAGE, LabError
 
 TOOLS = Path(__file__).resolve().parent.parent.parent
 
-PASS_PREFIXES = ("OMPI_", "WEIR_", "UCX_", "FI_", "PMIX_", "GTEST_", "ASAN_", "UBSAN_", "TSAN_", "LSAN_")
+PASS_PREFIXES = ("OMPI_", "WEIR_", "UCX_", "FI_", "PMIX_", "PRTE_", "GTEST_", "ASAN_", "UBSAN_", "TSAN_", "LSAN_")
 
 NOBODY = 65534      # whom --user takes for root
 
 # Hidden in the guest by a tmpfs of its own.
 HIDDEN = ("/tmp", "/run", "/dev/shm")
 
-# Make mpirun quick and quiet on a small machine; the caller's own values win.
+# Make mpirun quick and quiet on a small machine; the caller's own values win. PRTE_*: from 5.0 on.
 OMPI_DEFAULTS = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_orte_tmpdir_base": "/run/lab/ompi",
+    "PRTE_MCA_prte_tmpdir_base": "/run/lab/ompi",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",   # more ranks than cores; ranks then yield by themselves
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "OMPI_MCA_plm_rsh_agent": "/lab/bin/lab-rsh",
+    "PRTE_MCA_plm_ssh_agent": "/lab/bin/lab-rsh",
     "OMPI_MCA_btl_openib_warn_no_device_params_found": "0",
     "OMPI_MCA_btl_base_warn_component_unused": "0",
     "HWLOC_COMPONENTS": "-opencl,-gl,-cuda,-pci",
@@ -35,7 +38,7 @@ def quote(text) -> str:
 
 
 def hidden(path) -> bool:
-    return any(path == h or path.startswith(h + "/") for h in HIDDEN)
+    return covered(path, HIDDEN)
 
 
 def build_dir(opt) -> str:
@@ -43,10 +46,14 @@ def build_dir(opt) -> str:
 
 
 def plugin_exports(opt) -> str:
-    """The lines of tools/env, or nothing when nothing is built."""
+    """The lines of tools/env, or nothing when nothing is built. Another root has another Open MPI: the
+    guest asks that one."""
     build = build_dir(opt)
     if not os.path.exists(os.path.join(build, "lib/openmpi/mca_btl_weir.so")):
         return ""
+    if opt.root:
+        return (f"exports=$({quote(TOOLS / 'env')} --build {quote(build)}) || fail 'tools/env failed'\n"
+                'eval "$exports"\n')
     done = subprocess.run([str(TOOLS / "env"), "--build", build], stdout=subprocess.PIPE)
     if done.returncode:
         raise LabError("tools/env failed")
@@ -68,6 +75,7 @@ def environment(opt) -> str:
         given.update({
             "LAB_HOSTFILE": "/run/lab/hostfile",
             "OMPI_MCA_oob_tcp_if_include": "mgmt0",
+            "PRTE_MCA_prte_if_include": "mgmt0",
         })
     given["LAB_FABRIC"] = fabric(opt)
     for name, value in os.environ.items():
@@ -90,8 +98,17 @@ def fabric(opt) -> str:
 
 
 def shares(opt) -> list:
-    """Writable directories, shortest first so that nested ones land inside."""
-    return sorted({os.path.realpath(d) for d in [os.getcwd(), *opt.rw]} - {"/"}, key=len)
+    """Directories and whether they are writable, shortest first so that nested ones land inside."""
+    found = dict.fromkeys({os.path.realpath(d) for d in [os.getcwd(), *opt.rw]} - {"/"}, True)
+    if opt.root:        # it has nothing of weir
+        for d in (str(TOOLS.parent), build_dir(opt)):
+            if os.path.isdir(d) and not covered(d, found):
+                found[d] = False
+    return sorted(found.items(), key=lambda share: len(share[0]))
+
+
+def covered(path, directories) -> bool:
+    return any(path == d or path.startswith(d + "/") for d in directories)
 
 
 def settings(opt, mark) -> str:
@@ -110,10 +127,10 @@ def settings(opt, mark) -> str:
         "CACHE": "mmap",
     }
     lines = [f"LAB_{k}={quote(v)}" for k, v in values.items()]
-    body = [f"share rw{i} {quote(d)}" for i, d in enumerate(shares(opt))]
+    body = [f"{'share' if writable else 'show'} share{i} {quote(d)}"
+            for i, (d, writable) in enumerate(shares(opt))]
     build = build_dir(opt)
-    if hidden(build) and os.path.isdir(build) and not any(
-            build == d or build.startswith(d + "/") for d in shares(opt)):
+    if hidden(build) and os.path.isdir(build) and not covered(build, dict(shares(opt))):
         body.insert(0, f"reveal {quote(build)}")
     lines += ["lab_shares() {", "\t:", *("\t" + b for b in body), "}"]
     return "\n".join(lines) + "\n"

@@ -33,7 +33,7 @@ INSIDE THE GUEST
   LAB_FABRIC, LAB_HOSTFILE           loopback, wire or nodes; the host file with --nodes 2
 
 ENVIRONMENT
-  Passed to CMD: OMPI_* WEIR_* UCX_* FI_* PMIX_* GTEST_* ASAN_* UBSAN_* TSAN_* LSAN_* and what
+  Passed to CMD: OMPI_* PRTE_* PMIX_* WEIR_* UCX_* FI_* GTEST_* ASAN_* UBSAN_* TSAN_* LSAN_* and what
   --env names. When weir is built (build/, or --build, or WEIR_BUILD_DIR), CMD gets what
   tools/env prints, so mpirun finds the plugin. mpirun may run as root and oversubscribe.
   The cache is $XDG_CACHE_HOME/weir/lab (~/.cache); console logs of failures go to $TMPDIR.
@@ -41,6 +41,9 @@ ENVIRONMENT
 FILES
   Writable for the host: the working directory and every --rw. /tmp, /run and /dev/shm are
   empty; all else looks like the host and forgets what is written.
+  --root DIR: all else looks like DIR, another distribution's tree (tools/lab/root makes one). Of
+  the host there are the working directory, every --rw, weir's checkout and its build directory,
+  which is to be a build for that distribution.
 
 EXIT STATUS
   CMD's own (128+N when signal N ended it, 127 not found); else, with a line 'lab: ...' on stderr,
@@ -57,6 +60,7 @@ EXAMPLES
   lab --wire -- sh -c './long_run & sleep 2; lab-wire blackout 0; sleep 5; lab-wire restore 0; wait'
   lab --nodes 2 -- mpirun -np 2 -H node1,node2 --mca btl weir,self ./my_app
   lab --user --memlock 65536 -- ./my_app
+  lab --root "$(tools/lab/root trixie)" --build build-trixie -- mpirun -np 2 --mca btl weir,self ./my_app
   lab --shell
 """
 
@@ -82,6 +86,7 @@ def parse(argv):
     machine.add_argument("--accel", choices=("kvm", "tcg"), help="do not find out which works")
     machine.add_argument("--icount", action="store_true",
                          help="count instructions as time: one CPU, repeatable figures for regressions")
+    machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (tools/lab/root)")
     machine.add_argument("--update-kernel", action="store_true", help="fetch a newer kernel package if apt has one")
     cmd = p.add_argument_group("command")
     cmd.add_argument("--shell", action="store_true", help="an interactive shell instead of CMD (Ctrl-] ends it by force)")
@@ -116,7 +121,7 @@ def _check(p, opt, command):
     if opt.host:
         of_a_vm = {"--wire": opt.wire, "--nodes": opt.nodes > 1, "--no-device": opt.no_device,
                    "--rails": opt.rails > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
-                   "--icount": opt.icount}
+                   "--icount": opt.icount, "--root": opt.root}
         asked = ", ".join(option for option, value in of_a_vm.items() if value)
         if asked:
             p.error(f"--host has no fabric of its own: leave out {asked}")
@@ -135,6 +140,10 @@ def _check(p, opt, command):
     for d in opt.rw:
         if not os.path.isdir(d):
             p.error(f"--rw {d}: no such directory")
+    if opt.root is not None:
+        opt.root = os.path.realpath(opt.root)
+        if opt.root == "/" or not os.path.exists(os.path.join(opt.root, "bin/sh")):
+            p.error(f"--root {opt.root}: not another root file system")
     opt.memlock = opt.memlock or (None if opt.host else "unlimited")
     one = opt.nodes == 1
     opt.cpus = 1 if opt.icount else opt.cpus or (2 if one else 1)

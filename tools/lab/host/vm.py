@@ -40,7 +40,7 @@ class Vm:
         groups += [] if opt.no_device else ["rdma"]
         groups += ["wire"] if opt.wire else []
         groups += ["shape"] if opt.wire or opt.nodes > 1 else []
-        append = f"{CMDLINE} weir.job={run_dir} weir.load={','.join(groups)} weir.node={node}"
+        append = f"{CMDLINE} weir.load={','.join(groups)} weir.node={node}"
         args = base_args(accel, kernel, initramfs, opt.cpus, opt.memory, append, opt.icount)
 
         args += ["-chardev", self._stream("console"), "-serial", "chardev:console",
@@ -53,9 +53,10 @@ class Vm:
                 args += ["-chardev", self._stream(name),
                          "-device", f"virtserialport,chardev={name},nr={nr},name=weir.{name}"]
 
-        args += self._share("root", "/", "readonly=on,multidevs=remap")
-        for i, d in enumerate(jobs.shares(opt)):
-            args += self._share(f"rw{i}", d, "multidevs=remap")
+        args += self._share("root", opt.root or "/", "readonly=on,multidevs=remap")
+        args += self._share("job", run_dir, "readonly=on,multidevs=remap")
+        for i, (d, writable) in enumerate(jobs.shares(opt)):
+            args += self._share(f"share{i}", d, "multidevs=remap" if writable else "readonly=on,multidevs=remap")
         args += self._nics(opt, run_dir)
         self.args = args
         self.counts_instructions = opt.icount

@@ -1,0 +1,235 @@
+"""Root file systems of Debian releases other than the host's, made once and kept in the cache.
+
+    root-<suite>-<hash of RECIPE>/     complete, and never written to again
+    ccache-<suite>/                    what its compiler has compiled
+
+Made under a temporary name and renamed, while a lock of its own is held, for that takes minutes.
+Whatever is mounted is in a namespace that ends with its process. No part of a root comes from
+elsewhere than the mirror that apt uses here, and the keys are those of apt's archive.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from . import image
+from .errors import LabError
+
+TOOLS = Path(__file__).resolve().parent.parent.parent
+
+# What tools/setup installs inside: to build weir and its tests, and to be the lab's guest.
+GROUPS = ("build", "unit", "guest")
+
+# It lives in a cache, so nothing of it need survive a crash, and nobody reads manuals in it.
+DPKG_SETTINGS = """\
+force-unsafe-io
+path-exclude=/usr/share/doc/*
+path-exclude=/usr/share/locale/*
+path-exclude=/usr/share/man/*
+"""
+
+# $1 the tree, $2 tools; the rest are the groups
+FILL = """\
+set -e
+root=$1 tools=$2
+shift 2
+for f in /etc/hosts /etc/resolv.conf; do
+	[ -e "$root$f" ] || : >"$root$f"
+	mount --bind "$f" "$root$f"
+done
+mount -t proc proc "$root/proc"
+mount --bind "$tools" "$root/mnt"
+for group; do only="$only --only $group"; done
+chroot "$root" sh /mnt/setup $only
+chroot "$root" apt-get clean
+rm -rf "$root"/var/lib/apt/lists/*
+"""
+
+# $1 the tree, $2 a scratch directory, $3 ccache's, $4 the working directory; the rest is the command
+RUN = """\
+set -e
+tree=$1 top=$2 ccache=$3 here=$4
+shift 4
+mount -t tmpfs -o mode=755 tmpfs "$top"
+mkdir "$top/up" "$top/work" "$top/root"
+# Beforehand, and a /tmp of its own: within the tree's own directories only root may make anything.
+mkdir -p "$top/up/lab/ccache" "$top/up$here"
+mount -t overlay -o "lowerdir=$tree,upperdir=$top/up,workdir=$top/work" overlay "$top/root"
+for d in proc sys dev; do mount --rbind "/$d" "$top/root/$d"; done
+mount -t tmpfs -o mode=1777 tmpfs "$top/root/tmp"
+mkdir -p "$top/root$here"
+mount --rbind "$ccache" "$top/root/lab/ccache"
+mount --rbind "$here" "$top/root$here"
+exec chroot "$top/root" sh -c 'cd "$1" && shift && exec "$@"' sh "$here" "$@"
+"""
+
+APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
+WEEK = 7 * 86400
+PROGRESS_SECONDS = 20
+
+
+def prepare(suite, say) -> Path:
+    """The root of a release, made now if missing."""
+    cache = image.cache_dir()
+    target = cache / f"root-{suite}-{_recipe(suite)}"
+    if not target.exists():
+        if os.getuid() != 0:
+            _make_as_root(cache, suite, say)
+        else:
+            with _lock(cache, suite, say):
+                if not target.exists():
+                    _make(cache, suite, target, say)
+    with contextlib.suppress(OSError):          # another user's
+        os.utime(target)
+    return target
+
+
+def run(suite, root, cmd) -> int:
+    """CMD inside, in this working directory, on a throw-away copy of all else."""
+    ccache = image.cache_dir() / f"ccache-{suite}"
+    ccache.mkdir(exist_ok=True)
+    env = dict(os.environ, CCACHE_DIR="/lab/ccache", LC_ALL="C.UTF-8",
+               PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    user = [] if os.getuid() == 0 else ["--map-root-user"]
+    scratch = tempfile.mkdtemp(prefix="weir-root-")
+    try:
+        return subprocess.call(["unshare", "--mount", *user, "sh", "-c", RUN, "sh", str(root), scratch, str(ccache),
+                                os.path.realpath(os.getcwd()), *cmd], env=env)
+    except FileNotFoundError as e:
+        raise LabError(f"{e.filename} is not installed (run tools/setup)") from e
+    finally:
+        os.rmdir(scratch)
+
+
+def _recipe(suite):
+    """Of all that decides what is in it."""
+    packages = subprocess.run([str(TOOLS / "setup"), "--list"], stdout=subprocess.PIPE, check=True).stdout
+    names = [" ".join(words.split("#")[0].split()) for words in packages.decode().splitlines()]
+    wanted = [line for line in names if line.split(" ")[0] in GROUPS]
+    return hashlib.sha256(repr((suite, wanted, DPKG_SETTINGS, FILL)).encode()).hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def _lock(cache, suite, say):
+    with open(cache / "roots.lock", "w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say(f"waiting for another run that makes a root (of {suite}, perhaps)")
+            fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+# -- making one --------------------------------------------------------------
+
+def _make_as_root(cache, suite, say):
+    """Its files belong to root, and root alone may make some of them. Through sudo, as tools/setup does."""
+    command = ["env", f"XDG_CACHE_HOME={cache.parent.parent}", str(TOOLS / "lab/root"), suite]
+    say(f"a root of {suite} is made by root, once: sudo {shlex.join(command)}")
+    try:
+        done = subprocess.run(["sudo", *command], stdout=subprocess.DEVNULL)
+    except FileNotFoundError as e:
+        raise LabError("not root and no sudo: run that as root") from e
+    if done.returncode:
+        raise LabError(f"no root of {suite} was made")
+
+
+def _make(cache, suite, target, say):
+    for left in cache.glob("root-tmp-*"):       # by a run that was killed: nobody else holds the lock
+        shutil.rmtree(left)
+    for old in cache.glob(f"root-{suite}-*"):
+        if old.stat().st_mtime < time.time() - WEEK:
+            shutil.rmtree(old)
+    mirror = _mirror()
+    say(f"making a root of {suite} from {mirror} (once, some minutes)")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(dir=cache, prefix="root-tmp-") as tmp:
+        tree = Path(tmp) / "tree"
+        tree.mkdir(mode=0o755)
+        keyring = _keyring(suite, Path(tmp), say)
+        env = dict(os.environ, LC_ALL="C", **_proxies())
+        _watched(["debootstrap", "--variant=minbase", f"--keyring={keyring}", suite, str(tree), mirror],
+                 f"debootstrap of {suite}", say, env)
+        (tree / "etc/dpkg/dpkg.cfg.d/lab").write_text(DPKG_SETTINGS)
+        (tree / "etc/apt/apt.conf.d/99lab").write_text(_apt_settings())
+        _watched(["sh", "-c", FILL, "sh", str(tree), str(TOOLS), *GROUPS],
+                 f"packages of {suite}", say, env)
+        os.chmod(tree, 0o755)
+        tree.rename(target)
+    say(f"the root of {suite} is made ({time.monotonic() - started:.0f} s)")
+
+
+def _watched(cmd, what, say, env):
+    """Says now and then how far it is, and at the end why it failed. In namespaces, so that
+    all its mounts and processes end with it, and it with us."""
+    said = started = time.monotonic()
+    last = []
+    try:
+        process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child", *cmd],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except FileNotFoundError as e:
+        raise LabError(f"{e.filename} is not installed (run tools/setup)") from e
+    with process:
+        try:
+            for line in process.stdout:
+                last = [*last[-9:], line.decode(errors="replace").rstrip()]
+                if time.monotonic() - said > PROGRESS_SECONDS:
+                    said = time.monotonic()
+                    say(f"  {what}, {said - started:.0f} s: {last[-1]}")
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        text = "".join(f"\n    {line}" for line in last)
+        raise LabError(f"{what}: failed with exit code {process.returncode}{text}")
+
+
+def _mirror():
+    """Where apt gets Debian from here. It has looked there, so that its lists tell."""
+    targets = image.tool(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"],
+                        "cannot find a mirror")
+    found = [line.split(" ", 1)[1] for line in targets.splitlines() if line.startswith("Debian http")]
+    if not found:
+        raise LabError("apt knows no mirror of Debian" + image.NEW_LISTS)
+    return found[0].rstrip("/")
+
+
+def _keyring(suite, tmp, say):
+    """Older point releases have no keys of newer releases: then those of the newest package, which apt
+    checks with the keys that are there."""
+    here = Path("/usr/share/keyrings")
+    if not (here / f"debian-archive-{suite}-stable.gpg").exists():
+        say(f"fetching the archive's keys of {suite}")
+        image.tool(["apt-get", "download", "debian-archive-keyring"], "cannot download the archive's keys",
+                  image.NEW_LISTS, cwd=tmp)
+        image.tool(["dpkg", "-x", str(next(tmp.glob("*.deb"))), str(tmp / "keys")], "cannot unpack the keys")
+        here = tmp / "keys/usr/share/keyrings"
+    return here / "debian-archive-keyring.gpg"
+
+
+def _apt_config():
+    return image.tool(["apt-config", "dump"], "cannot read apt's settings").splitlines()
+
+
+def _apt_settings():
+    """Proxies and what else apt needs to reach the mirror."""
+    kept = [line for line in _apt_config() if line.startswith(APT_SETTINGS)]
+    return "\n".join([*kept, 'APT::Install-Recommends "false";', ""])
+
+
+def _proxies():
+    """For debootstrap, which does not use apt."""
+    found = {}
+    for line in _apt_config():
+        name, _, value = line.partition(" ")
+        if name in ("Acquire::http::Proxy", "Acquire::https::Proxy"):
+            found[name.split("::")[1] + "_proxy"] = value.strip('";')
+    return {name: value for name, value in found.items() if value and value != "DIRECT"}
