@@ -39,6 +39,8 @@ stages, in this order (default: all of them)
   nodes      MPI programs across two nodes (two micro-VMs; not with --host)
   faults     no device, too little locked memory, a peer without weir, a killed peer; weir doctor on
              healthy and broken machines; the fabric and processes break under jobs
+  openmpi5   the plugin and a few MPI programs under Open MPI 5.0, in a root file system of Debian 13
+             that is made when it is missing (not with --host)
   lab        the micro-VM itself (not with --host): a little of it, unless tools/lab is another than
              in the commit before this one
 

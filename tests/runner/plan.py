@@ -14,7 +14,8 @@ import subprocess
 import boot
 
 ROOT = boot.ROOT
-STAGES = ["host", "sanitize", "fabric", "nodes", "faults", "lab"]
+STAGES = ["host", "sanitize", "fabric", "nodes", "faults", "openmpi5", "lab"]
+WITH_VMS_OF_THEIR_OWN = ["openmpi5", "lab"]
 
 
 @dataclasses.dataclass
@@ -143,6 +144,13 @@ def faults_steps(long):
         yield from in_each_lab(name, script, long)
 
 
+def openmpi5_steps():
+    """They build for themselves, in a root file system of Debian 13, and boot that."""
+    yield Step("the plugin under Open MPI 5.0", "openmpi5", ["tests/lab/openmpi5", "plugin"],
+               programs=programs_of("build-trixie"), needs=())
+    yield Step("mpi programs under Open MPI 5.0", "openmpi5", ["tests/lab/openmpi5", "mpi"], needs=())
+
+
 def lab_steps(long):
     checks = ["--long"] if long else [] if lab_has_changed() else CHEAP_CHECKS
     yield Step("lab", "lab", ["tools/lab/selftest", *checks], needs=())
@@ -165,12 +173,13 @@ def steps(stages, long, on_host, setup):
     first = [Step("packages", "", ["tools/setup"], builds=True, needs=(), vital=True)] if setup else []
     first.append(build("build", stage="", vital=True))
     every = [*host_steps(long), *sanitizer_steps(long), *fabric_steps(long), *node_steps(long),
-             *faults_steps(long), *lab_steps(long)]
+             *faults_steps(long), *openmpi5_steps(), *lab_steps(long)]
     wanted = [step for step in every if step.stage in stages and
-              not (on_host and step.stage in ("nodes", "lab"))]
-    here = [step for step in wanted if step.lab is None and step.stage != "lab"]
+              not (on_host and step.stage in ("nodes", *WITH_VMS_OF_THEIR_OWN))]
+    last = [step for step in wanted if step.stage in WITH_VMS_OF_THEIR_OWN]
+    here = [step for step in wanted if step.lab is None and step not in last]
     labs = in_order([step for step in wanted if step.lab is not None])
-    return first + here + labs + [step for step in wanted if step.stage == "lab"]
+    return first + here + labs + last
 
 
 def only(pattern, every):
