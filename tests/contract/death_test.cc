@@ -36,7 +36,9 @@ TEST_P(Death, AtEveryStep) {
   EXPECT_GT(lost, 0);  // somebody did notice
 }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, Death, testing::Values(3, 4, 5, 6));
+// Called by the world: AtEveryStep/4 is that of 4.
+INSTANTIATE_TEST_SUITE_P(Worlds, Death, testing::Values(3, 4, 5, 6),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace weir::sim
