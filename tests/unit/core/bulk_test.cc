@@ -87,6 +87,7 @@ struct Bulk : testing::Test {
     if (work.empty()) return {};
     EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
     EXPECT_EQ(work[0].length_bytes, wire::lane_frame_bytes);
+    EXPECT_TRUE(work[0].solicited);  // gets may wait, and the peer compute
     const auto end = wire::get_lane_end(reinterpret_cast<const std::byte*>(work[0].address) +
                                         wire::frame_header_bytes);
     rig.complete(work[0]);
@@ -337,6 +338,31 @@ TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
   const auto work = rig.take_work();
   ASSERT_GE(work.size(), 1u);
   EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
+}
+
+// Who waits for a credit says so in what it sends meanwhile.
+TEST(BulkCredits, AnEndThatWaitsIsSaidToWait) {
+  Rig rig(chain_config());
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer, 1);  // spent at once
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.core.transfer(
+      rig.now, {.peer = peer, .length_bytes = 80 * KiB, .lkey = 3, .rkey = 7, .token = 1}, rig.out);
+  rig.core.on_lane_end(rig.now, rig.take_connects().at(0).lane, mine, rig.out);
+  for (const WorkRequest& work : rig.take_work()) {
+    EXPECT_EQ(work.opcode, Opcode::read);
+    if (work.signalled) rig.complete(work);
+  }
+  rig.take_work();
+  for (int i = 0; i < 4; ++i) {
+    rig.arrive(lane, {});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+  }
+  rig.pump();
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::credits);
+  EXPECT_TRUE(rig.header_of(work[0]).starved);
 }
 
 // The peer told of its end before ours was made.

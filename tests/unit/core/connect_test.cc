@@ -27,6 +27,35 @@ TEST(Connect, AnswersARequest) {
   EXPECT_EQ(rig.core.counters().connections_accepted, 1u);
 }
 
+// There are slots for no more control frames than both sides have credits for.
+TEST(Connect, TakesNoMoreControlCreditsThanThereAre) {
+  Rig rig;
+  wire::Hello hello = rig.hello(other);
+  hello.control_credits = 200;
+  rig.core.on_request(rig.now, RequestId{4}, hello, rig.out);
+  rig.settle();
+  const LaneId lane = rig.take_connects().at(0).lane;
+  rig.core.on_established(rig.now, lane, rig.out);
+  EXPECT_EQ(rig.core.standing(rig.core.peer_of(lane)).control_credits, 2u);
+
+  const PeerId peer = rig.core.add_peer(lesser);
+  rig.send(peer);
+  const auto connects = rig.take_connects();
+  hello = rig.answer(connects.at(0));
+  hello.control_credits = 200;
+  rig.core.on_answer(rig.now, connects[0].lane, hello, rig.out);
+  EXPECT_EQ(rig.core.standing(peer).control_credits, 2u);
+}
+
+TEST(Connect, ProcessesOfTwoJobsMayHaveOneRank) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer({1, 9});
+  const PeerId spawned = rig.core.add_peer({2, 9});
+  EXPECT_NE(peer, spawned);
+  EXPECT_EQ(rig.core.name(spawned), (PeerName{2, 9}));
+  EXPECT_EQ(rig.core.add_peer({1, 9}), peer);
+}
+
 TEST(Connect, RefusesWhoDoesNotFit) {
   const auto reason_of = [](wire::Hello hello) {
     Rig rig;
@@ -330,6 +359,46 @@ TEST(Close, APeersGoodbyeIsNoFailure) {
   EXPECT_EQ(rig.core.state(peer), PeerState::connecting);
 }
 
+// What it would have taken is nobody's any more.
+TEST(Close, APeerThatLeftIsNotWaitedFor) {
+  Rig rig;
+  const LaneId lane = rig.accept(other, 1);
+  const PeerId peer = rig.core.peer_of(lane);
+  rig.send(peer, 600, false, true);
+  rig.send(peer, 600, false, true);
+  ASSERT_EQ(rig.core.pending_frames(), 1u);
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.close(rig.now, peer, rig.out);
+  EXPECT_TRUE(rig.core.closed(peer));
+  EXPECT_EQ(rig.take_retired().size(), 2u);
+  EXPECT_EQ(rig.core.pending_frames(), 0u);
+}
+
+TEST(Close, ABrokenLaneAfterAPeersGoodbyeIsNoFailure) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.on_lane_error(rig.now, lane, rig.out);
+  EXPECT_TRUE(rig.take_failures().empty());
+  EXPECT_TRUE(rig.core.closed(rig.core.peer_of(lane)));
+}
+
+// What was under way to it when it went does not matter.
+TEST(Close, AnErrorAfterAPeersGoodbyeIsNoFailure) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  const PeerId peer = rig.core.peer_of(lane);
+  rig.send(peer, 8, false, true);
+  const auto work = rig.take_work();
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.complete(work.at(0), CompletionStatus::retry_exc_err);
+  EXPECT_TRUE(rig.take_failures().empty());
+  EXPECT_TRUE(rig.core.closed(peer));
+  const auto retired = rig.take_retired();
+  ASSERT_EQ(retired.size(), 1u);
+  EXPECT_FALSE(retired[0].delivered);
+}
+
 TEST(Close, BothAtOnce) {
   Rig rig;
   const LaneId lane = rig.accept(other);
@@ -440,6 +509,7 @@ TEST(Failure, AFailedReceiveOrLane) {
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(failures[0].reason, FailReason::receive_failed);
   EXPECT_EQ(failures[0].completion, CompletionStatus::loc_len_err);
+  EXPECT_EQ(rig.core.counters().receives_held, 0u);
   rig.sequence = 0;
   lane = rig.accept(lesser);
   rig.core.on_lane_error(rig.now, lane, rig.out);

@@ -6,6 +6,7 @@
 namespace weir {
 namespace {
 
+using rig::lesser;
 using rig::other;
 using rig::Rig;
 
@@ -96,6 +97,23 @@ TEST_F(Rdma, FramesPassBetweenChunks) {
   const auto work = rig.take_work();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(work[0].opcode, Opcode::send);
+}
+
+// Room that frames have taken is not there for chunks either, whoever gives back the budget for
+// them.
+TEST_F(Rdma, ChunksDoNotJoinAQueueThatFramesHaveFilled) {
+  const PeerId third = rig.core.peer_of(rig.accept(lesser, 40));
+  start(get_of(third, 1024 * KiB));
+  const auto reads = rig.take_work();
+  ASSERT_EQ(reads.size(), 4u);
+  start(get_of(peer, 1024 * KiB));
+  ASSERT_EQ(rig.take_work().size(), 2u);  // six for both
+  for (int i = 0; i < 12; ++i) rig.send(peer, 600, true);
+  ASSERT_EQ(rig.take_work().size(), 10u);
+  for (int i = 0; i < 4; ++i) {
+    rig.complete(reads[static_cast<std::size_t>(i)]);
+    for (const WorkRequest& work : rig.take_work()) EXPECT_NE(work.lane, lane);
+  }
 }
 
 TEST_F(Rdma, ChunksLeaveTheControlFramesTheirRoom) {

@@ -86,6 +86,25 @@ TEST(Receive, PostsBeforeItPromises) {
   }
 }
 
+// The same for a control frame, whatever was called before it.
+TEST(Receive, PostsBeforeItPromisesInAControlFrame) {
+  Rig rig;
+  const LaneId lane = rig.accept(other, 8);
+  const PeerId peer = rig.core.peer_of(lane);
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 4; ++i) {
+      rig.arrive(lane, {.control_credits = static_cast<std::uint8_t>(round > 0 && i == 0)});
+      rig.core.release(rig.take_deliveries().at(0).buffer);
+    }
+    rig.core.give_back_credits(rig.out);  // no pump
+    rig.settle();
+    ASSERT_GE(rig.posted.size(), rig.core.standing(peer).credits_out) << round;
+    const auto work = rig.take_work();
+    ASSERT_EQ(work.size(), 1u) << round;
+    rig.complete(work[0]);
+  }
+}
+
 TEST(Receive, CreditFramesNeedControlCredits) {
   Rig rig;
   const LaneId lane = rig.accept(other);
@@ -355,6 +374,13 @@ TEST_F(AfterABurst, AHardlyUsedWindowIsHalvedAndItsMemoryGoes) {
   EXPECT_LE(rig->core.counters().receives_posted, 32u);
 }
 
+TEST_F(AfterABurst, WhoLeftIsNotAskedForCredits) {
+  rig->arrive(lane, {.kind = FrameKind::goodbye});
+  wait(milliseconds(200));
+  EXPECT_EQ(rig->core.counters().window_shrinks, 1u);
+  EXPECT_TRUE(rig->take_work().empty());
+}
+
 TEST_F(AfterABurst, StepByStepDownToWhatThePeersNeed) {
   for (int i = 0; i < 40; ++i) {
     wait(milliseconds(200));
@@ -447,6 +473,18 @@ TEST(Window, GrowsWhenAPeerStarvesAndWeAreIdle) {
   EXPECT_EQ(rig.core.counters().window, 32u);
 }
 
+// One that is itself too slow would only hide it.
+TEST(Window, DoesNotGrowForAReceiverThatIsTooSlow) {
+  Rig rig;
+  const LaneId lane = rig.accept(other);
+  for (int i = 0; i < 8; ++i) rig.arrive(lane, {.starved = i == 7});
+  rig.core.on_idle(rig.out);
+  EXPECT_EQ(rig.core.counters().window, 16u);
+  for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+  rig.core.on_idle(rig.out);
+  EXPECT_EQ(rig.core.counters().window, 32u);
+}
+
 // So many frames of the peer, one at a time, each taken at once. `answered`: a frame goes the other
 // way after each, and carries the credits.
 void stream(Rig& rig, LaneId lane, PeerId peer, int frames, bool answered) {
@@ -461,6 +499,29 @@ void stream(Rig& rig, LaneId lane, PeerId peer, int frames, bool answered) {
       rig.complete(work);
     }
   }
+}
+
+// What the last step does has to be seen before the next one.
+TEST(Window, GrowsOneStepAtATime) {
+  Rig rig;
+  const LaneId lane = rig.accept(other, 8);
+  const PeerId peer = rig.core.peer_of(lane);
+  const auto starve_once = [&] {
+    rig.arrive(lane, {.starved = true, .credits = 1});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.core.on_idle(rig.out);
+    rig.settle();
+    for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  };
+  stream(rig, lane, peer, 8, true);
+  starve_once();
+  EXPECT_EQ(rig.core.counters().window, 32u);
+  stream(rig, lane, peer, 12, true);
+  starve_once();
+  EXPECT_EQ(rig.core.counters().window, 32u);
+  stream(rig, lane, peer, 3, true);
+  starve_once();
+  EXPECT_EQ(rig.core.counters().window, 64u);
 }
 
 // A share of 12 costs one frame in six, 26 one in thirteen, and 54 one in 27.
@@ -535,6 +596,25 @@ TEST(Window, StaysWhereMemoryEnds) {
   EXPECT_EQ(rig.out.slab_buffers, 0u);
 }
 
+TEST(Window, WhereMemoryEndsCreditsEndToo) {
+  Rig rig(with_many_credits());
+  wire::Hello hello = rig.hello(other);
+  hello.control_credits = 0;  // no credits are sent before memory is asked for
+  rig.core.on_request(rig.now, RequestId{1}, hello, rig.out);
+  rig.settle();
+  const LaneId lane = rig.take_connects().at(0).lane;
+  rig.core.on_established(rig.now, lane, rig.out);
+  pass_the_limit(rig, lane);
+  rig.slab_fails = true;
+  rig.core.on_srq_limit(rig.out);
+  rig.settle();
+  ASSERT_EQ(rig.core.counters().slab_failures, 1u);
+  rig.arrive(lane, {.kind = FrameKind::credits, .control_credits = 1});
+  rig.pump();
+  // Each has a buffer that is posted, and so have two control frames.
+  EXPECT_LE(rig.core.standing(rig.core.peer_of(lane)).credits_out + 2, rig.posted.size());
+}
+
 TEST(Window, WithoutAnyMemoryAtTheStartAsksOnlyOnce) {
   Core core(rig::small_config());
   Outbox out;
@@ -544,6 +624,20 @@ TEST(Window, WithoutAnyMemoryAtTheStartAsksOnlyOnce) {
   core.on_slab_failed(out);
   EXPECT_EQ(out.slab_buffers, 0u);
   EXPECT_EQ(core.counters().receive_bytes, 0u);
+}
+
+// It may be made larger than W_max for them, as far as the SRQ has room.
+TEST(Window, IsMadeForAllPeersThatAreExpected) {
+  Core::Config config = rig::small_config();
+  config.window.most = 1000;
+  Core core(config);
+  core.expect_peers(10);
+  EXPECT_EQ(core.window_max(), 64u);
+  core.expect_peers(100);
+  EXPECT_GE(core.window_max(), 400u);  // four each, and the slack
+  EXPECT_GE(core.settle_receive_queue(), core.window_max());
+  core.expect_peers(1000);
+  EXPECT_EQ(core.window_max(), core.settle_receive_queue());
 }
 
 // The first peer took every credit there was; the second finds a window with room for it.
@@ -617,6 +711,20 @@ TEST(BadPeer, IsDescribed) {
   EXPECT_EQ(wire::get_frame_header(frame.begin.data()).credits, 3u);
 }
 
+TEST(BadPeer, SendsMoreThanABufferHolds) {
+  expect_bad(FrameFault::length, [](Rig& rig, LaneId lane) {
+    // A frame like any other, if the buffer behind this one belonged to it.
+    const auto largest = std::min_element(
+        rig.posted.begin(), rig.posted.end(),
+        [](const ReceivePost& a, const ReceivePost& b) { return a.address < b.address; });
+    std::swap(*largest, rig.posted.front());
+    std::vector<std::byte> frame(1032);
+    wire::put(frame.data(), wire::FrameHeader{});
+    wire::put(&frame[8], wire::MessageHeader{1032 - 16, 1});
+    rig.arrive_bytes(lane, frame);
+  });
+}
+
 TEST(BadPeer, OverrunsItsCredits) {
   expect_bad(FrameFault::eager_credits, [](Rig& rig, LaneId lane) {
     for (std::uint32_t i = 0; i <= rig.granted; ++i) rig.arrive(lane, {});
@@ -682,6 +790,7 @@ TEST(Receive, AFrameThatCameBeforeIsLeftOut) {
   rig.arrive(lane, {});
   EXPECT_TRUE(rig.take_failures().empty());
   EXPECT_EQ(rig.core.counters().frames_twice, 3u);
+  EXPECT_EQ(rig.core.counters().receives_held, 2u);
   const auto deliveries = rig.take_deliveries();
   ASSERT_EQ(deliveries.size(), 2u);
   for (const Delivery& delivery : deliveries) rig.core.release(delivery.buffer);

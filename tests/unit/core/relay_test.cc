@@ -487,5 +487,45 @@ TEST(CoreRelay, ARelayThatLiesIsGivenUp) {
   refused(lesser.rank, {0, 2});
 }
 
+TEST(CoreRelay, NobodyRelaysForOurselves) {
+  Receiver rig;
+  rig.core.add_peer(self);
+  rig.relayed(rig.relay, self.rank, {0});
+  EXPECT_EQ(rig.take_failures().size(), 1u);
+  EXPECT_TRUE(rig.take_deliveries().empty());
+}
+
+TEST(CoreRelay, NobodyRelaysForAnotherJob) {
+  Receiver rig;
+  const LaneId stranger = rig.accept({2, 9});  // as of MPI_Comm_spawn
+  rig.accept({2, 2});
+  rig.relay_sequence = 0;
+  rig.relay = stranger;
+  rig.relayed(stranger, 2, {0});
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(rig.core.name(failures[0].peer), (PeerName{2, 9}));
+  EXPECT_TRUE(rig.take_deliveries().empty());
+}
+
+// Its relay cannot know: what it sends late is dropped, whatever its number, and the relay stays.
+TEST(CoreRelay, WhatComesOfOneThatIsGoneIsDropped) {
+  for (const bool left : {true, false}) {
+    Receiver rig;
+    if (left) {
+      rig.sequence = 0;
+      rig.arrive(rig.origin_lane, {.kind = wire::FrameKind::goodbye});
+      rig.relayed(rig.relay, lesser.rank, {0});
+    } else {
+      rig.core.on_lane_error(rig.now, rig.origin_lane, rig.out);
+      EXPECT_EQ(rig.take_failures().size(), 1u);
+      rig.relayed(rig.relay, lesser.rank, {3});
+    }
+    EXPECT_TRUE(rig.take_deliveries().empty());
+    EXPECT_TRUE(rig.take_failures().empty());
+    EXPECT_EQ(rig.core.counters().receives_held, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace weir::rig

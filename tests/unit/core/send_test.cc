@@ -50,6 +50,33 @@ TEST(Send, RefusesWhatDoesNotFit) {
   EXPECT_EQ(rig.send(peer, 1008), Status::ok);
 }
 
+// What a server of the node adds to a frame has to fit as well.
+TEST(Send, WithAProxyLeavesRoomForItsHeader) {
+  Core::Config config = rig::small_config();
+  config.proxy = true;
+  config.bundle_bytes = 4096;  // more than a buffer
+  Rig rig(config);
+  const PeerId peer = rig.core.add_peer(other);
+  EXPECT_EQ(rig.core.max_payload_bytes(), 1024u - 16u - 8u);
+  EXPECT_EQ(rig.send(peer, 1001), Status::too_large);
+  SendSlot* const bundle = rig.slot();
+  EXPECT_EQ(rig.core.send(rig.now, peer, bundle, 16, 0, true, rig.out), Status::ok);
+  while (rig.core.append(peer, 8, 1) != nullptr) continue;
+  EXPECT_LE(bundle->frame_bytes, 1024u - 8u);
+  EXPECT_GT(bundle->frame_bytes, 1024u - 8u - 2 * 16u);
+}
+
+// Nor past the end of a slot that was taken for one small message.
+TEST(Send, ABundleIsNoLargerThanItsSlot) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  SendSlot* const small = rig.slot();
+  small->capacity_bytes = 100;
+  EXPECT_EQ(rig.core.send(rig.now, peer, small, 8, 0, true, rig.out), Status::ok);
+  while (rig.core.append(peer, 8, 1) != nullptr) continue;
+  EXPECT_LE(small->frame_bytes, 100u);
+}
+
 TEST(Send, ABurstGoesAtOnceAndTheRestWaitsInABundle) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
@@ -107,6 +134,41 @@ TEST(Send, ABundleFillsUpAndTheNextOneFollows) {
   rig.send(peer, 100);  // opens a second bundle; the full one leaves
   EXPECT_EQ(rig.take_work().size(), 1u);
   EXPECT_NE(rig.core.append(peer, 100, 0), nullptr);
+}
+
+TEST(Send, BundlesForAllPeersLeaveWithARound) {
+  Rig rig;
+  const PeerId first = rig.core.add_peer(other);
+  rig.connect(first, 8);
+  const PeerId second = rig.core.peer_of(rig.accept(rig::lesser, 8));
+  rig.pump();
+  rig.take_work();
+  for (const PeerId peer : {first, second}) {
+    for (int i = 0; i < 3; ++i) rig.send(peer);
+  }
+  rig.take_work();
+  ASSERT_EQ(rig.core.pending_frames(), 2u);
+  rig.pump();
+  EXPECT_EQ(rig.take_work().size(), 2u);
+  EXPECT_EQ(rig.core.pending_frames(), 0u);
+}
+
+// A new round begins with every progress call, and a pump not with every one.
+TEST(Send, WhatIsHeldIsNotOvertakenInTheNextRound) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.pump();
+  rig.take_work();
+  for (int i = 0; i < 3; ++i) rig.send(peer);
+  rig.take_work();
+  ASSERT_TRUE(rig.core.has_held());
+  const SendSlot* const held = &rig.slots.back();
+  rig.core.begin_round();
+  rig.send(peer, 600);
+  const auto work = rig.take_work();
+  ASSERT_GE(work.size(), 1u);
+  EXPECT_EQ(work[0].address, reinterpret_cast<std::uint64_t>(held->frame));
 }
 
 TEST(Send, ALargeMessageIsNotHeld) {
