@@ -1,0 +1,170 @@
+"""A copy of the sources in which one thing at a time is wrong, and what is built and run of it.
+
+The copy and its builds are in build-mutants/ of the checkout, and are used again. What changes there
+gets a new time, so that ninja builds just what it touches; what it was before comes from ccache.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+
+LAB_BROKE = 125  # exit code of the lab when it was the guest's kernel that broke
+END_S = 15       # for a test that hangs to end when it is asked to
+
+
+# How runners name a case that failed, and one that was under way when its program ended.
+FAILED_CASE = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w./]+)|^not ok (?:\d+ )?- (.+?)(?: \(|:|$)", re.M)
+BEGUN_CASE = re.compile(r"^\[ RUN      \] ([\w./]+)", re.M)
+ENDED_CASE = re.compile(r"^\[       OK \] ([\w./]+)", re.M)
+
+
+class Broken(Exception):
+    """The workshop, not a mutant."""
+
+
+class Workshop:
+    def __init__(self, root, place, trees, lab_lock=None):
+        self.root, self.place, self.trees = root, place, trees
+        self.source, self.logs = os.path.join(place, "source"), os.path.join(place, "logs")
+        self.lab_lock = lab_lock
+        os.makedirs(self.logs, exist_ok=True)
+        self.lock = open(os.path.join(place, "lock"), "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Broken(f"{place} is in use") from None
+
+    def take_sources(self):
+        """Makes the copy like the checkout. Returns a hash of all of it."""
+        listed = subprocess.run(
+            ["git", "-C", self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True, check=True).stdout.decode().split("\0")
+        wanted = {path for path in listed if path and os.path.isfile(os.path.join(self.root, path))}
+        total = hashlib.sha256()
+        for path in sorted(wanted):
+            with open(os.path.join(self.root, path), "rb") as file:
+                data = file.read()
+            total.update(path.encode() + b"\0" + data)
+            copy = os.path.join(self.source, path)
+            if os.path.lexists(copy):
+                with open(copy, "rb") as file:
+                    if file.read() == data:
+                        continue
+                with open(copy, "wb") as file:
+                    file.write(data)
+                shutil.copymode(os.path.join(self.root, path), copy)
+            else:
+                os.makedirs(os.path.dirname(copy), exist_ok=True)
+                shutil.copy2(os.path.join(self.root, path), copy)
+        for directory, _, names in os.walk(self.source):
+            for name in names:
+                path = os.path.relpath(os.path.join(directory, name), self.source)
+                if path not in wanted and "__pycache__" not in path:
+                    os.remove(os.path.join(directory, name))
+        return total.hexdigest()[:16]
+
+    @contextlib.contextmanager
+    def changed(self, path, text):
+        """While in here, the file of the copy has this text."""
+        file_name = os.path.join(self.source, path)
+        with open(file_name, encoding="utf-8") as file:
+            before = file.read()
+        try:
+            _write(file_name, text)
+            yield
+        finally:
+            _write(file_name, before)
+
+    def build(self, tests, log_name):
+        """Builds what the tests need. True, or False if that fails, and the log says why."""
+        by_tree = {}
+        for test in tests:
+            by_tree.setdefault(test.tree, {}).update(dict.fromkeys(test.targets))
+        for tree, targets in by_tree.items():
+            directory = self.tree(tree)
+            if not os.path.exists(os.path.join(directory, "build.ninja")):
+                self._configure(tree, directory)
+            command = ["cmake", "--build", directory, "--target", *targets]
+            with open(self.log(log_name), "wb") as log:
+                if subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log,
+                                  stderr=subprocess.STDOUT, check=False).returncode != 0:
+                    return False
+        return True
+
+    def _configure(self, tree, directory):
+        command = ["cmake", "-S", self.source, "-B", directory, "-G", "Ninja", *self.trees[tree]]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              check=False)
+        if done.returncode != 0:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise Broken(f"{shlex.join(command)}: {done.stderr}")
+
+    def run(self, test, log_name):
+        """("passed" | "failed" | "hangs", seconds)"""
+        command = test.command.format(build=self.tree(test.tree), source=self.source,
+                                      tests=os.path.join(self.source, "tests"))
+        for _ in range(3 if test.lab else 1):
+            with self._lab() if test.lab else contextlib.nullcontext():
+                start = time.monotonic()
+                code = self._run(command, test.limit, self.log(log_name))
+                seconds = time.monotonic() - start
+            if code is None:
+                return "hangs", seconds
+            if not test.lab or code != LAB_BROKE:
+                return "passed" if code == 0 else "failed", seconds
+        raise Broken(f"{test.key}: the lab broke three times: {self.log(log_name)}")
+
+    def _run(self, command, limit, log_name):
+        """Its exit code; None if it had to be ended."""
+        with open(log_name, "wb") as log:
+            log.write(f"+ {command}\n".encode())
+            log.flush()
+            process = subprocess.Popen(["sh", "-c", command], cwd=self.source,
+                                       stdin=subprocess.DEVNULL, stdout=log,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+            try:
+                return process.wait(limit)
+            except subprocess.TimeoutExpired:
+                return None
+            finally:
+                for number in (signal.SIGTERM, signal.SIGKILL):
+                    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                        os.killpg(process.pid, number)
+                        process.wait(END_S)
+
+    @contextlib.contextmanager
+    def _lab(self):
+        if self.lab_lock is None:
+            yield
+            return
+        with open(self.lab_lock, "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def failed_cases(self, log_name):
+        """Of the test that wrote this log, by name, as far as it says."""
+        with open(self.log(log_name), errors="replace") as file:
+            text = file.read()
+        named = [a or b for a, b in FAILED_CASE.findall(text)]
+        if not named:  # its program ended with it
+            named = [case for case in BEGUN_CASE.findall(text)[-1:]
+                     if case not in ENDED_CASE.findall(text)]
+        return list(dict.fromkeys(named))
+
+    def tree(self, name):
+        return os.path.join(self.place, name)
+
+    def log(self, name):
+        return os.path.join(self.logs, name + ".log")
+
+
+def _write(path, text):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
