@@ -365,6 +365,33 @@ TEST(BulkCredits, AnEndThatWaitsIsSaidToWait) {
   EXPECT_TRUE(rig.header_of(work[0]).starved);
 }
 
+// What was handed over could not wait for tokens in its middle.
+TEST(BulkConfig, WhereRequestsAreLimitedThereAreNoChains) {
+  Core::Config config = chain_config();
+  config.admission.policy = Admission::Policy::always;
+  Rig rig(config);
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 8);
+  rig.core.transfer(
+      rig.now, {.peer = peer, .length_bytes = 80 * KiB, .lkey = 3, .rkey = 7, .token = 1}, rig.out);
+  EXPECT_TRUE(rig.take_connects().empty());
+}
+
+TEST_F(Bulk, ANewConnectionHasNoLaneAtFirst) {
+  const LaneId chains = open();
+  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  ASSERT_EQ(rig.core.state(peer), PeerState::closed);
+  rig.take_connects();
+  rig.take_work();
+  lane = rig.connect(peer, 40);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  get(80 * KiB);
+  const auto work = rig.take_work();
+  EXPECT_FALSE(work.empty());
+  for (const WorkRequest& read : work) EXPECT_EQ(read.lane, lane) << index(chains);
+}
+
 // The peer told of its end before ours was made.
 TEST_F(Bulk, AnOfferThatIsOvertakenIsJoinedWhenItIsMade) {
   get(80 * KiB);

@@ -163,6 +163,68 @@ TEST(CoreNode, AFailedPeerGivesBackItsTokensAndItsTurn) {
   EXPECT_FALSE(rig.core.needs_attendance());
 }
 
+// Two looks, and those who have tokens did nothing between them.
+TEST(CoreNode, WhoDoesNotMoveIsNotWaitedFor) {
+  NodeRig rig(2);
+  rig.take_all(2);
+  rig.connect(rig.peer);
+  for (int i = 0; i < 4 && rig.out.work.empty(); ++i) {
+    rig.look();
+    rig.now = rig.now + milliseconds(20);
+  }
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_EQ(rig.core.counters().tokens_excused, 2u);
+}
+
+// The node's reads. Another process has begun as many as there may be.
+struct ReadsRig : Rig {
+  ReadsRig() : Rig(config()), reads(node.join(1)), neighbour(node.join(2)) {
+    core.join_node(nullptr, &reads);
+    others.join(&neighbour);
+    peer = core.add_peer(rig::other);
+    connect(peer);
+    for (const WorkRequest& work : take_work()) complete(work);
+    EXPECT_TRUE(others.ensure(8 * 4096, 8 * 4096));
+    tokens = others.commit();
+    core.transfer(now, {.peer = peer, .local_address = 0x40000, .length_bytes = 4096}, out);
+    EXPECT_TRUE(take_work().empty());
+    EXPECT_TRUE(core.waits_for_node());
+  }
+  static Core::Config config() {
+    Core::Config config = small_config();
+    config.transfers.plan = {.chunk_bytes = 4096, .alignment_bytes = 64};
+    config.transfers.reads = {.adaptive = false, .reads = 8};
+    return config;
+  }
+
+  Node node;
+  PoolMember::Pool reads;
+  PoolMember::Pool neighbour;
+  NodeReads others;
+  std::uint32_t tokens = 0;
+  PeerId peer;
+};
+
+TEST(CoreNode, AReadWaitsForTheNodesBudgetAndGoesWhenThereIsRoom) {
+  ReadsRig rig;
+  rig.others.give(rig.tokens);
+  rig.core.look_at_node(rig.now, rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  rig.complete(work[0]);
+  EXPECT_FALSE(rig.core.waits_for_node());
+}
+
+TEST(CoreNode, AReaderThatDoesNotMoveIsNotWaitedFor) {
+  ReadsRig rig;
+  for (int i = 0; i < 4 && rig.out.work.empty(); ++i) {
+    rig.core.look_at_node(rig.now, rig.out);
+    rig.now = rig.now + milliseconds(20);
+  }
+  EXPECT_EQ(rig.take_work().size(), 1u);
+  EXPECT_EQ(rig.core.counters().tokens_excused, rig.tokens);
+}
+
 TEST(CoreNode, WithoutAPoolFramesKeepTheirDistance) {
   Core::Config config = counted(1);
   for (unsigned size = 0; size < size_classes; ++size) {

@@ -172,6 +172,21 @@ TEST(CoreRelay, WhatIsWithAServerIsNotOvertaken) {
   EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::relayed);
 }
 
+TEST(CoreRelay, WhatAServerHasNoRoomForWaits) {
+  ProxyRig rig;
+  Proxy& server = rig.node.process[1];
+  ASSERT_TRUE(server.try_serve());
+  for (std::uint32_t i = 0; i <= proxy_depth; ++i) rig.send(rig.peer, 8, true);
+  EXPECT_TRUE(rig.take_work().empty());
+  EXPECT_EQ(rig.core.pending_frames(), proxy_depth + 1);
+  Proxy::Work work;
+  ASSERT_TRUE(server.take(0, work));
+  server.complete(0, work.at, Proxy::sent);
+  rig.look();
+  EXPECT_TRUE(rig.take_work().empty());
+  EXPECT_EQ(rig.core.counters().proxy_submitted, proxy_depth + 1);
+}
+
 TEST(CoreRelay, WhatIsSentBackIsRepeatedInOrder) {
   ProxyRig rig;
   Proxy& server = rig.node.process[1];
@@ -223,6 +238,22 @@ TEST(CoreRelay, AServerThatDoesNotMoveIsNotWaitedFor) {
   rig.look();
   EXPECT_FALSE(rig.core.proxy_standing().jammed);
   EXPECT_EQ(rig.core.counters().proxy_stuck, 1u);
+}
+
+TEST(CoreRelay, WhoDoesNotMoveGetsNothingForOthersEither) {
+  ProxyRig rig;
+  const PeerId second = rig.core.add_peer(lesser, {.key = {9, 9, 9}});
+  rig.connect(second, 8);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.give_up_token();
+  Proxy& server = rig.node.process[1];
+  Proxy::Work work;
+  rig.give_two(server, work);
+  rig.now = rig.now + rig.core.config().server_silence;
+  rig.look();
+  EXPECT_EQ(rig.take_work().size(), 2u);
+  rig.send(second);
+  EXPECT_EQ(rig.take_work().size(), 1u);
 }
 
 TEST(CoreRelay, ADeadServersFramesAreRepeatedAndItsTokenIsFree) {
@@ -287,6 +318,21 @@ TEST(CoreRelay, APeersFailureEndsWhatServersHaveForIt) {
   rig.look();
   EXPECT_TRUE(rig.take_retired().empty());
   EXPECT_EQ(rig.core.pending_frames(), 0u);
+}
+
+// The numbers of what servers still had are used up, and the peer may have seen them or not.
+TEST(CoreRelay, APeerThatCameBackGetsNothingByServers) {
+  ProxyRig rig;
+  Proxy& server = rig.node.process[1];
+  ASSERT_TRUE(server.try_serve());
+  rig.send(rig.peer);
+  EXPECT_EQ(rig.take(server).size(), 1u);
+  rig.arrive(rig.lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.on_disconnected(rig.now, rig.lane, rig.out);
+  rig.take_connects();
+  ASSERT_EQ(rig.core.state(rig.peer), PeerState::closed);
+  rig.connect(rig.peer);
+  EXPECT_EQ(rig.take_work().size(), 1u);
 }
 
 // The first may be sent back. Sent nevertheless, the second would come out of turn, and its
@@ -399,6 +445,59 @@ TEST(CoreRelay, AServerSendsBackWhatItCannotSend) {
     EXPECT_EQ(outcome, Proxy::refused);
   }
   EXPECT_EQ(rig.core.counters().proxy_refused, 3u);  // task 1's second one has to wait
+}
+
+// Whoever writes the node's memory may have gone wrong.
+TEST(CoreRelay, AServerBelievesNoTask) {
+  for (const std::uint64_t bytes : {15u, 17u, 1009u, 4000u}) {
+    ProxyRig rig;
+    rig.send(rig.peer);  // makes it the server
+    rig.complete(rig.take_work().at(0));
+    rig.ask(1, other, 0);
+    rig.node.queues[1].ring[0].request[2].store(std::uint64_t{21} << 32 | bytes);
+    // Messages that would be well if they were not too long.
+    std::byte* const messages = rig.node.cells.data() + proxy_depth * cell_bytes + proxy_headroom;
+    if (bytes > 1000) {
+      wire::put(messages, wire::MessageHeader{static_cast<std::uint32_t>(bytes) - 8, 3});
+    }
+    rig.look();
+    EXPECT_TRUE(rig.take_work().empty()) << bytes;
+    EXPECT_EQ(rig.core.counters().proxy_refused, 1u) << bytes;
+  }
+}
+
+TEST(CoreRelay, AServersSlotsAreUsedAgain) {
+  ProxyRig rig;
+  rig.send(rig.peer);
+  rig.complete(rig.take_work().at(0));
+  for (std::uint32_t i = 0; i < 6; ++i) {  // it has four
+    rig.ask(1, other, i);
+    rig.look();
+    const auto work = rig.take_work();
+    ASSERT_EQ(work.size(), 1u) << i;
+    rig.complete(work[0]);
+    rig.arrive(rig.lane, {.kind = wire::FrameKind::messages, .credits = 1});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.pump();
+    for (const WorkRequest& credits : rig.take_work()) rig.complete(credits);
+  }
+  EXPECT_EQ(rig.core.idle_relay_slots(), 4u);
+}
+
+// So that one slow receiver does not take all that the server has.
+TEST(CoreRelay, AServerSendsBackWhatIsForASlowReceiver) {
+  ProxyRig rig;
+  while (rig.core.standing(rig.peer).credits > 0) {
+    rig.send(rig.peer, 600, true);
+    for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  }
+  for (int i = 0; i < 3; ++i) rig.send(rig.peer, 600, true);
+  rig.ask(1, other, 0);
+  rig.look();
+  EXPECT_EQ(rig.core.counters().proxy_refused, 0u);
+  rig.ask(2, other, 0);
+  rig.look();
+  EXPECT_EQ(rig.core.counters().proxy_refused, 1u);
 }
 
 // ---- the receiver ----
