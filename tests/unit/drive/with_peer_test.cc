@@ -172,6 +172,18 @@ TEST(Drive, NewsAreHandedUpAfterConnectionsWereCarriedOut) {
   EXPECT_TRUE(bench.out_.empty());
 }
 
+// What a broken lane had of a server: its slots are used again once the lane is gone.
+TEST(Drive, RelaysThatFailedAreOver) {
+  Bench bench;
+  SendSlot* const idle = bench.slot();
+  bench.core_.lend_relay_slot(idle);
+  SendSlot* const failed = bench.slot();
+  failed->carrier = idle->carrier;
+  bench.out_.fail_relay(failed);
+  bench.flush();
+  EXPECT_EQ(bench.core_.idle_relay_slots(), 2u);
+}
+
 // A burst costs one wake-up, not one for each frame.
 TEST(Drive, WorkThatIsLeftWakesASleepingThreadOnce) {
   Bench bench;
