@@ -2,6 +2,7 @@
 // application that computes. The peer is played by the test.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <string>
@@ -359,6 +360,63 @@ TEST(Drive, ALostLimitEventIsLookedForOnceASecond) {
   bench.attend(bench.time);
   EXPECT_EQ(bench.core_.counters().window, 32u);
   EXPECT_EQ(bench.core_.counters().srq_limit_self_raised, 1u);
+}
+
+// ---- the node ----
+
+TEST(Drive, WhoWaitsForTheNodeIsLookedAfter) {
+  Core::Config config = rig::small_config();
+  config.admission.policy = Admission::Policy::always;
+  for (unsigned size = 0; size < size_classes; ++size) {
+    config.admission.rate.set_delay(size, microseconds(10));
+  }
+  for (const bool computes : {false, true}) {
+    Bench bench(config);
+    const PeerId peer = bench.core_.peer_of(bench.accept());
+    bench.send(peer, 200);
+    bench.send(peer, 200);
+    ASSERT_EQ(bench.work.size(), 1u);
+    bench.time = start + microseconds(10);
+    computes ? bench.attend(bench.time) : bench.look();
+    EXPECT_EQ(bench.work.size(), 2u);
+  }
+}
+
+// The memory of a proxy, and a process of the node that serves.
+struct Server {
+  Server() {
+    for (std::uint32_t i = 0; i < 2; ++i) slots[i].lease.store(lease::taken(0, id(i)));
+    proxy.join(ground(), 1, id(1));
+    EXPECT_TRUE(proxy.try_serve());
+  }
+  static ProcessId id(std::uint32_t slot) { return {slot + 1, 1}; }
+  ProxyGround ground() { return {tokens, slots, queues, cells.data(), 1024, 2}; }
+
+  std::vector<SharedWord> tokens = std::vector<SharedWord>(1);
+  std::array<PoolSlot<SharedWord>, 2> slots{};
+  std::vector<ProxyQueue> queues = std::vector<ProxyQueue>(2);
+  std::vector<std::byte> cells = std::vector<std::byte>(2 * proxy_depth * 1024);
+  Proxy proxy;
+};
+
+TEST(Drive, WhatAServerSentIsOver) {
+  Core::Config config = rig::small_config();
+  config.proxy = true;
+  for (const bool computes : {false, true}) {
+    Bench bench(config);
+    Server server;
+    const PeerId peer = bench.core_.add_peer(other, {.key = {9, 9, 9}});
+    bench.core_.join_proxy(server.ground(), 0, Server::id(0));
+    bench.accept();
+    bench.send(peer);
+    bench.attend(bench.time);  // it looks for dead servers, and not again soon
+    Proxy::Work work;
+    ASSERT_TRUE(server.proxy.take(0, work));
+    server.proxy.complete(0, work.at, Proxy::sent);
+    ASSERT_EQ(bench.core_.pending_frames(), 1u);
+    computes ? bench.attend(bench.time) : bench.look();
+    EXPECT_EQ(bench.core_.pending_frames(), 0u);
+  }
 }
 
 }  // namespace
