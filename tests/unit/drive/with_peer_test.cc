@@ -78,8 +78,8 @@ class Bench : public Driver<Bench> {
   void hand_up(const TransferEnd&) { journal += "transfer "; }
   void hand_up(PeerName) { journal += "wanted "; }
   void wake_thread() { ++wakes; }
-  static bool is_alive(ProcessId) { return true; }
-  void reap_node() {}
+  bool is_alive(ProcessId) const { return others_live; }
+  void reap_node() { ++reaps; }
 
   // ---- the other side ----
 
@@ -158,6 +158,8 @@ class Bench : public Driver<Bench> {
   std::vector<std::unique_ptr<std::byte[]>> memory;
   std::uint32_t sequence = 0;
   int wakes = 0;
+  int reaps = 0;
+  bool others_live = true;
 };
 
 // Memory of a transfer is its owner's again only once the lane is gone.
@@ -382,6 +384,24 @@ TEST(Drive, WhoWaitsForTheNodeIsLookedAfter) {
   }
 }
 
+// That costs system calls, so it is done when the wait is long, and not with every look.
+TEST(Drive, TheDeadAreLookedForWhenTheWaitIsLong) {
+  Core::Config config = rig::small_config();
+  config.admission.policy = Admission::Policy::always;
+  for (unsigned size = 0; size < size_classes; ++size) {
+    config.admission.rate.set_delay(size, seconds(1));
+  }
+  Bench bench(config);
+  const PeerId peer = bench.core_.peer_of(bench.accept());
+  bench.send(peer, 200);
+  bench.send(peer, 200);
+  for (const auto& [ms, reaps] : {std::pair{0, 0}, {49, 0}, {50, 1}, {60, 1}, {100, 2}}) {
+    bench.time = start + milliseconds(ms);
+    bench.attend(bench.time);
+    EXPECT_EQ(bench.reaps, reaps) << ms;
+  }
+}
+
 // The memory of a proxy, and a process of the node that serves.
 struct Server {
   Server() {
@@ -417,6 +437,22 @@ TEST(Drive, WhatAServerSentIsOver) {
     computes ? bench.attend(bench.time) : bench.look();
     EXPECT_EQ(bench.core_.pending_frames(), 0u);
   }
+}
+
+TEST(Drive, WhatADeadServerHadIsRepeatedAtOnce) {
+  Core::Config config = rig::small_config();
+  config.proxy = true;
+  Bench bench(config);
+  Server server;
+  const PeerId peer = bench.core_.add_peer(other, {.key = {9, 9, 9}});
+  bench.core_.join_proxy(server.ground(), 0, Server::id(0));
+  bench.accept();
+  bench.send(peer);
+  Proxy::Work work;
+  ASSERT_TRUE(server.proxy.take(0, work));
+  bench.others_live = false;
+  bench.attend(bench.time);
+  EXPECT_EQ(bench.take_frames(), std::vector{FrameKind::repeated});
 }
 
 }  // namespace
