@@ -277,6 +277,10 @@ TEST(RelayedFrame, RefusesSectionsThatLie) {
   std::vector<std::byte> frame = good;
   frame.resize(frame.size() + 8);
   EXPECT_FALSE(check(frame));
+  frame = relayed({{message(5)}});
+  ASSERT_TRUE(check(frame));
+  frame.resize(frame.size() + 3);  // the last one is not padded
+  EXPECT_FALSE(check(frame));
   for (std::size_t size = 0; size < good.size(); ++size) {
     const std::vector<std::byte> cut(good.begin(),
                                      good.begin() + static_cast<std::ptrdiff_t>(size));
