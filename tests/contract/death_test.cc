@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tools/sim/world.h"
+#include "tests/contract/random_world.h"
 
 namespace weir::sim {
 namespace {

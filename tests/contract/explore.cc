@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/sim/world.h"
+#include "tests/contract/random_world.h"
 
 namespace {
 

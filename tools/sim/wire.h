@@ -33,7 +33,6 @@ class Wire {
     std::uint64_t delivered_flits = 0;  // as this and the following: of packets, if there are any
     std::uint64_t lost_packets = 0;
     std::uint64_t events = 0;
-    std::uint64_t hops = 0;
     std::uint64_t detours = 0;
     std::uint64_t hash = 0;  // of everything that happened
   };

@@ -1,5 +1,5 @@
-// A small world: N processes on one fabric, what they do, and what goes wrong when. `random_world`
-// makes one from a seed; `run` plays it and lists every broken promise:
+// A small world: N processes on one fabric, what they do, and what goes wrong when. `run` plays it
+// and lists every broken promise:
 //
 //   * every message exactly once, in order, unharmed; healthy peers are never given up
 //   * it ends: traffic, then a clean close; no slot, buffer or credit is missing at the end
@@ -108,15 +108,7 @@ struct Outcome {
   bool ok() const { return violations.empty(); }
 };
 
-// Of what goes wrong at a time. The draws of `several` are a stream of their own: with
-// `one_at_most` a seed is the world it was before there were several.
-enum class Trouble : std::uint8_t {
-  one_at_most,  // and of queue pairs it breaks the one with the lowest number
-  several,
-};
-Plan random_plan(std::uint64_t seed, Trouble trouble = Trouble::several);
 // With a `trace`, every step of the connections goes there.
 Outcome run(const Plan& plan, std::function<void(const std::string&)> trace = nullptr);
-std::string describe(const Plan& plan);
 
 }  // namespace weir::sim

@@ -46,26 +46,35 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-const Key* nearest_key(std::string_view name) {
+const char* nearest(std::string_view name, std::span<const char* const> names) {
   if (name.size() > 64) return nullptr;  // no slip of the finger
-  const std::string wanted = plain(name);
-  const Key* best = nullptr;
-  std::size_t least = std::max<std::size_t>(1, wanted.size() / 3) + 1;
-  for (const Key& key : schema()) {
-    const std::size_t distance = edit_distance(wanted, key.name);
+  const char* best = nullptr;
+  std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
+  for (const char* const known : names) {
+    const std::size_t distance = edit_distance(name, known);
     if (distance < least) {
       least = distance;
-      best = &key;
+      best = known;
     }
   }
   return best;
 }
 
+std::string no_such_key(const char* meant, const char* list) {
+  if (meant != nullptr) return std::string("there is no such key; did you mean ") + meant + "?";
+  return std::string("there is no such key; '") + list + "' lists them all";
+}
+
+const Key* nearest_key(std::string_view name) {
+  std::vector<const char*> names;
+  for (const Key& key : schema()) names.push_back(key.name);
+  const char* const meant = name.size() > 64 ? nullptr : nearest(plain(name), names);
+  return meant == nullptr ? nullptr : find_key(meant);
+}
+
 std::string no_such_key(std::string_view name) {
   const Key* const meant = nearest_key(name);
-  if (meant != nullptr)
-    return std::string("there is no such key; did you mean ") + meant->name + "?";
-  return "there is no such key; 'weir config explain' lists them all";
+  return no_such_key(meant == nullptr ? nullptr : meant->name, "weir config explain");
 }
 
 }  // namespace weir::config

@@ -3,6 +3,7 @@
 // Pure functions; any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,11 +11,17 @@
 
 namespace weir::config {
 
+// Of `names` the one closest to `name`; nullptr if none is close enough to be what was meant.
+const char* nearest(std::string_view name, std::span<const char* const> names);
+
+// Why `name` is no key, with the one that was probably meant, or the command that lists them all.
+std::string no_such_key(const char* meant, const char* list);
+
 // The key whose name is closest to `name`, which may also be written as its MCA or environment
 // variable; nullptr if none is close enough to be what was meant.
 const Key* nearest_key(std::string_view name);
 
-// Why `name` is no key, with the key that was probably meant.
+// The same of the transport's keys.
 std::string no_such_key(std::string_view name);
 
 // How many letters have to be added, dropped, changed or swapped with their neighbour.

@@ -24,24 +24,36 @@ struct Words {
 
 constexpr Key text(const char* name, const char* fallback, int level, Words words,
                    std::string Settings::*field) {
-  return {name,  Kind::text, fallback,     0,       0,    false, nullptr,
-          level, words.help, words.reason, nullptr, field};
+  return {{name, Kind::text, fallback, 0, 0, nullptr, nullptr},
+          level,
+          words.help,
+          words.reason,
+          nullptr,
+          field};
 }
 constexpr Key choice(const char* name, const char* choices, const char* fallback, int level,
                      Words words, std::string Settings::*field) {
-  return {name,  Kind::choice, fallback,     0,       0,    false, choices,
-          level, words.help,   words.reason, nullptr, field};
+  return {{name, Kind::choice, fallback, 0, 0, nullptr, choices},
+          level,
+          words.help,
+          words.reason,
+          nullptr,
+          field};
 }
 constexpr Key number(const char* name, Kind kind, const char* fallback, std::int64_t min,
                      std::int64_t max, int level, Words words, std::int64_t Settings::*field) {
-  return {name,    kind,  fallback,   min,          max,   false,
-          nullptr, level, words.help, words.reason, field, nullptr};
+  return {{name, kind, fallback, min, max, nullptr, nullptr},
+          level,
+          words.help,
+          words.reason,
+          field,
+          nullptr};
 }
 constexpr Key number_or_auto(const char* name, Kind kind, const char* fallback, std::int64_t min,
                              std::int64_t max, int level, Words words,
                              std::int64_t Settings::*field) {
   Key key = number(name, kind, fallback, min, max, level, words, field);
-  key.takes_auto = true;
+  key.word = "auto";
   return key;
 }
 
@@ -301,8 +313,8 @@ bool parse(Kind kind, std::string_view value, std::int64_t& number, std::string&
   return parse_count(value, number, error);
 }
 
-bool is_one_of(std::string_view value, std::string_view choices) {
-  while (!choices.empty()) {
+bool is_one_of(std::string_view value, std::string_view choices, std::int64_t& place) {
+  for (place = 0; !choices.empty(); ++place) {
     const std::size_t end = std::min(choices.find(", "), choices.size());
     if (choices.substr(0, end) == value) return true;
     choices.remove_prefix(std::min(end + 2, choices.size()));
@@ -341,46 +353,52 @@ std::string environment_name(const Key& key) {
 
 std::string mca_name(const Key& key) { return std::string("btl_weir_") + key.name; }
 
-std::string accepts(const Key& key) {
-  if (key.kind == Kind::text) return "text";
-  if (key.kind == Kind::choice) return std::string("one of ") + key.choices;
-  const char* kind = key.kind == Kind::count  ? "number"
-                     : key.kind == Kind::size ? "size"
-                                              : "duration";
-  return std::string(key.takes_auto ? "auto or " : "") + kind + ", " + format(key.kind, key.min) +
-         " to " + format(key.kind, key.max);
+std::string accepts(const Form& form) {
+  if (form.kind == Kind::text) return "text";
+  if (form.kind == Kind::choice) return std::string("one of ") + form.choices;
+  const char* kind = form.kind == Kind::count  ? "number"
+                     : form.kind == Kind::size ? "size"
+                                               : "duration";
+  return (form.word == nullptr ? "" : std::string(form.word) + " or ") + kind + ", " +
+         format(form.kind, form.min) + " to " + format(form.kind, form.max);
 }
 
-bool set(Settings& settings, const Key& key, std::string_view value, std::string& reason) {
+bool read(const Form& form, std::string_view value, std::int64_t& number, std::string& reason) {
   const auto refuse = [&](const std::string& problem) {
-    reason = problem + " (it takes: " + accepts(key) + ")";
+    reason = problem + " (it takes: " + accepts(form) + ")";
     return false;
   };
   const std::string quoted = "'" + std::string(value) + "'";
-  if (key.kind == Kind::text || key.kind == Kind::choice) {
+  std::int64_t read = automatic;
+  if (form.kind == Kind::text || form.kind == Kind::choice) {
     if (value.empty()) return refuse("must not be empty");
-    if (key.kind == Kind::choice && !is_one_of(value, key.choices)) {
+    if (form.kind == Kind::choice && !is_one_of(value, form.choices, read)) {
       return refuse(quoted + " is not known");
     }
-    settings.*key.text = value;
-    return true;
+  } else if (form.word == nullptr || value != form.word) {
+    std::string problem;
+    if (!parse(form.kind, value, read, problem)) return refuse(problem);
+    if (read < form.min || read > form.max) return refuse(quoted + " is out of range");
   }
-  if (key.takes_auto && value == "auto") {
-    settings.*key.number = automatic;
-    return true;
-  }
+  number = read;
+  return true;
+}
+
+bool set(Settings& settings, const Key& key, std::string_view value, std::string& reason) {
   std::int64_t number = 0;
-  std::string problem;
-  if (!parse(key.kind, value, number, problem)) return refuse(problem);
-  if (number < key.min || number > key.max) return refuse(quoted + " is out of range");
-  settings.*key.number = number;
+  if (!read(key, value, number, reason)) return false;
+  if (key.text != nullptr) {
+    settings.*key.text = value;
+  } else {
+    settings.*key.number = number;
+  }
   return true;
 }
 
 std::string get(const Settings& settings, const Key& key) {
   if (key.text != nullptr) return settings.*key.text;
   const std::int64_t number = settings.*key.number;
-  return key.takes_auto && number == automatic ? "auto" : format(key.kind, number);
+  return key.word != nullptr && number == automatic ? key.word : format(key.kind, number);
 }
 
 Settings defaults() {

@@ -17,17 +17,21 @@ namespace weir::config {
 
 enum class Kind : std::uint8_t { text, choice, count, size, duration };
 
-struct Key {
+// What a key takes, of this table or another one.
+struct Form {
   const char* name;  // `window_max`; the MCA variable is btl_weir_window_max
   Kind kind;
   const char* fallback;  // the default, as text
-  std::int64_t min;      // in bytes, nanoseconds or ones
-  std::int64_t max;
-  bool takes_auto;      // "auto" is a value too
-  const char* choices;  // of Kind::choice: "auto, rxe, roce"
-  int level;            // who wants to see it: 1 everybody, 2-3 users, 4-6 tuners, 7-9 developers
-  const char* help;     // one sentence: what it is
-  const char* reason;   // one sentence: why the default is what it is
+  std::int64_t min = 0;  // in bytes, nanoseconds or ones
+  std::int64_t max = 0;
+  const char* word = nullptr;     // "auto", say: a value, too, `automatic`
+  const char* choices = nullptr;  // of Kind::choice: "auto, rxe, roce"
+};
+
+struct Key : Form {
+  int level;           // who wants to see it: 1 everybody, 2-3 users, 4-6 tuners, 7-9 developers
+  const char* help;    // one sentence: what it is
+  const char* reason;  // one sentence: why the default is what it is
   std::int64_t Settings::*number;
   std::string Settings::*text;
 
@@ -49,11 +53,14 @@ std::size_t index_of(const Key& key);
 std::string environment_name(const Key& key);
 std::string mca_name(const Key& key);
 
-// What `key` takes, for a person: "size, 1KiB to 1MiB".
-std::string accepts(const Key& key);
+// For a person: "size, 1KiB to 1MiB".
+std::string accepts(const Form& form);
 
-// Sets one key. False, and the value and what the key takes in `reason`, if the value is not
-// acceptable; `settings` is then as before.
+// What `value` is as a number, of a choice its place. False, and the value and what the key takes
+// in `reason`, if it is not acceptable.
+bool read(const Form& form, std::string_view value, std::int64_t& number, std::string& reason);
+
+// Sets one key. False, as `read`, if the value is not acceptable; `settings` is then as before.
 bool set(Settings& settings, const Key& key, std::string_view value, std::string& reason);
 
 // The value as `set` reads it.

@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "tests/contract/random_world.h"
 #include "tools/sim/random.h"
-#include "tools/sim/world.h"
 
 namespace weir::sim {
 namespace {

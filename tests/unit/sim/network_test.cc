@@ -157,7 +157,7 @@ TEST(Network, TheSameSeedIsTheSameRun) {
   EXPECT_EQ(first.violation, "");
   EXPECT_EQ(first.trace_hash, again.trace_hash);
   EXPECT_EQ(first.events, again.events);
-  EXPECT_EQ(first.throughput, again.throughput);
+  EXPECT_EQ(first["throughput"], again["throughput"]);
   EXPECT_NE(first.trace_hash, other.trace_hash);
 }
 
@@ -191,9 +191,9 @@ TEST(Network, ALinkIsTheLimit) {
   scenario.fabric.topology = {.shape = Shape::single_switch, .ports = 8};
   scenario.slow.clear();
   const Measured fast = run(scenario, 1);
-  EXPECT_NEAR(fast.throughput, 1, 0.01);
+  EXPECT_NEAR(fast["throughput"], 1, 0.01);
   scenario.slow = {{8, 4}};
-  EXPECT_NEAR(run(scenario, 1).throughput, 0.25, 0.01);
+  EXPECT_NEAR(run(scenario, 1)["throughput"], 0.25, 0.01);
 }
 
 TEST(Network, OnePacketTakesWhatItsWayTakes) {

@@ -49,6 +49,8 @@ Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t see
   figures::Playing playing{.name = "advise", .figure = {}};
   Advice advice;
   network::Scenario scenario = cluster;
+  scenario.from_cycles = 8'000;  // a window of 16 large chunks has come round some times
+  scenario.to_cycles = 20'000;
   scenario.protocol = network::Protocol::push;
   playing.figure.points.push_back(figures::point("no bound", 0, scenario));
   scenario.protocol = network::Protocol::reads;
@@ -68,20 +70,14 @@ Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t see
       figures::play({playing}, jobs, seed, [&](const figures::Progress& progress) {
         if (tell) tell(progress.done, progress.points, progress.left_s);
       })[0];
-  const auto value = [](const figures::Sample& sample, const std::string& name) {
-    for (const auto& [known, number] : sample.values) {
-      if (known == name) return number;
-    }
-    return 0.0;
-  };
-  advice.unbounded = value(results.rows[0].sample, "throughput");
+  advice.unbounded = results.rows[0].measured["throughput"];
   for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
-    const figures::Sample& sample = results.rows[i + 1].sample;
+    const figures::Measured& measured = results.rows[i + 1].measured;
     Candidate& candidate = advice.candidates[i];
-    candidate.throughput = value(sample, "throughput");
-    candidate.first_percentile = value(sample, "first_percentile");
-    candidate.latency_us = value(sample, "latency_cycles") * cluster.cycle_ns / 1'000;
-    candidate.violation = sample.violation;
+    candidate.throughput = measured["throughput"];
+    candidate.first_percentile = measured["first_percentile"];
+    candidate.latency_us = measured["latency_cycles"] * cluster.cycle_ns / 1'000;
+    candidate.violation = measured.violation;
   }
   double most = 0;
   for (const Candidate& candidate : advice.candidates) most = std::max(most, worth(candidate));

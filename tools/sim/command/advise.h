@@ -28,7 +28,7 @@ struct Advice {
   std::string yaml;      // keys of the transport
 };
 
-// `cluster`: fabric, slow nodes and pattern. Its protocol and budget are what is looked for.
+// `cluster`: fabric, slow nodes and streams. Its protocol and budget are what is looked for.
 Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t seed,
               const std::function<void(std::size_t done, std::size_t all, double left_s)>& tell);
 

@@ -1,7 +1,6 @@
 #include "tools/sim/command/scenario_file.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +10,7 @@
 
 #include "tools/sim/command/trace_file.h"
 #include "transport/config/nearest.h"
+#include "transport/config/schema.h"
 #include "transport/config/table.h"
 #include "transport/config/units.h"
 #include "transport/config/yaml_file.h"
@@ -18,694 +18,560 @@
 namespace weir::sim {
 namespace {
 
+using config::Kind;
+using network::BudgetOf;
+using network::EndpointsAre;
+using network::Pattern;
+using network::Protocol;
 using network::Scenario;
+using network::Shape;
+using network::Switching;
+using network::Topology;
 using Error = std::string;
 using Text = std::string_view;
 
-// Durations depend on the cycle, which a later line may set: so they are kept until the end.
-struct Draft {
-  Scenario scenario;
-  double link_gbit_s = 102.4;
-  double local_ns = 40;
-  double global_ns = 200;
-  double node_ns = 20;
-  double from_ns = 120'000;
-  double to_ns = 240'000;
-  double timeout_ns = 100'000;
-  double work_ns = 0;
-  std::string slow;
-  std::string down;
-  std::string trace;
+constexpr std::int64_t KiB = 1024;
+constexpr std::int64_t MiB = 1024 * KiB;
+constexpr std::int64_t GiB = 1024 * MiB;
+constexpr std::int64_t most_ns = 10'000'000'000;
+constexpr std::uint32_t most_nodes = 100'000;
+constexpr std::uint32_t most_cores = 512;  // every one knows every other
+// Ticks, of which a cycle has three, are kept modulo 2^32 in places.
+constexpr double most_cycles = 1'000'000'000;
+const char* const too_many_cycles =
+    "more than 1,000,000,000 cycles; one is the time of 256 bytes at the link's rate";
+
+// What was read, for a field of any kind.
+struct Value {
+  std::int64_t number;  // of a choice its place
+  Text text;
+  template <typename T>
+  operator T() const {
+    return static_cast<T>(number);
+  }
 };
 
-Error quoted(Text text, const std::string& what) {
-  return "'" + std::string(text) + "' is not " + what;
+// ---- values that are more than a number with a unit
+
+Error not_a(Text text, const char* what) { return "'" + std::string(text) + "' is not " + what; }
+
+bool number(Text text, double low, double high, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high;
 }
 
-Error number(Text text, double low, double high, double& value) {
+bool count(Text text, std::int64_t low, std::int64_t high, std::uint32_t& value) {
+  std::int64_t read = 0;
+  Error ignored;
+  if (!config::parse_count(text, read, ignored) || read < low || read > high) return false;
+  value = static_cast<std::uint32_t>(read);
+  return true;
+}
+
+Error bias(Scenario& s, const Value& value) {
+  const bool good = number(value.text, 0, 100, s.fabric.switching.bias);
+  return good ? "" : not_a(value.text, "a number from 0 to 100");
+}
+
+Error rate(Scenario& s, const Value& value) {
+  Text digits = value.text.substr(0, value.text.find("Gbit/s"));
+  while (digits.ends_with(' ')) digits.remove_suffix(1);
+  double gbit_s = 0;
+  if (!value.text.ends_with("Gbit/s") || !number(digits, 0.1, 10'000, gbit_s)) {
+    return not_a(value.text, "a rate from 0.1Gbit/s to 10000Gbit/s, as 100Gbit/s");
+  }
+  s.cycle_ns = network::flit_bytes * 8 / gbit_s;
+  return {};
+}
+
+Error percent(Scenario& s, const Value& value) {
   double read = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
-  if (error != std::errc{} || end != text.data() + text.size() || !(read >= low && read <= high)) {
-    std::string range = std::to_string(low);
-    return quoted(text, "a number from " + range.substr(0, range.find('.') + 2) + " to " +
-                            std::to_string(static_cast<std::int64_t>(high)));
+  if (!value.text.ends_with('%') ||
+      !number(value.text.substr(0, value.text.size() - 1), 0, 50, read)) {
+    return not_a(value.text, "a percentage from 0% to 50%, as 0.01%");
   }
-  value = read;
+  s.loss = read / 100;
   return {};
 }
 
-template <typename T>
-Error count(Text text, std::int64_t low, std::int64_t high, T& value) {
-  std::int64_t read = 0;
-  Error error;
-  if (!config::parse_count(text, read, error)) return error;
-  if (read < low || read > high) {
-    return quoted(text, "a count from " + std::to_string(low) + " to " + std::to_string(high));
-  }
-  value = static_cast<T>(read);
-  return {};
-}
-
-template <typename T>
-Error size(Text text, std::int64_t low, std::int64_t high, T& value) {
-  std::int64_t read = 0;
-  Error error;
-  if (!config::parse_size(text, read, error)) return error;
-  if (read < low || read > high) {
-    return quoted(text,
-                  "a size from " + config::format_size(low) + " to " + config::format_size(high));
-  }
-  value = static_cast<T>(read);
-  return {};
-}
-
-template <typename T>
-Error duration(Text text, T& ns) {
-  std::int64_t read = 0;
-  Error error;
-  if (!config::parse_duration(text, read, error)) return error;
-  if (read > 10'000'000'000) return quoted(text, "a duration up to 10s");
-  ns = static_cast<T>(read);
-  return {};
-}
-
-template <typename T, std::size_t n>
-Error choice(Text text, const std::array<std::pair<const char*, T>, n>& choices, T& value) {
-  std::string names;
-  for (const auto& [name, means] : choices) {
-    if (text == name) {
-      value = means;
-      return {};
-    }
-    names += (names.empty() ? "" : ", ") + std::string(name);
-  }
-  return quoted(text, "one of " + names);
-}
-
-Error rate(Text text, double& gbit_s) {
-  constexpr Text unit = "Gbit/s";
-  if (!text.ends_with(unit)) return quoted(text, "a rate as 100Gbit/s");
-  text.remove_suffix(unit.size());
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return number(text, 0.1, 10'000, gbit_s);
-}
-
-// What stands between the commas; nothing for "none".
-std::vector<Text> parts_of(Text text) {
-  std::vector<Text> parts;
-  if (text == "none") return parts;
-  while (!text.empty()) {
+// Each part between commas; none of "none". False, and it ends, as soon as `take` says so.
+template <typename Take>
+bool all_parts(Text text, Take take) {
+  while (!text.empty() && text != "none") {
     const std::size_t comma = std::min(text.find(','), text.size());
     Text part = text.substr(0, comma);
     text.remove_prefix(std::min(comma + 1, text.size()));
     while (part.starts_with(' ')) part.remove_prefix(1);
     while (part.ends_with(' ')) part.remove_suffix(1);
-    parts.push_back(part);
+    if (!take(part)) return false;
   }
-  return parts;
+  return true;
 }
 
-constexpr std::uint32_t any_number = UINT32_MAX;  // before it is known how many there are
-
 // "1%@8x, 5@2x", "none"
-Error slow_nodes(Text text, std::uint32_t nodes, std::vector<Scenario::Slow>& slow) {
-  slow.clear();
-  const Error wrong = quoted(text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
-  for (const Text part : parts_of(text)) {
-    const std::size_t at = part.find('@');
-    if (at == Text::npos || !part.ends_with('x')) return wrong;
-    Text how_many = part.substr(0, at);
-    const Text how_slow = part.substr(at + 1, part.size() - at - 2);
-    Scenario::Slow group;
-    if (!count(how_slow, 1, 1'000, group.factor).empty()) return wrong;
-    if (how_many.ends_with('%')) {
-      how_many.remove_suffix(1);
-      double percent = 0;
-      if (!number(how_many, 0, 100, percent).empty()) return wrong;
-      group.nodes = static_cast<std::uint32_t>(std::lround(percent / 100 * nodes));
-    } else if (!count(how_many, 0, UINT32_MAX, group.nodes).empty()) {
-      return wrong;
-    }
-    slow.push_back(group);
-  }
+Error slow_nodes(Scenario& s, const Value& value) {
+  const std::uint32_t nodes = s.fabric.topology.nodes();
   std::uint64_t all = 0;
-  for (const Scenario::Slow& group : slow) all += group.nodes;
-  if (all <= nodes || nodes == any_number) return {};
+  s.slow.clear();
+  const bool good = all_parts(value.text, [&](Text part) {
+    const std::size_t at = part.find('@');
+    if (at == Text::npos || !part.ends_with('x')) return false;
+    const Text how_many = part.substr(0, at);
+    Scenario::Slow group;
+    if (!count(part.substr(at + 1, part.size() - at - 2), 1, 1'000, group.factor)) return false;
+    if (how_many.ends_with('%')) {
+      double of_hundred = 0;
+      if (!number(how_many.substr(0, at - 1), 0, 100, of_hundred)) return false;
+      group.nodes = static_cast<std::uint32_t>(std::lround(of_hundred / 100 * nodes));
+    } else if (!count(how_many, 0, UINT32_MAX, group.nodes)) {
+      return false;
+    }
+    all += group.nodes;
+    s.slow.push_back(group);
+    return true;
+  });
+  if (!good) return not_a(value.text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
+  if (all <= nodes) return {};
   return "they are " + std::to_string(all) + " nodes; the fabric has " + std::to_string(nodes);
 }
 
-// "0.01%"
-Error percent(Text text, double& part) {
-  const Error wrong = quoted(text, "a percentage from 0% to 50%, as 0.01%");
-  if (!text.ends_with('%')) return wrong;
-  text.remove_suffix(1);
-  double read = 0;
-  if (!number(text, 0, 50, read).empty()) return wrong;
-  part = read / 100;
-  return {};
-}
-
 // "3@50us-90us, 1@0-240us", "none"
-Error outages(Text text, double cycle_ns, std::vector<Scenario::Outage>& down) {
-  down.clear();
-  const Error wrong = quoted(text, "a list of links and times, as 3@50us-90us");
-  for (const Text part : parts_of(text)) {
-    const std::size_t at = part.find('@');
-    const std::size_t dash = part.find('-', std::min(at, part.size()));
-    if (at == Text::npos || dash == Text::npos) return wrong;
+Error outages(Scenario& s, const Value& value) {
+  const std::uint32_t trunks = s.fabric.topology.trunks();
+  s.outages.clear();
+  Error error;
+  const bool good = all_parts(value.text, [&](Text part) {
+    const std::size_t at = std::min(part.find('@'), part.size());
+    const std::size_t dash = part.find('-', at);
     Scenario::Outage outage;
-    double from = 0;
-    double to = 0;
-    if (!count(part.substr(0, at), 1, 100'000, outage.links).empty() ||
-        !duration(part.substr(at + 1, dash - at - 1), from).empty() ||
-        !duration(part.substr(dash + 1), to).empty() || to <= from) {
-      return wrong;
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+    Error ignored;
+    if (dash == Text::npos || !count(part.substr(0, at), 1, 100'000, outage.links) ||
+        !config::parse_duration(part.substr(at + 1, dash - at - 1), from, ignored) ||
+        !config::parse_duration(part.substr(dash + 1), to, ignored) || to <= from) {
+      return false;
     }
-    outage.from_cycles = static_cast<std::uint64_t>(from / cycle_ns);
-    outage.to_cycles = static_cast<std::uint64_t>(to / cycle_ns);
-    down.push_back(outage);
-  }
-  return {};
+    if (outage.links > trunks) error = "there are " + std::to_string(trunks) + " such links";
+    if (static_cast<double>(to) / s.cycle_ns > most_cycles) error = too_many_cycles;
+    outage.from_cycles = static_cast<std::uint64_t>(static_cast<double>(from) / s.cycle_ns);
+    outage.to_cycles = static_cast<std::uint64_t>(static_cast<double>(to) / s.cycle_ns);
+    s.outages.push_back(outage);
+    return true;
+  });
+  return good ? error : not_a(value.text, "a list of links and times, as 3@50us-90us");
 }
 
-Error yes_or_no(Text text, bool& value) {
-  constexpr std::array<std::pair<const char*, bool>, 4> choices{
-      {{"yes", true}, {"no", false}, {"true", true}, {"false", false}}};
-  return choice(text, choices, value);
-}
-
-Error table(Text text, config::TableOf kind, std::string& value) {
+template <std::string Scenario::*to, config::TableOf kind = config::TableOf::counts>
+Error table(Scenario& s, const Value& value) {
   std::vector<config::TableEntry> entries;
   Error error;
-  if (!config::parse_table(text, kind, entries, error)) return error;
-  value = text;
+  if (config::parse_table(value.text, kind, entries, error)) s.*to = value.text;
+  return error;
+}
+
+// ---- others
+
+template <auto field>
+Error put(Scenario& s, const Value& value) {
+  s.*field = value;
+  return {};
+}
+// 0 for the word that means so.
+template <auto field>
+Error put_or_none(Scenario& s, const Value& value) {
+  s.*field = Value{std::max<std::int64_t>(value.number, 0), {}};
+  return {};
+}
+template <auto field>
+Error topology(Scenario& s, const Value& value) {
+  s.fabric.topology.*field = value;
+  return {};
+}
+template <auto field>
+Error switching(Scenario& s, const Value& value) {
+  s.fabric.switching.*field = value;
+  return {};
+}
+template <auto field>
+Error flits(Scenario& s, const Value& value) {
+  return switching<field>(s, {value.number / network::flit_bytes, {}});
+}
+
+// Of nanoseconds: at least one, unless it is none.
+template <auto put_field>
+Error cycles(Scenario& s, const Value& value) {
+  const double count = std::round(static_cast<double>(value.number) / s.cycle_ns);
+  if (count > most_cycles) return too_many_cycles;
+  const std::int64_t least = value.number > 0 ? 1 : 0;
+  return put_field(s, {std::max(static_cast<std::int64_t>(count), least), {}});
+}
+
+Error request_lane(Scenario& s, const Value& value) {
+  s.fabric.switching.request_lanes = value.number % 2 == 1;
   return {};
 }
 
-Error ecn(Text text, Scenario& scenario) {
-  constexpr std::array<std::pair<const char*, int>, 3> choices{
-      {{"off", 0}, {"default", 1}, {"aggressive", 2}}};
-  int chosen = 0;
-  const Error error = choice(text, choices, chosen);
-  if (!error.empty()) return error;
-  scenario.fabric.switching.marking = chosen;
-  scenario.becn.on = chosen > 0;
-  scenario.becn.decay_cycles = chosen == 2 ? 50 : 4;
+Error ecn(Scenario& s, const Value& value) {
+  s.fabric.switching.marking = value;
+  s.becn.on = value;
+  s.becn.decay_cycles = value.number == 2 ? 50 : 4;
   return {};
 }
+
+Error reads_max(Scenario& s, const Value& value) {
+  s.adaptive = value.number == config::automatic;
+  if (!s.adaptive) s.reads = value;
+  return {};
+}
+
+Error nothing(Scenario&, const Value&) { return {}; }
+
+// ---- the table
 
 struct Row {
-  ScenarioKey key;
-  Error (*set)(Draft& draft, Text text);
+  config::Form form;
+  Error (*set)(Scenario& s, const Value& value);
+  const char* help;
+  const char* takes;  // of text
 };
 
-network::Topology& topology(Draft& d) { return d.scenario.fabric.topology; }
-network::Switching& switching(Draft& d) { return d.scenario.fabric.switching; }
+constexpr Row row(const config::Form& form, Error (*set)(Scenario& s, const Value& value),
+                  const char* help, const char* takes = nullptr) {
+  return {form, set, help, takes};
+}
 
-using network::BudgetOf;
-using network::EndpointsAre;
-using network::Pattern;
-using network::Protocol;
-using network::Routing;
-using network::Shape;
-
-constexpr std::array<std::pair<const char*, Shape>, 3> shapes{
-    {{"dragonfly", Shape::dragonfly},
-     {"fat_tree", Shape::fat_tree},
-     {"single_switch", Shape::single_switch}}};
-constexpr std::array<std::pair<const char*, Routing>, 4> routings{
-    {{"minimal", Routing::minimal},
-     {"valiant", Routing::valiant},
-     {"ugal", Routing::ugal},
-     {"progressive", Routing::progressive}}};
-constexpr std::array<std::pair<const char*, Pattern>, 7> patterns{
-    {{"pairs", Pattern::pairs},
-     {"incast", Pattern::incast},
-     {"halo_2d", Pattern::halo_2d},
-     {"halo_3d", Pattern::halo_3d},
-     {"wavefront", Pattern::wavefront},
-     {"all_to_all", Pattern::all_to_all},
-     {"trace", Pattern::trace}}};
-constexpr std::array<std::pair<const char*, Protocol>, 2> protocols{
-    {{"push", Protocol::push}, {"reads", Protocol::reads}}};
-constexpr std::array<std::pair<const char*, BudgetOf>, 3> owners{
-    {{"node", BudgetOf::node}, {"process", BudgetOf::process}, {"transfer", BudgetOf::transfer}}};
-constexpr std::array<std::pair<const char*, EndpointsAre>, 2> endpoints{
-    {{"models", EndpointsAre::models}, {"core", EndpointsAre::core}}};
-constexpr std::array<std::pair<const char*, bool>, 2> admissions{
-    {{"always", false}, {"thresholds", true}}};
-constexpr std::array<std::pair<const char*, ContextOf>, 2> contexts{
-    {{"queue_pair", ContextOf::queue_pair}, {"request", ContextOf::request}}};
-constexpr std::array<std::pair<const char*, bool>, 2> stepping{{{"free", false}, {"wait", true}}};
-constexpr std::array<std::pair<const char*, bool>, 2> limit_events{
-    {{"hardware", false}, {"rxe", true}}};
-
+// They are set in this order: cycles after the link's rate, what counts nodes after the topology.
 constexpr Row rows[] = {
-    {{"topology", "dragonfly, fat_tree, single_switch", "dragonfly", "The fabric's shape"},
-     [](Draft& d, Text t) { return choice(t, shapes, topology(d).shape); }},
-    {{"p", "count, 1 to 64", "6", "Nodes on a router (dragonfly) or leaf (fat tree)"},
-     [](Draft& d, Text t) { return count(t, 1, 64, topology(d).p); }},
-    {{"a", "count, 2 to 64", "12", "Dragonfly: routers of a group"},
-     [](Draft& d, Text t) { return count(t, 2, 64, topology(d).a); }},
-    {{"h", "count, 1 to 32", "6",
-      "Dragonfly: global links of a router; there are a * h + 1 groups"},
-     [](Draft& d, Text t) { return count(t, 1, 32, topology(d).h); }},
-    {{"leaves", "count, 2 to 512", "16", "Fat tree: switches with nodes"},
-     [](Draft& d, Text t) { return count(t, 2, 512, topology(d).leaves); }},
-    {{"spines", "count, 1 to 512", "16", "Fat tree: switches above them"},
-     [](Draft& d, Text t) { return count(t, 1, 512, topology(d).spines); }},
-    {{"ports", "count, 2 to 1024", "16", "Single switch: its nodes"},
-     [](Draft& d, Text t) { return count(t, 2, 1024, topology(d).ports); }},
-    {{"link_rate", "rate, as 100Gbit/s", "102.4Gbit/s", "What a link moves"},
-     [](Draft& d, Text t) { return rate(t, d.link_gbit_s); }},
-    {{"local_latency", "duration", "40ns", "Of links inside a group, or between leaf and spine"},
-     [](Draft& d, Text t) { return duration(t, d.local_ns); }},
-    {{"global_latency", "duration", "200ns", "Of links between groups"},
-     [](Draft& d, Text t) { return duration(t, d.global_ns); }},
-    {{"node_latency", "duration", "20ns", "Of the link between a node and its router"},
-     [](Draft& d, Text t) { return duration(t, d.node_ns); }},
-    {{"buffers", "size, 4KiB to 16MiB", "64KiB", "Of one virtual channel of an input"},
-     [](Draft& d, Text t) {
-       std::uint32_t bytes = 0;
-       Error error = size(t, 4096, 16 << 20, bytes);
-       if (error.empty()) switching(d).vc_flits = bytes / network::flit_bytes;
-       return error;
-     }},
-    {{"routing", "minimal, valiant, ugal, progressive", "progressive",
-      "Where a packet goes when there is a choice; on a fat tree ugal and progressive are the "
-      "same"},
-     [](Draft& d, Text t) { return choice(t, routings, switching(d).routing); }},
-    {{"bias", "number, 0 to 100", "1",
-      "Dragonfly: the shortest path is left when its queue is more than bias times the other one, "
-      "and threshold"},
-     [](Draft& d, Text t) { return number(t, 0, 100, switching(d).bias); }},
-    {{"threshold", "size, 0 to 16MiB", "7680B", "See bias"},
-     [](Draft& d, Text t) {
-       std::int64_t bytes = 0;
-       Error error = size(t, 0, 16 << 20, bytes);
-       if (error.empty()) {
-         switching(d).threshold = static_cast<std::int32_t>(bytes / network::flit_bytes);
-       }
-       return error;
-     }},
-    {{"request_lane", "yes, no", "yes", "Read requests have virtual channels of their own"},
-     [](Draft& d, Text t) { return yes_or_no(t, switching(d).request_lanes); }},
-    {{"ecn", "off, default, aggressive", "off", "FECN/BECN with the constants of [RDRP]"},
-     [](Draft& d, Text t) { return ecn(t, d.scenario); }},
-    {{"loss", "percentage, 0% to 50%", "0%", "Of the packets on each link"},
-     [](Draft& d, Text t) { return percent(t, d.scenario.loss); }},
-    {{"down", "as 3@50us-90us, 1@0-1ms; none", "none",
-      "Links that are down from one time to another, drawn by the seed from those between groups, "
-      "between leaves and spines, or of a single switch"},
-     [](Draft& d, Text t) {
-       d.down = t;
-       std::vector<Scenario::Outage> ignored;
-       return outages(t, 1, ignored);
-     }},
-    {{"retry_timeout", "duration", "100us",
-      "An adapter goes back when the oldest operation of a connection is not done for so long"},
-     [](Draft& d, Text t) { return duration(t, d.timeout_ns); }},
-    {{"retry_count", "count, 0 to 100", "7", "So often in a row, then it gives the connection up"},
-     [](Draft& d, Text t) { return count(t, 0, 100, d.scenario.retries); }},
-    {{"pattern", "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, trace", "pairs",
-      "Streams: random pairs that send to each other, with incast some receive from many, too; or "
-      "messages of ranks until all are received"},
-     [](Draft& d, Text t) { return choice(t, patterns, d.scenario.pattern); }},
-    {{"receivers", "count, 0 to 100000", "0", "Incast: nodes that receive from many"},
-     [](Draft& d, Text t) { return count(t, 0, 100'000, d.scenario.receivers); }},
-    {{"senders", "count, 1 to 1024", "16", "Incast: from how many each"},
-     [](Draft& d, Text t) { return count(t, 1, 1024, d.scenario.senders); }},
-    {{"rounds", "count, 1 to 10000", "4",
-      "Of halo, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
-      "core"},
-     [](Draft& d, Text t) { return count(t, 1, 10'000, d.scenario.rounds); }},
-    {{"message_size", "size, 0 to 1GiB", "256KiB",
-      "Of halo, wavefront and all_to_all; of pairs and incast with endpoints: core"},
-     [](Draft& d, Text t) { return size(t, 0, 1 << 30, d.scenario.message_bytes); }},
-    {{"eager_max", "size, 0 to 1MiB", "4KiB", "Messages up to that go without a rendezvous"},
-     [](Draft& d, Text t) { return size(t, 0, 1 << 20, d.scenario.eager_bytes); }},
-    {{"work", "duration", "0",
-      "What a rank computes before each of its steps but the first; core: without progress"},
-     [](Draft& d, Text t) { return duration(t, d.work_ns); }},
-    {{"trace", "file, beside this one; none", "none",
-      "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
-      "message it comes after"},
-     [](Draft& d, Text t) {
-       d.trace = t == "none" ? "" : t;
-       return Error{};
-     }},
-    {{"slow", "as 1%@8x or 5@2x, 1@8x; none", "none",
-      "Nodes whose memory takes so many times longer than the link"},
-     [](Draft& d, Text t) {
-       d.slow = t;
-       std::vector<Scenario::Slow> ignored;
-       return slow_nodes(t, any_number, ignored);
-     }},
-    {{"endpoints", "models, core", "models",
-      "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
-      "processes with all of transport/core over RC queue pairs"},
-     [](Draft& d, Text t) { return choice(t, endpoints, d.scenario.endpoints); }},
-    {{"steps", "free, wait", "free",
-      "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
-      "do and a trace always"},
-     [](Draft& d, Text t) { return choice(t, stepping, d.scenario.steps_wait); }},
-    {{"match_time", "duration", "0",
-      "Core, with steps: wait and traces: what it takes a rank to match a message with its "
-      "receive; it does nothing else meanwhile"},
-     [](Draft& d, Text t) { return duration(t, d.scenario.match_ns); }},
-    {{"window_initial", "count, 1 to 65536", "8", "Core: receive buffers of a process, at first"},
-     [](Draft& d, Text t) { return count(t, 1, 65'536, d.scenario.window_initial); }},
-    {{"window_max", "count, 1 to 65536; auto", "auto",
-      "Core: W_max; auto is the transport's: 512, more where so many peers need it"},
-     [](Draft& d, Text t) {
-       d.scenario.window_max = 0;
-       return t == "auto" ? Error{} : count(t, 1, 65'536, d.scenario.window_max);
-     }},
-    {{"window_unasked", "count, 1 to 65536; auto", "auto",
-      "Core: beyond, the window grows for peers without credits only; auto: 256 with window_max "
-      "auto, else window_max"},
-     [](Draft& d, Text t) {
-       d.scenario.window_unasked = 0;
-       return t == "auto" ? Error{} : count(t, 1, 65'536, d.scenario.window_unasked);
-     }},
-    {{"max_rd_atomic", "count, 1 to 128", "16", "Core: reads of a queue pair under way"},
-     [](Draft& d, Text t) { return count(t, 1, 128, d.scenario.max_rd_atomic); }},
-    {{"proxy_servers", "count, 0 to 32", "0",
-      "Core: processes of a node that send eager frames for the others at a time; 0: each sends "
-      "its own"},
-     [](Draft& d, Text t) { return count(t, 0, 32, d.scenario.proxy_servers); }},
-    {{"context_cache", "count, 1 to 1000000; off", "off",
-      "Core: contexts that a node's adapter holds; off: all there are"},
-     [](Draft& d, Text t) {
-       d.scenario.context_cache = 0;
-       return t == "off" ? Error{} : count(t, 1, 1'000'000, d.scenario.context_cache);
-     }},
-    {{"context_of", "queue_pair, request", "queue_pair",
-      "With context_cache: what has one, each queue pair, or each request until it is answered "
-      "(the adapter that the tok figures declare)"},
-     [](Draft& d, Text t) { return choice(t, contexts, d.scenario.context_of); }},
-    {{"context_miss", "duration", "600ns",
-      "With context_cache: what a request or an answer waits for its context if it is not held; "
-      "the adapter does nothing else meanwhile"},
-     [](Draft& d, Text t) { return duration(t, d.scenario.context_miss_ns); }},
-    {{"limit_event", "hardware, rxe", "hardware",
-      "Core: armed below the limit, an SRQ fires at once, or with the next receive (Soft-RoCE)"},
-     [](Draft& d, Text t) { return choice(t, limit_events, d.scenario.rxe_limit); }},
-    {{"protocol", "push, reads", "push",
-      "Who decides when data is sent: the sender or the receiver; the core reads"},
-     [](Draft& d, Text t) { return choice(t, protocols, d.scenario.protocol); }},
-    {{"processes", "count, 1 to 32", "1",
-      "Of a node that receives streams; its senders are dealt out to them. Core: of each node, a "
-      "rank each"},
-     [](Draft& d, Text t) { return count(t, 1, 32, d.scenario.processes); }},
-    {{"budget", "node, process, transfer", "node",
-      "What the read budget belongs to; a node's is shared by its processes. Core: transfer is a "
-      "connection, which has no more than max_rd_atomic"},
-     [](Draft& d, Text t) { return choice(t, owners, d.scenario.budget_of); }},
-    {{"tokens", "count, 1 to 65535; off", "off",
-      "Core: requests of a node, frames and chunks, take one of so many"},
-     [](Draft& d, Text t) {
-       d.scenario.tokens = 0;
-       return t == "off" ? Error{} : count(t, 1, 65'535, d.scenario.tokens);
-     }},
-    {{"admission", "always, thresholds", "always",
-      "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"},
-     [](Draft& d, Text t) { return choice(t, admissions, d.scenario.thresholds); }},
-    {{"cct", "table, as 64B=12, 4KiB=8; none", "none",
-      "With admission thresholds, by size of the request: with so many active processes on the "
-      "node all take tokens"},
-     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.cct); }},
-    {{"nrct", "table, as 64B=12, 4KiB=8; none", "none",
-      "The same: what the node may have under way before the next one takes a token"},
-     [](Draft& d, Text t) { return table(t, config::TableOf::counts, d.scenario.nrct); }},
-    {{"crct", "table, as 1@4KiB=64; none", "none",
-      "The same of one process, by active processes and size"},
-     [](Draft& d, Text t) { return table(t, config::TableOf::counts_by_cores, d.scenario.crct); }},
-    {{"reads_max", "count, 1 to 100000; auto", "30", "c, the reads outstanding; auto adapts"},
-     [](Draft& d, Text t) {
-       d.scenario.adaptive = t == "auto";
-       return d.scenario.adaptive ? Error{} : count(t, 1, 100'000, d.scenario.reads);
-     }},
-    {{"reads_queue", "size, 4KiB to 16MiB", "64KiB",
-      "With reads_max auto: what may queue in the fabric (q)"},
-     [](Draft& d, Text t) { return size(t, 4096, 16 << 20, d.scenario.queue_bytes); }},
-    {{"reads_window_min", "size, 4KiB to 1GiB", "4KiB", "With reads_max auto: the least window"},
-     [](Draft& d, Text t) { return size(t, 4096, 1 << 30, d.scenario.least_bytes); }},
-    {{"chunk_size", "size, 4KiB to 8MiB", "4KiB", "What one read fetches"},
-     [](Draft& d, Text t) { return size(t, 4096, 8 << 20, d.scenario.chunk_bytes); }},
-    {{"from", "duration", "120us", "When measuring begins"},
-     [](Draft& d, Text t) { return duration(t, d.from_ns); }},
-    {{"to", "duration", "240us", "When it ends, if not before"},
-     [](Draft& d, Text t) { return duration(t, d.to_ns); }},
+    row({"topology", Kind::choice, "dragonfly", 0, 0, nullptr,
+         "dragonfly, fat_tree, single_switch"},
+        topology<&Topology::shape>, "The fabric's shape"),
+    row({"p", Kind::count, "6", 1, 64}, topology<&Topology::p>,
+        "Nodes on a router (dragonfly) or leaf (fat tree)"),
+    row({"a", Kind::count, "12", 2, 64}, topology<&Topology::a>, "Dragonfly: routers of a group"),
+    row({"h", Kind::count, "6", 1, 32}, topology<&Topology::h>,
+        "Dragonfly: global links of a router; there are a * h + 1 groups"),
+    row({"leaves", Kind::count, "16", 2, 512}, topology<&Topology::leaves>,
+        "Fat tree: switches with nodes"),
+    row({"spines", Kind::count, "16", 1, 512}, topology<&Topology::spines>,
+        "Fat tree: switches above them"),
+    row({"ports", Kind::count, "16", 2, 1024}, topology<&Topology::ports>,
+        "Single switch: its nodes"),
+    row({"link_rate", Kind::text, "102.4Gbit/s"}, rate, "What a link moves", "rate, as 100Gbit/s"),
+    row({"local_latency", Kind::duration, "40ns", 1, most_ns},
+        cycles<switching<&Switching::local_cycles>>,
+        "Of links inside a group, or between leaf and spine"),
+    row({"global_latency", Kind::duration, "200ns", 1, most_ns},
+        cycles<switching<&Switching::global_cycles>>, "Of links between groups"),
+    row({"node_latency", Kind::duration, "20ns", 1, most_ns},
+        cycles<switching<&Switching::node_cycles>>, "Of the link between a node and its router"),
+    row({"buffers", Kind::size, "64KiB", 4 * KiB, 16 * MiB}, flits<&Switching::vc_flits>,
+        "Of one virtual channel of an input"),
+    row({"routing", Kind::choice, "progressive", 0, 0, nullptr,
+         "minimal, valiant, ugal, progressive"},
+        switching<&Switching::routing>,
+        "Where a packet goes when there is a choice (on a fat tree ugal is progressive)"),
+    row({"bias", Kind::text, "1"}, bias,
+        "Dragonfly: the shortest path is left when its queue is more than bias times the other "
+        "one, and threshold",
+        "number, 0 to 100"),
+    row({"threshold", Kind::size, "7680B", 0, 16 * MiB}, flits<&Switching::threshold>, "See bias"),
+    row({"request_lane", Kind::choice, "yes", 0, 0, nullptr, "no, yes, false, true"}, request_lane,
+        "Read requests have virtual channels of their own"),
+    row({"ecn", Kind::choice, "off", 0, 0, nullptr, "off, default, aggressive"}, ecn,
+        "FECN/BECN with the constants of [RDRP]"),
+    row({"loss", Kind::text, "0%"}, percent, "Core: of the packets on each link",
+        "percentage, 0% to 50%"),
+    row({"down", Kind::text, "none"}, outages,
+        "Core: links that are down from one time of the traffic to another, drawn by the seed from "
+        "those between groups, between leaves and spines, or of a single switch",
+        "as 3@50us-90us, 1@0-1ms; none"),
+    row({"retry_timeout", Kind::duration, "100us", 1, most_ns},
+        cycles<put<&Scenario::timeout_cycles>>,
+        "Core: an adapter sends again what is not answered for so long, where packets get lost"),
+    row({"pattern", Kind::choice, "pairs", 0, 0, nullptr,
+         "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, trace"},
+        put<&Scenario::pattern>,
+        "Streams: random pairs that send to each other, with incast some receive from many, too; "
+        "or messages of ranks until all are received"),
+    row({"receivers", Kind::count, "0", 0, 100'000}, put<&Scenario::receivers>,
+        "Incast: nodes that receive from many"),
+    row({"senders", Kind::count, "16", 1, 1024}, put<&Scenario::senders>,
+        "Incast: from how many each"),
+    row({"rounds", Kind::count, "4", 1, 10'000}, put<&Scenario::rounds>,
+        "Of halo, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
+        "core"),
+    row({"message_size", Kind::size, "256KiB", 0, GiB}, put<&Scenario::message_bytes>,
+        "Of halo, wavefront and all_to_all; of pairs and incast with endpoints: core"),
+    row({"eager_max", Kind::size, "4KiB", 0, MiB}, put<&Scenario::eager_bytes>,
+        "Messages up to that go without a rendezvous"),
+    row({"work", Kind::duration, "0", 0, most_ns}, cycles<put<&Scenario::work_cycles>>,
+        "What a rank computes before each of its steps but the first; core: without progress"),
+    row({"trace", Kind::text, "none"}, nothing,
+        "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
+        "message it comes after",
+        "file, beside this one; none"),
+    row({"slow", Kind::text, "none"}, slow_nodes,
+        "Nodes whose memory takes so many times longer than the link",
+        "as 1%@8x or 5@2x, 1@8x; none"),
+    row({"endpoints", Kind::choice, "models", 0, 0, nullptr, "models, core"},
+        put<&Scenario::endpoints>,
+        "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
+        "processes with all of transport/core over RC queue pairs"),
+    row({"steps", Kind::choice, "free", 0, 0, nullptr, "free, wait"}, put<&Scenario::steps_wait>,
+        "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
+        "do and a trace always"),
+    row({"match_time", Kind::duration, "0", 0, most_ns}, put<&Scenario::match_ns>,
+        "Core, with steps: wait and traces: what it takes a rank to match a message with its "
+        "receive; it does nothing else meanwhile"),
+    row({"window_initial", Kind::count, "8", 1, 65'536}, put<&Scenario::window_initial>,
+        "Core: receive buffers of a process, at first"),
+    row({"window_max", Kind::count, "auto", 1, 65'536, "auto"}, put_or_none<&Scenario::window_max>,
+        "Core: W_max; auto is the transport's: 512, more where so many peers need it"),
+    row({"window_unasked", Kind::count, "auto", 1, 65'536, "auto"},
+        put_or_none<&Scenario::window_unasked>,
+        "Core: beyond, the window grows for peers without credits only; auto: 256 with window_max "
+        "auto, else window_max"),
+    row({"max_rd_atomic", Kind::count, "16", 1, 128}, put<&Scenario::max_rd_atomic>,
+        "Core: reads of a queue pair under way"),
+    row({"proxy_servers", Kind::count, "0", 0, 32}, put<&Scenario::proxy_servers>,
+        "Core: processes of a node that send eager frames for the others at a time; 0: each sends "
+        "its own"),
+    row({"context_cache", Kind::count, "off", 1, 1'000'000, "off"},
+        put_or_none<&Scenario::context_cache>,
+        "Core: contexts that a node's adapter holds; off: all there are"),
+    row({"context_of", Kind::choice, "queue_pair", 0, 0, nullptr, "request, queue_pair"},
+        put<&Scenario::context_of>,
+        "With context_cache: what has one, each queue pair, or each request until it is answered "
+        "(the adapter that the tok figures declare)"),
+    row({"context_miss", Kind::duration, "600ns", 0, most_ns}, put<&Scenario::context_miss_ns>,
+        "With context_cache: what a request or an answer waits for its context if it is not held; "
+        "the adapter does nothing else meanwhile"),
+    row({"limit_event", Kind::choice, "hardware", 0, 0, nullptr, "hardware, rxe"},
+        put<&Scenario::rxe_limit>,
+        "Core: armed below the limit, an SRQ fires at once, or with the next receive"),
+    row({"protocol", Kind::choice, "push", 0, 0, nullptr, "push, reads"}, put<&Scenario::protocol>,
+        "Who decides when data is sent: the sender or the receiver; the core reads"),
+    row({"processes", Kind::count, "1", 1, 32}, put<&Scenario::processes>,
+        "Core: of each node; senders are dealt out to them, or ranks: one each"),
+    row({"budget", Kind::choice, "node", 0, 0, nullptr, "node, process, transfer"},
+        put<&Scenario::budget_of>,
+        "What the read budget belongs to; with all of the core, the processes of a node share it "
+        "or have one each, and transfer is a connection, which has no more than max_rd_atomic"),
+    row({"tokens", Kind::count, "off", 1, 65'535, "off"}, put_or_none<&Scenario::tokens>,
+        "Core: requests of a node, frames and chunks, take one of so many"),
+    row({"admission", Kind::choice, "always", 0, 0, nullptr, "always, thresholds"},
+        put<&Scenario::thresholds>,
+        "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"),
+    row({"cct", Kind::text, "none"}, table<&Scenario::cct>,
+        "With admission thresholds, by size of the request: with so many active processes on the "
+        "node all take tokens",
+        "table, as 64B=12, 4KiB=8; none"),
+    row({"nrct", Kind::text, "none"}, table<&Scenario::nrct>,
+        "The same: what the node may have under way before the next one takes a token",
+        "table, as 64B=12, 4KiB=8; none"),
+    row({"crct", Kind::text, "none"}, table<&Scenario::crct, config::TableOf::counts_by_cores>,
+        "The same of one process, by active processes and size", "table, as 1@4KiB=64; none"),
+    row({"reads_max", Kind::count, "30", 1, 100'000, "auto"}, reads_max,
+        "c, the reads outstanding; auto adapts"),
+    row({"reads_queue", Kind::size, "64KiB", 4 * KiB, 16 * MiB}, put<&Scenario::queue_bytes>,
+        "With reads_max auto: what may queue in the fabric (q)"),
+    row({"reads_window_min", Kind::size, "4KiB", 4 * KiB, GiB}, put<&Scenario::least_bytes>,
+        "With reads_max auto: the least window"),
+    row({"chunk_size", Kind::size, "4KiB", 4 * KiB, 8 * MiB}, put<&Scenario::chunk_bytes>,
+        "What one read fetches"),
+    row({"from", Kind::duration, "120us", 0, most_ns}, cycles<put<&Scenario::from_cycles>>,
+        "When measuring begins"),
+    row({"to", Kind::duration, "240us", 1, most_ns}, cycles<put<&Scenario::to_cycles>>,
+        "When it ends, if not before"),
 };
 
-const Row* find(Text name) {
-  const auto at = std::find_if(std::begin(rows), std::end(rows),
-                               [&](const Row& r) { return name == r.key.name; });
-  return at == std::end(rows) ? nullptr : at;
+Error set(const Row& row, Text text, Scenario& s) {
+  Error error;
+  Value value{0, text};
+  return config::read(row.form, text, value.number, error) ? row.set(s, value) : error;
 }
 
-std::string no_such_key(Text name) {
-  const Row* best = nullptr;
-  std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
-  for (const Row& row : rows) {
-    const std::size_t distance = config::edit_distance(name.substr(0, 64), row.key.name);
-    if (distance < least) {
-      least = distance;
-      best = &row;
-    }
-  }
-  if (best != nullptr) {
-    return std::string("there is no such key; did you mean ") + best->key.name + "?";
-  }
-  return "there is no such key; 'weir sim run --help' lists them all";
-}
+// ---- the file
 
-constexpr std::uint32_t most_nodes = 100'000;
-constexpr std::uint32_t most_cores = 512;  // every one knows every other
-
-// Ticks, of which a cycle has three, are kept modulo 2^32 in places.
-constexpr std::uint64_t most_cycles = 1'000'000'000;
-
-// What only the whole tells.
-class Whole {
+class File {
  public:
-  Whole(Draft& draft, const config::Source& source, std::vector<config::Problem>& problems)
-      : d_(draft), source_(source), problems_(problems) {}
+  File(const config::Source& source, const std::string& path)
+      : source_(source), path_(path), problems_(source.problems) {}
 
-  void finish() {
-    Scenario& scenario = d_.scenario;
-    const std::uint32_t nodes = topology(d_).nodes();
-    if (nodes > most_nodes) {
-      blame({"p", "a", "h", "leaves", "ports"}, "the fabric has " + std::to_string(nodes) +
-                                                    " nodes; at most " +
-                                                    std::to_string(most_nodes) + " are simulated");
-      return;  // what follows counts them
+  ScenarioFile read() {
+    std::vector<const char*> names;
+    for (const Row& row : rows) {
+      names.push_back(row.form.name);
+      const config::Entry* const entry = find(row.form.name);
+      const Error error = set(row, entry == nullptr ? row.form.fallback : entry->value, s_);
+      if (!error.empty()) blame({row.form.name}, error);
     }
-    scenario.cycle_ns = network::flit_bytes * 8 / d_.link_gbit_s;
-    switching(d_).local_cycles = static_cast<std::uint32_t>(cycles("local_latency", d_.local_ns));
-    switching(d_).global_cycles =
-        static_cast<std::uint32_t>(cycles("global_latency", d_.global_ns));
-    switching(d_).node_cycles = static_cast<std::uint32_t>(cycles("node_latency", d_.node_ns));
-    scenario.from_cycles = cycles("from", d_.from_ns);
-    scenario.to_cycles = cycles("to", d_.to_ns);
-    if (scenario.to_cycles <= scenario.from_cycles) {
-      blame({"to", "from"}, "'to' has to be later than 'from'");
+    for (const config::Entry& entry : source_.entries) {
+      if (std::find(names.begin(), names.end(), entry.key) != names.end()) continue;
+      blame(entry.key,
+            config::no_such_key(config::nearest(entry.key, names), "weir sim run --help"));
     }
-    scenario.timeout_cycles = cycles("retry_timeout", d_.timeout_ns);
-    scenario.work_cycles = d_.work_ns > 0 ? cycles("work", d_.work_ns) : 0;
-    fabric();
-    traffic();
-    endpoints_of();
-    const Error slow = slow_nodes(d_.slow, nodes, scenario.slow);
-    if (!slow.empty()) blame({"slow"}, slow);
-    links_down();
+    if (problems_.empty()) check();
+    if (problems_.empty() && s_.pattern == Pattern::trace) add_trace();
+    std::stable_sort(problems_.begin(), problems_.end(),
+                     [](const auto& a, const auto& b) { return a.line < b.line; });
+    return {s_, problems_};
   }
 
  private:
+  const config::Entry* find(Text key) const {
+    const auto at = std::find_if(source_.entries.begin(), source_.entries.end(),
+                                 [&](const config::Entry& entry) { return entry.key == key; });
+    return at == source_.entries.end() ? nullptr : &*at;
+  }
+
   // The line of the first of those keys that the file has.
-  void blame(std::initializer_list<Text> keys, const std::string& reason) {
+  void blame(std::initializer_list<Text> keys, const Error& reason) {
     for (const Text key : keys) {
-      for (const config::Entry& entry : source_.entries) {
-        if (entry.key != key) continue;
-        problems_.push_back({source_.layer, entry.where, entry.key, reason, entry.line});
-        return;
-      }
+      const config::Entry* const entry = find(key);
+      if (entry == nullptr) continue;
+      problems_.push_back({source_.layer, entry->where, entry->key, reason, entry->line});
+      return;
     }
     problems_.push_back({source_.layer, "", std::string(*keys.begin()), reason, 0});
   }
+  void blame(Text key, const Error& reason) { blame({key}, reason); }
 
-  // Whether the file asks for something else than the default.
-  bool asks_for(Text key) const {
-    return std::any_of(source_.entries.begin(), source_.entries.end(),
-                       [&](const config::Entry& entry) {
-                         return entry.key == key && entry.value != find(key)->key.fallback;
-                       });
-  }
-  void only_with(std::initializer_list<Text> keys, bool fits, const std::string& reason) {
-    for (const Text key : keys) {
-      if (!fits && asks_for(key)) blame({key}, reason);
+  // Of those keys the file has others than their defaults, although they do not fit.
+  void only_with(std::initializer_list<Text> keys, bool fits, const Error& reason) {
+    for (const Row& row : rows) {
+      const config::Entry* const entry = find(row.form.name);
+      if (fits || entry == nullptr || entry->value == row.form.fallback) continue;
+      if (std::find(keys.begin(), keys.end(), entry->key) != keys.end())
+        blame({entry->key}, reason);
     }
   }
 
-  std::uint64_t cycles(Text key, double ns) {
-    const double count = std::max(std::round(ns / d_.scenario.cycle_ns), 1.0);
-    if (count <= static_cast<double>(most_cycles)) return static_cast<std::uint64_t>(count);
-    blame({key, "link_rate"}, "more than 1,000,000,000 cycles; one is the time of 256 bytes");
-    return most_cycles;
-  }
-
-  void fabric() {
-    const Shape shape = topology(d_).shape;
+  // What only the whole tells.
+  void check() {
+    const std::uint32_t nodes = s_.fabric.topology.nodes();
+    if (nodes > most_nodes) {
+      return blame({"p", "a", "h", "leaves", "ports"},
+                   "the fabric has " + std::to_string(nodes) + " nodes; at most " +
+                       std::to_string(most_nodes) + " are simulated");
+    }
+    if (s_.to_cycles <= s_.from_cycles) blame({"to", "from"}, "'to' has to be later than 'from'");
+    const Shape shape = s_.fabric.topology.shape;
     only_with({"p"}, shape != Shape::single_switch, "a single switch has 'ports'");
     only_with({"a", "h"}, shape == Shape::dragonfly, "only a dragonfly has that");
     only_with({"leaves", "spines"}, shape == Shape::fat_tree, "only a fat tree has that");
     only_with({"ports"}, shape == Shape::single_switch, "only a single switch has that");
+    check_traffic(nodes);
+    check_endpoints(nodes);
   }
 
-  void traffic() {
-    const Scenario& scenario = d_.scenario;
-    const std::uint32_t nodes = topology(d_).nodes();
-    const bool messages = ends(scenario.pattern);
-    const bool incast = scenario.pattern == Pattern::incast;
-    const bool core = scenario.endpoints == EndpointsAre::core;
+  void check_traffic(std::uint32_t nodes) {
+    const bool messages = ends(s_.pattern);
+    const bool incast = s_.pattern == Pattern::incast;
+    const bool trace = s_.pattern == Pattern::trace;
     only_with({"receivers", "senders"}, incast, "only 'pattern: incast' has that");
-    if (incast && scenario.receivers == 0) {
+    if (incast && s_.receivers == 0) {
       blame({"receivers", "pattern"}, "'pattern: incast' and 'receivers' belong together");
     }
-    if (scenario.receivers > nodes) {
-      blame({"receivers"}, "the fabric has " + std::to_string(nodes) + " nodes");
+    if (s_.receivers > nodes) {
+      blame("receivers", "the fabric has " + std::to_string(nodes) + " nodes");
     }
-    if (incast && scenario.senders >= nodes) {
+    if (incast && s_.senders >= nodes) {
       blame({"senders", "pattern"}, "a receiver has at most the " + std::to_string(nodes - 1) +
                                         " other nodes of the fabric");
     }
-    only_with({"processes", "budget"}, !messages || core,
-              "messages of ranks have one process a node, but with 'endpoints: core'");
-    only_with({"ecn"}, !messages && scenario.protocol == Protocol::push,
+    only_with({"ecn"}, !messages && s_.protocol == Protocol::push,
               "only streams that are pushed are throttled");
-    if (scenario.pattern == Pattern::trace && d_.trace.empty()) {
-      blame({"pattern"}, "'pattern: trace' and 'trace: FILE' belong together");
-    }
-    if (scenario.pattern != Pattern::trace && !d_.trace.empty()) {
-      blame({"trace"}, "'pattern: trace' and 'trace: FILE' belong together");
+    if (trace != (trace_name() != "none")) {
+      blame(trace ? "pattern" : "trace", "'pattern: trace' and 'trace: FILE' belong together");
     }
     constexpr std::uint64_t most_messages = 4'000'000;
-    if (messages && scenario.pattern != Pattern::trace &&
-        std::uint64_t{scenario.rounds} * nodes * scenario.processes * 6 > most_messages) {
+    if (messages && !trace && std::uint64_t{s_.rounds} * nodes * s_.processes * 6 > most_messages) {
       blame({"rounds", "p", "ports", "pattern"}, "rounds times ranks are too many messages");
     }
   }
 
-  void endpoints_of() {
-    Scenario& scenario = d_.scenario;
-    const bool core = scenario.endpoints == EndpointsAre::core;
-    const bool trace = scenario.pattern == Pattern::trace;
-    only_with({"steps", "match_time", "window_initial", "window_max", "window_unasked",
-               "max_rd_atomic", "limit_event", "tokens", "proxy_servers", "context_cache"},
+  void check_endpoints(std::uint32_t nodes) {
+    const bool core = s_.endpoints == EndpointsAre::core;
+    const bool messages = ends(s_.pattern);
+    const bool trace = s_.pattern == Pattern::trace;
+    only_with({"processes"}, core, "models have one process a node");
+    only_with({"budget"}, core || (!messages && s_.budget_of == BudgetOf::transfer),
+              "models have one process a node, and ranks one budget");
+    only_with({"loss", "down", "retry_timeout", "steps", "match_time", "window_initial",
+               "window_max", "window_unasked", "max_rd_atomic", "limit_event", "tokens",
+               "proxy_servers", "context_cache"},
               core, "only 'endpoints: core' has that");
-    only_with({"admission"}, scenario.tokens > 0, "only 'tokens' has that");
-    only_with({"cct", "nrct", "crct"}, scenario.thresholds,
-              "only 'admission: thresholds' has that");
-    only_with({"context_of", "context_miss"}, scenario.context_cache > 0,
+    only_with({"admission"}, s_.tokens > 0, "only 'tokens' has that");
+    only_with({"cct", "nrct", "crct"}, s_.thresholds, "only 'admission: thresholds' has that");
+    only_with({"context_of", "context_miss"}, s_.context_cache > 0,
               "only 'context_cache' has that");
     if (!core) return;
-    only_with({"from", "to", "retry_count"}, false, "'endpoints: core' does not have that");
-    only_with({"steps"}, ends(scenario.pattern), "streams have no steps");
-    only_with({"work"}, scenario.steps_wait && !trace, "only 'steps: wait' has that");
+    only_with({"from", "to"}, false, "'endpoints: core' does not have that");
+    only_with({"steps"}, messages, "streams have no steps");
+    only_with({"work"}, s_.steps_wait && !trace, "only 'steps: wait' has that");
     only_with({"processes"}, !trace, "a trace is of nodes");
-    scenario.steps_wait = scenario.steps_wait || trace;
-    only_with({"match_time"}, scenario.steps_wait, "only 'steps: wait' and traces have that");
-    only_with({"ecn"}, ends(scenario.pattern), "'endpoints: core' does not have that");
-    if (scenario.budget_of == BudgetOf::transfer && scenario.adaptive) {
+    s_.steps_wait = s_.steps_wait || trace;
+    only_with({"match_time"}, s_.steps_wait, "only 'steps: wait' and traces have that");
+    only_with({"ecn"}, messages, "'endpoints: core' does not have that");
+    if (s_.budget_of == BudgetOf::transfer && s_.adaptive) {
       blame({"reads_max", "budget"}, "what a connection has under way does not adapt");
     }
-    if (scenario.window_max > 0 && scenario.window_initial > scenario.window_max) {
+    if (s_.window_max > 0 && s_.window_initial > s_.window_max) {
       blame({"window_initial", "window_max"}, "more than window_max");
     }
-    if (scenario.proxy_servers > 0 && scenario.processes < 2) {
-      blame({"proxy_servers"}, "a process alone on its node has nobody to send for");
-    } else if (scenario.proxy_servers > scenario.processes) {
-      blame({"proxy_servers"}, "a node has " + std::to_string(scenario.processes) + " processes");
+    if (s_.proxy_servers > 0 && s_.processes < 2) {
+      blame("proxy_servers", "a process alone on its node has nobody to send for");
+    } else if (s_.proxy_servers > s_.processes) {
+      blame("proxy_servers", "a node has " + std::to_string(s_.processes) + " processes");
     }
-    const std::uint64_t processes = std::uint64_t{topology(d_).nodes()} * scenario.processes;
+    const std::uint64_t processes = std::uint64_t{nodes} * s_.processes;
     if (processes > most_cores) {
-      const bool many = scenario.processes > 1;
-      blame({many ? "processes" : "endpoints"},
+      const bool many = s_.processes > 1;
+      blame(many ? "processes" : "endpoints",
             "the fabric has " + std::to_string(processes) + (many ? " processes" : " nodes") +
                 "; at most " + std::to_string(most_cores) + " are simulated with all of the core");
     }
   }
 
-  void links_down() {
-    Scenario& scenario = d_.scenario;
-    const Error error = outages(d_.down, scenario.cycle_ns, scenario.outages);
-    if (!error.empty()) blame({"down"}, error);
-    for (const Scenario::Outage& outage : scenario.outages) {
-      if (outage.links > topology(d_).trunks()) {
-        blame({"down"}, "there are " + std::to_string(topology(d_).trunks()) + " such links");
-      }
-      if (outage.to_cycles > most_cycles) {
-        blame({"down"}, "more than 1,000,000,000 cycles; one is the time of 256 bytes");
-      }
-    }
+  std::string trace_name() const {
+    const config::Entry* const entry = find("trace");
+    return entry == nullptr ? "none" : entry->value;
   }
 
-  Draft& d_;
+  // It is beside the file that names it.
+  void add_trace() {
+    const std::filesystem::path path = std::filesystem::path(path_).parent_path() / trace_name();
+    if (!std::ifstream(path)) return blame("trace", path.string() + " cannot be read");
+    TraceFile trace = read_trace(path.string(), s_.fabric.topology.nodes(), s_.cycle_ns);
+    s_.trace = std::move(trace.messages);
+    problems_ = std::move(trace.problems);
+  }
+
   const config::Source& source_;
-  std::vector<config::Problem>& problems_;
+  const std::string& path_;
+  std::vector<config::Problem> problems_;
+  Scenario s_;
 };
-
-// Beside the file that names it.
-void add_trace(const Draft& draft, const config::Source& source, const std::string& file,
-               ScenarioFile& to) {
-  const std::filesystem::path path = std::filesystem::path(file).parent_path() / draft.trace;
-  if (!std::ifstream(path)) {
-    for (const config::Entry& entry : source.entries) {
-      if (entry.key != "trace") continue;
-      to.problems.push_back(
-          {source.layer, entry.where, entry.key, path.string() + " cannot be read", entry.line});
-    }
-    return;
-  }
-  const Scenario& scenario = draft.scenario;
-  TraceFile trace = read_trace(path.string(), scenario.fabric.topology.nodes(), scenario.cycle_ns);
-  to.scenario.trace = std::move(trace.messages);
-  to.problems = std::move(trace.problems);
-}
-
-ScenarioFile from_source(const config::Source& source, const std::string& path) {
-  ScenarioFile file{.scenario = {}, .problems = source.problems};
-  Draft draft;
-  for (const config::Entry& entry : source.entries) {
-    const Row* row = find(entry.key);
-    const Error error = row == nullptr ? no_such_key(entry.key) : row->set(draft, entry.value);
-    if (!error.empty()) {
-      file.problems.push_back({source.layer, entry.where, entry.key, error, entry.line});
-    }
-  }
-  if (file.problems.empty()) {
-    Whole(draft, source, file.problems).finish();
-  }
-  file.scenario = draft.scenario;
-  if (file.problems.empty() && !draft.trace.empty()) add_trace(draft, source, path, file);
-  return file;
-}
 
 }  // namespace
 
 std::vector<ScenarioKey> scenario_keys() {
   std::vector<ScenarioKey> keys;
-  for (const Row& row : rows) keys.push_back(row.key);
+  for (const Row& row : rows) {
+    const std::string takes = row.takes != nullptr ? row.takes : config::accepts(row.form);
+    keys.push_back({row.form.name, takes, row.form.fallback, row.help});
+  }
   return keys;
 }
 
 ScenarioFile parse_scenario(const std::string& text, const std::string& file) {
-  return from_source(config::parse_yaml(text, file, config::Layer::named_file), file);
+  return File(config::parse_yaml(text, file, config::Layer::named_file), file).read();
 }
 
 ScenarioFile read_scenario(const std::string& path) {
-  return from_source(config::read_yaml_file(path, config::Layer::named_file), path);
+  return File(config::read_yaml_file(path, config::Layer::named_file), path).read();
 }
 
 }  // namespace weir::sim

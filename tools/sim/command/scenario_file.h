@@ -1,11 +1,10 @@
-// A scenario as people write it: a flat YAML file with units. Its keys are one table; mistakes are
-// named with their line, and the key that was probably meant.
+// A scenario as people write it: a flat YAML file with units. Its keys are one table, read as the
+// transport's are; mistakes are named with their line, and the key that was probably meant.
 //
 // Any thread.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tools/sim/network/scenario.h"
@@ -15,7 +14,7 @@ namespace weir::sim {
 
 struct ScenarioKey {
   const char* name;
-  const char* takes;     // for a person
+  std::string takes;     // for a person
   const char* fallback;  // the default, as text
   const char* help;
 };

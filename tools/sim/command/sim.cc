@@ -21,13 +21,15 @@
 namespace weir::tools {
 namespace {
 
-using sim::figures::Bands;
+using sim::figures::Claims;
+using sim::figures::Measured;
 using sim::figures::Playing;
 using sim::figures::Progress;
 using sim::figures::Results;
 using sim::figures::Shown;
 using sim::figures::Size;
 using sim::figures::Verdict;
+using sim::network::Scenario;
 
 // A line that is written over, for people; programs see none.
 class Bar {
@@ -58,6 +60,18 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
   if (!file) throw std::runtime_error("cannot write " + path.string());
 }
 
+unsigned jobs_of(unsigned wish) { return wish == 0 ? sim::figures::cores() : wish; }
+
+// Ends the command where the file is not a good one.
+Scenario read_good_scenario(const std::string& path) {
+  const sim::ScenarioFile file = sim::read_scenario(path);
+  for (const config::Problem& problem : file.problems) {
+    fmt::print(stderr, "{}\n", config::to_text(problem));
+  }
+  if (!file.problems.empty()) throw CLI::RuntimeError(2);
+  return file.scenario;
+}
+
 // ---- run
 
 struct RunOptions {
@@ -66,61 +80,12 @@ struct RunOptions {
   std::uint32_t seeds = 1;
   unsigned jobs = 0;
   bool json = false;
-  std::string output;
 };
 
-unsigned jobs_of(unsigned wish) { return wish == 0 ? sim::figures::cores() : wish; }
-
-constexpr int no_pictures = 3;
-
-void warn_of_no_pictures() {
-  fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");
-}
-
-// Throughput over time, a line for each seed.
-Playing over_time(const sim::network::Scenario& scenario, const Results& of, Results& lines) {
-  Playing playing{.name = "run", .figure = {}};
-  playing.figure.x_label = "us";
-  constexpr double window_cycles = 1'000;
-  for (const Results::Row& row : of.rows) {
-    double end = 0;
-    for (const double throughput : row.sample.windows) {
-      end += window_cycles * scenario.cycle_ns / 1'000;
-      lines.rows.push_back({fmt::format("seed {}", row.seed), end, row.seed, {}});
-      lines.rows.back().sample.values = {{"throughput", throughput}};
-    }
-  }
-  return playing;
-}
-
-// run.csv, run.json, and over time windows.csv and run.svg. False: no picture could be made.
-bool write_run(const std::filesystem::path& directory, const std::string& json,
-               const sim::network::Scenario& scenario, const Results& results) {
-  std::filesystem::create_directories(directory);
-  write_file(directory / "run.csv", sim::figures::to_csv(results));
-  write_file(directory / "run.json", json);
-  Results lines;
-  const Playing playing = over_time(scenario, results, lines);
-  std::string windows = "seed,until_us,throughput\n";
-  for (const Results::Row& row : lines.rows) {
-    windows += fmt::format("{},{:.6g},{:.6g}\n", row.seed, row.x, row.sample.values.front().second);
-  }
-  write_file(directory / "windows.csv", windows);
-  if (lines.rows.empty()) return true;  // shorter than a window
-  const std::string svg = sim::figures::to_svg(playing.figure, lines);
-  if (!svg.empty()) write_file(directory / "run.svg", svg);
-  return !svg.empty();
-}
-
 void run(const RunOptions& options) {
-  const sim::ScenarioFile file = sim::read_scenario(options.file);
-  for (const config::Problem& problem : file.problems) {
-    fmt::print(stderr, "{}\n", config::to_text(problem));
-  }
-  if (!file.problems.empty()) throw CLI::RuntimeError(2);
-
+  const Scenario scenario = read_good_scenario(options.file);
   Playing playing{.name = "run", .figure = {}};
-  playing.figure.points.push_back(sim::figures::point("", 0, file.scenario, options.seeds));
+  playing.figure.points.push_back(sim::figures::point("", 0, scenario, options.seeds));
   const Results results = [&] {
     Bar bar;
     return sim::figures::play({playing}, jobs_of(options.jobs), options.seed,
@@ -130,35 +95,32 @@ void run(const RunOptions& options) {
   bool broken = false;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Results::Row& row : results.rows) {
-    const sim::figures::Sample& sample = row.sample;
-    broken = broken || !sample.violation.empty();
+    const Measured& measured = row.measured;
+    const std::string hash = fmt::format("{:016x}", measured.trace_hash);
+    broken = broken || !measured.violation.empty();
     nlohmann::ordered_json one = {{"seed", row.seed}};
-    for (const auto& [name, value] : sample.values) one[name] = value;
-    one["events"] = sample.events;
-    one["trace_hash"] = fmt::format("{:016x}", sample.trace_hash);
-    one["cpu_s"] = sample.cpu_s;
-    one["process_peak_mib"] = sample.peak_mib;
-    one["violation"] = sample.violation;
+    for (const auto& [name, value] : measured.values) one[name] = value;
+    one.update({{"events", measured.events},
+                {"trace_hash", hash},
+                {"cpu_s", measured.cpu_s},
+                {"process_peak_mib", measured.peak_mib},
+                {"violation", measured.violation},
+                {"throughput_of_1000_cycles", measured.windows}});
     all.push_back(one);
     if (options.json) continue;
     fmt::print("seed {}\n", row.seed);
-    for (const auto& [name, value] : sample.values) fmt::print("  {:<18} {:.4g}\n", name, value);
-    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
-               sample.events, "trace_hash", sample.trace_hash, "cpu_s", sample.cpu_s,
-               "process_peak_mib", sample.peak_mib);
-    if (!sample.violation.empty()) fmt::print("  BROKEN: {}\n", sample.violation);
+    for (const auto& [name, value] : measured.values) fmt::print("  {:<18} {:.4g}\n", name, value);
+    fmt::print("  {:<18} {}\n  {:<18} {}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
+               measured.events, "trace_hash", hash, "cpu_s", measured.cpu_s, "process_peak_mib",
+               measured.peak_mib);
+    if (broken) fmt::print("  BROKEN: {}\n", measured.violation);
   }
-  const std::string json = nlohmann::ordered_json{{"scenario", options.file},
-                                                  {"nodes", file.scenario.fabric.topology.nodes()},
-                                                  {"runs", all}}
-                               .dump(2) +
-                           "\n";
-  if (options.json) fmt::print("{}", json);
-  const bool pictures =
-      options.output.empty() || write_run(options.output, json, file.scenario, results);
-  if (!pictures) warn_of_no_pictures();
+  if (options.json) {
+    const nlohmann::ordered_json json = {
+        {"scenario", options.file}, {"nodes", scenario.fabric.topology.nodes()}, {"runs", all}};
+    fmt::print("{}\n", json.dump(2));
+  }
   if (broken) throw CLI::RuntimeError(1);
-  if (!pictures) throw CLI::RuntimeError(no_pictures);
 }
 
 // ---- reproduce
@@ -169,7 +131,7 @@ struct ReproduceOptions {
   unsigned jobs = 0;
   std::uint64_t seed = 1;
   std::string output = "weir-sim";
-  std::string bands = WEIR_SIM_BANDS;
+  std::string claims = WEIR_SIM_CLAIMS;
 };
 
 void reproduce(const ReproduceOptions& options) {
@@ -182,17 +144,12 @@ void reproduce(const ReproduceOptions& options) {
     }
   }
   for (const std::string& name : options.figures) {
-    for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
-      if (name != figure.name) continue;
-      fmt::print(stderr, "weir sim: {} waits for {}\n", name, figure.waits_for);
-      throw CLI::RuntimeError(2);
-    }
     if (sim::figures::find(name) == nullptr) {
       fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
       throw CLI::RuntimeError(2);
     }
   }
-  const Bands bands = Bands::read(options.bands, size);
+  const Claims claims = Claims::read(options.claims);
   const unsigned jobs = jobs_of(options.jobs);
   Progress last;
   const std::vector<Results> results = [&] {
@@ -212,16 +169,16 @@ void reproduce(const ReproduceOptions& options) {
   std::uint64_t events = 0;
   bool good = true;
   for (std::size_t i = 0; i < playing.size(); ++i) {
-    shown.push_back(sim::figures::judge(playing[i], results[i], bands));
+    shown.push_back(sim::figures::judge(playing[i], results[i], claims, size));
     pictures.push_back(sim::figures::to_svg(playing[i].figure, results[i]));
     const std::string& name = playing[i].name;
     write_file(directory / (name + ".csv"), sim::figures::to_csv(results[i]));
     write_file(directory / (name + ".json"), sim::figures::to_json(shown.back()));
     if (!pictures.back().empty()) write_file(directory / (name + ".svg"), pictures.back());
     for (const Results::Row& row : results[i].rows) {
-      cpu_s += row.sample.cpu_s;
-      events += row.sample.events;
-      peak_mib = std::max(peak_mib, row.sample.peak_mib);
+      cpu_s += row.measured.cpu_s;
+      events += row.measured.events;
+      peak_mib = std::max(peak_mib, row.measured.peak_mib);
     }
     good = good && shown.back().violations.empty();
     for (const sim::figures::Judged& judged : shown.back().claims) {
@@ -239,45 +196,30 @@ void reproduce(const ReproduceOptions& options) {
   fmt::print("{}\n{}\n", how, (directory / "report.html").string());
   const bool all_drawn = std::none_of(pictures.begin(), pictures.end(),
                                       [](const std::string& svg) { return svg.empty(); });
-  if (!all_drawn) warn_of_no_pictures();
-  if (!good) throw CLI::RuntimeError(1);
-  if (!all_drawn) throw CLI::RuntimeError(no_pictures);
+  if (!all_drawn) {
+    fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");
+  }
+  if (!good || !all_drawn) throw CLI::RuntimeError(good ? 3 : 1);
 }
 
 // ---- advise
 
 struct AdviseOptions {
-  std::string topology = "dragonfly";
-  std::string buffers = "64KiB";
-  std::string slow = "1%@8x";
-  std::string link_rate = "100Gbit/s";
-  std::string latency = "200ns";
-  std::string pattern = "pairs";
+  std::string file;
   unsigned jobs = 0;
   std::uint64_t seed = 1;
   bool table = false;
 };
 
 void advise(const AdviseOptions& options) {
-  // As a file, so that the same rules and messages hold.
-  std::string text = "topology: " + options.topology + "\nbuffers: " + options.buffers +
-                     "\nslow: " + options.slow + "\nlink_rate: " + options.link_rate +
-                     "\nglobal_latency: " + options.latency + "\npattern: " + options.pattern +
-                     "\n";
-  if (options.topology == "dragonfly") text += "p: 3\na: 6\nh: 3\n";  // 342 nodes
-  if (options.topology == "fat_tree") text += "p: 16\nleaves: 16\nspines: 16\n";
-  if (options.topology == "single_switch") text += "ports: 36\n";
-  if (options.pattern == "incast") text += "receivers: 4\n";
-  sim::ScenarioFile file = sim::parse_scenario(text, "advise");
-  for (const config::Problem& problem : file.problems) {
-    fmt::print(stderr, "weir sim advise: {}: {}\n", problem.key, problem.reason);
+  const Scenario cluster = read_good_scenario(options.file);
+  if (ends(cluster.pattern) || cluster.endpoints != sim::network::EndpointsAre::models) {
+    fmt::print(stderr, "weir sim: advice is for 'endpoints: models' with pairs or incast\n");
+    throw CLI::RuntimeError(2);
   }
-  if (!file.problems.empty()) throw CLI::RuntimeError(2);
-  file.scenario.from_cycles = 8'000;  // a window of 16 large chunks has come round some times
-  file.scenario.to_cycles = 20'000;
   const sim::Advice advice = [&] {
     Bar bar;
-    return sim::advise(file.scenario, jobs_of(options.jobs), options.seed,
+    return sim::advise(cluster, jobs_of(options.jobs), options.seed,
                        [&](std::size_t done, std::size_t all, double left_s) {
                          bar.show(done, all, left_s, "advise");
                        });
@@ -296,10 +238,7 @@ void advise(const AdviseOptions& options) {
 
 void list() {
   for (const sim::figures::Entry& entry : sim::figures::all()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.about);
-  }
-  for (const sim::figures::Waiting& figure : sim::figures::waiting()) {
-    fmt::print("{:<12} {} (not yet: waits for {})\n", figure.name, figure.about, figure.waits_for);
+    fmt::print("{:<12} {}\n", entry.name, entry.make(Size::smoke).title);
   }
 }
 
@@ -328,7 +267,7 @@ void add_sim(CLI::App& app) {
       "  weir sim list\n"
       "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
       "  weir sim run conf/sim/rdrp-1pct-8x.yaml --seed 2\n"
-      "  weir sim advise --topology fat_tree --buffers 128KiB --slow '5%@4x'\n"
+      "  weir sim advise conf/sim/fat-tree.yaml\n"
       "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage; 3 without\n"
       "pictures.");
 
@@ -341,9 +280,6 @@ void add_sim(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   run_app->add_option("--jobs", run_options->jobs, "At a time; 0: as many as there are cores");
   run_app->add_flag("--json", run_options->json, "For programs");
-  run_app->add_option("--output", run_options->output,
-                      "A directory for run.csv, run.json, and throughput over time: windows.csv,\n"
-                      "run.svg");
   run_app->footer(
       keys_text() +
       "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
@@ -360,10 +296,9 @@ void add_sim(CLI::App& app) {
       "\nExamples:\n"
       "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
       "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
-      "  weir sim run conf/sim/small.yaml --output /tmp/small\n"
       "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
       "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
-      "line); 3 when that is all well, but there is no gnuplot to draw run.svg.");
+      "line).");
   run_app->callback([run_options] { run(*run_options); });
 
   auto reproduce_options = std::make_shared<ReproduceOptions>();
@@ -380,7 +315,8 @@ void add_sim(CLI::App& app) {
   reproduce_app->add_option("--output", reproduce_options->output, "The directory to write to")
       ->capture_default_str();
   reproduce_app
-      ->add_option("--bands", reproduce_options->bands, "What the numbers are held to, a JSON file")
+      ->add_option("--claims", reproduce_options->claims,
+                   "What the numbers are held to, a JSON file")
       ->type_name("FILE");
   reproduce_app->footer(
       "\nEach number is shown with what the paper says and the band that our own model is held\n"
@@ -396,35 +332,21 @@ void add_sim(CLI::App& app) {
   CLI::App* advise_app = group->add_subcommand(
       "advise", "Find the chunk size and read budget for a cluster: lines for weir.yaml");
   advise_app
-      ->add_option("--topology", advise_options->topology,
-                   "dragonfly (342 nodes), fat_tree (256) or single_switch (36)")
-      ->capture_default_str();
-  advise_app
-      ->add_option("--buffers", advise_options->buffers, "Of a virtual lane at a switch's port")
-      ->capture_default_str();
-  advise_app
-      ->add_option("--slow", advise_options->slow,
-                   "Slow nodes: how many, and how many times slower than the link")
-      ->capture_default_str();
-  advise_app->add_option("--link-rate", advise_options->link_rate, "Of a link")
-      ->capture_default_str();
-  advise_app->add_option("--latency", advise_options->latency, "Of the longest links")
-      ->capture_default_str();
-  advise_app
-      ->add_option("--pattern", advise_options->pattern,
-                   "pairs; incast: some nodes receive from 16 others")
-      ->capture_default_str();
+      ->add_option("SCENARIO", advise_options->file,
+                   "A YAML file with a cluster's fabric, slow nodes and streams")
+      ->required();
   advise_app->add_option("--jobs", advise_options->jobs,
                          "Candidates at a time; 0: as many as there are cores");
   advise_app->add_option("--seed", advise_options->seed, "The seed")->capture_default_str();
   advise_app->add_flag("--table", advise_options->table, "Show every candidate, as comments");
   advise_app->footer(
-      "\nPlays chunk sizes and bounds on a small model of the cluster and prints the best as YAML\n"
-      "('weir config explain reads_max'). Where several are as good, the one that adapts, for no\n"
-      "cluster is quite its model; then the larger chunk.\n"
+      "\nPlays chunk sizes and bounds on that and prints the best as YAML ('weir config explain\n"
+      "reads_max'); what the file says of them is left aside, and of when is measured. Where\n"
+      "several are as good, the one that adapts, for no cluster is quite its model; then the\n"
+      "larger chunk.\n"
       "\nExamples:\n"
-      "  weir sim advise --slow '1%@8x' > my.yaml; weir config check my.yaml\n"
-      "  weir sim advise --topology single_switch --buffers 256KiB --slow 2@4x --table\n"
+      "  weir sim advise my-cluster.yaml > my.yaml; weir config check my.yaml\n"
+      "  weir sim advise conf/sim/fat-tree.yaml --table\n"
       "\nExit status: 0; 2 on wrong usage.");
   advise_app->callback([advise_options] { advise(*advise_options); });
 

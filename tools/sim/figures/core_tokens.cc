@@ -85,36 +85,22 @@ Figure core_tokens(Size size) {
     }
   }
   figure.claims = [most = most_processes(size)](const Results& r) {
-    const std::string with = std::to_string(most) + " processes";
     const double none = r.mean("no limit", most);
-    double best = 0;
-    for (const auto& row : r.rows) {
-      if (row.series == "no limit") best = std::max(best, r.mean("no limit", row.x));
-    }
-    const auto gain = [&](const char* key, const std::string& series) {
-      return Claim{key, series + " with " + with + ", of no limit", "not stated",
-                   r.mean(series, most) / none};
-    };
-    const auto misses = [&](const std::string& series) {
-      return r.mean(series, most, "context_misses") / r.mean(series, most, "contexts_needed");
-    };
+    const auto gain = [&](const char* series) { return r.mean(series, most) / none; };
+    const double needed = r.mean("no limit", most, "contexts_needed");
     const double straight = r.mean("Algorithm 1", most, "straight_through");
-    return std::vector<Claim>{
-        {"drop", "no limit: " + with + ", of its best", "not stated", none / best},
-        gain("itt-gain", "ITT"),
-        gain("algorithm1-gain", "Algorithm 1"),
-        gain("proxy-gain", "Proxy"),
-        gain("proxy-itt-gain", "Proxy + ITT"),
-        gain("itt-window-8-gain", "ITT, window from 8"),
-        {"pairs-itt-gain", "queue pairs: ITT with " + with + ", of no limit", "not stated",
+    return Values{
+        {"drop", none / r.best("no limit")},
+        {"itt-gain", gain("ITT")},
+        {"algorithm1-gain", gain("Algorithm 1")},
+        {"proxy-gain", gain("Proxy")},
+        {"proxy-itt-gain", gain("Proxy + ITT")},
+        {"itt-window-8-gain", gain("ITT, window from 8")},
+        {"pairs-itt-gain",
          r.mean("queue pairs, ITT", most) / r.mean("queue pairs, no limit", most)},
-        {"itt-cost", "ITT with one process, of no limit", "at least 0.98 when tuned",
-         r.mean("ITT", 1) / r.mean("no limit", 1)},
-        {"misses", "no limit: part of requests and answers that find no context", "not stated",
-         misses("no limit")},
-        {"itt-misses", "ITT: the same", "not stated", misses("ITT")},
-        {"straight", "Algorithm 1: part of requests that go straight through", "not stated",
-         straight / (straight + r.mean("Algorithm 1", most, "token_requests"))}};
+        {"itt-cost", r.mean("ITT", 1) / r.mean("no limit", 1)},
+        {"misses", r.mean("no limit", most, "context_misses") / needed},
+        {"straight", straight / (straight + r.mean("Algorithm 1", most, "token_requests"))}};
   };
   return figure;
 }

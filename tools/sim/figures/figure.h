@@ -1,12 +1,12 @@
-// A figure: points to play, what a paper says of it, and what of it can be checked. The table of
-// all figures is in figures.cc; a new one is a function there and in a file of its own.
+// A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc;
+// a new one is a function there and in a file of its own. What its claims say, and what they are
+// held to, is in claims.json (claims.h).
 //
 // Plain values; `Point::play` may run in any thread, with others beside it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,25 +22,15 @@ struct Outcome;
 
 namespace weir::sim::figures {
 
-// What one run of a point gave, by name: "throughput", "latency_cycles". The names are columns.
-using Values = std::vector<std::pair<std::string, double>>;
-
-struct Sample {
-  Values values;
-  std::uint64_t events = 0;
-  std::uint64_t trace_hash = 0;
-  double cpu_s = 0;
-  std::string violation;        // empty: all checks held
-  std::vector<double> windows;  // throughput of each 1,000 cycles, where there is such a thing
-  double peak_mib = 0;  // of the whole process by the end of this, what runs beside included
-};
+using network::Measured;
+using network::Values;
 
 struct Point {
   std::string series;
   double x = 0;
   std::uint32_t seeds = 1;
   double cost = 1;  // CPU seconds or so: for the time that is left
-  std::function<Sample(std::uint64_t seed)> play;
+  std::function<Measured(std::uint64_t seed)> play;
 };
 
 class Results {
@@ -49,7 +39,7 @@ class Results {
     std::string series;
     double x = 0;
     std::uint64_t seed = 0;
-    Sample sample;
+    Measured measured;
   };
 
   std::vector<Row> rows;  // in the order of the points, whatever order they were played in
@@ -57,17 +47,11 @@ class Results {
   // Over the seeds of a point; NaN if there is no such point.
   double mean(const std::string& series, double x, const std::string& value = "throughput") const;
   double median(const std::string& series, double x, const std::string& value = "throughput") const;
+  // The most of the means over all x.
+  double best(const std::string& series) const;
 
  private:
   std::vector<double> all(const std::string& series, double x, const std::string& value) const;
-};
-
-// A number that a paper states, and ours.
-struct Claim {
-  std::string name;   // the key of its band
-  std::string text;   // what it is
-  std::string paper;  // the paper's number, or a shape in words
-  double ours = 0;
 };
 
 enum class Size : std::uint8_t {
@@ -86,24 +70,15 @@ struct Figure {
   bool log_x = false;
   bool log_y = false;
   std::vector<Point> points;
-  std::function<std::vector<Claim>(const Results&)> claims;
+  std::function<Values(const Results&)> claims;  // by their names in claims.json
 };
 
 struct Entry {
-  const char* name;   // of the command line and of files
-  const char* about;  // one line
+  const char* name;  // of the command line and of files
   Figure (*make)(Size size);
 };
 
-// A figure that cannot be played yet: it has its place, and no numbers.
-struct Waiting {
-  const char* name;
-  const char* about;
-  const char* waits_for;
-};
-
 std::span<const Entry> all();
-std::span<const Waiting> waiting();
 const Entry* find(const std::string& name);
 
 // 1 and 2 in full, 1 in smoke.
@@ -112,14 +87,20 @@ inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
 // A point that plays a scenario.
 Point point(std::string series, double x, const network::Scenario& scenario,
             std::uint32_t seeds = 1);
-Sample sample(const network::Measured& measured);
 
 // Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
-Sample sample(const Plan& plan, const std::function<Values(const Outcome&)>& values);
+Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);
 
-// Fabrics that figures share. [RDRP §4.1]: 5,256 nodes; the small one has 1,056.
-network::Scenario rdrp(Size size);
-network::Scenario small_dragonfly();
+// Fabrics that figures share: 1,056 nodes, 72, and 12.
+network::Topology middle_dragonfly();
+network::Topology small_dragonfly(Size size);
+
+// Of an adaptive receive window with W_max 256 or 16, beside one of 512 that is there from the
+// start, whose series is that of the load with ", fixed". `time` is the value that says how long it
+// took.
+inline constexpr std::uint32_t fixed_window = 512;
+void claim_windows(const Results& results, const std::string& load, const char* time,
+                   Values& claims);
 
 // Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
 // changes what ships in them.
@@ -136,20 +117,12 @@ Figure adaptive_budget(Size size);
 Figure request_lane(Size size);
 Figure lossy_links(Size size);
 Figure workloads(Size size);
-Figure ord_fig8a(Size size);
-Figure ord_fig8b(Size size);
-Figure ord_fig10(Size size);
-Figure ord_fig11(Size size);
 Figure arws_fig2(Size size);
-Figure arws_fig2_time(Size size);
 Figure arws_fig3(Size size);
-Figure arws_fig3_memory(Size size);
 Figure core_window(Size size);
 Figure core_budget(Size size);
-Figure core_steps(Size size);
 Figure core_tokens(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
-Figure tok_wait(Size size);
 
 }  // namespace weir::sim::figures

@@ -22,19 +22,14 @@ std::string number(double value) {
   return fmt::format("{:.3f}", value);
 }
 
-Values::const_iterator find_value(const Values& values, const std::string& name) {
-  return std::find_if(values.begin(), values.end(),
-                      [&](const auto& value) { return value.first == name; });
-}
-
-// Of all rows, in the order in which they come up.
-std::vector<std::string> names_of_values(const Results& results) {
+// What the rows have, in the order in which it comes up.
+template <typename NamesOf>
+std::vector<std::string> names_in(const Results& results, NamesOf names_of) {
   std::vector<std::string> names;
-  for (const Results::Row& row : results.rows) {
-    for (const auto& [name, value] : row.sample.values) {
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-    }
-  }
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Results::Row& row : results.rows) names_of(row, add);
   return names;
 }
 
@@ -65,29 +60,12 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::vector<std::string> series_of(const Results& results) {
-  std::vector<std::string> series;
-  for (const Results::Row& row : results.rows) {
-    if (std::find(series.begin(), series.end(), row.series) == series.end()) {
-      series.push_back(row.series);
-    }
-  }
-  return series;
+std::string text_of(const Claim& claim) {
+  return claim.of.empty() ? claim.is : claim.is + ", of " + claim.of;
 }
 
-// Folded away: for those who want to know what a point cost.
-std::string cost_table(const Results& results) {
-  std::string html =
-      "<details><summary>What each point cost</summary><table><tr><th>series</th><th>x</th>"
-      "<th>seed</th><th>CPU s</th><th>events</th><th>process, at most MiB so far</th></tr>";
-  for (const Results::Row& row : results.rows) {
-    html += fmt::format(
-        "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.2f}</td>"
-        "<td class=\"n\">{}</td><td class=\"n\">{:.0f}</td></tr>",
-        escaped(row.series), row.x, row.seed, row.sample.cpu_s, row.sample.events,
-        row.sample.peak_mib);
-  }
-  return html + "</table></details>";
+std::string paper_of(const Claim& claim) {
+  return claim.paper.empty() ? "not stated" : claim.paper;
 }
 
 constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
@@ -108,7 +86,8 @@ std::string gnuplot_script(const Figure& figure, const Results& results) {
                         quotable(figure.y_label));
   script += figure.log_x ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
   script += figure.log_y ? "set logscale y\n" : "set yrange [0:*]\n";
-  const std::vector<std::string> series = series_of(results);
+  const std::vector<std::string> series =
+      names_in(results, [](const Results::Row& row, auto&& add) { add(row.series); });
   std::string plots;
   std::string data;
   for (std::size_t i = 0; i < series.size(); ++i) {
@@ -127,70 +106,73 @@ std::string gnuplot_script(const Figure& figure, const Results& results) {
 
 }  // namespace
 
-Shown judge(const Playing& playing, const Results& results, const Bands& bands) {
+Shown judge(const Playing& playing, const Results& results, const Claims& claims, Size size) {
   Shown shown{.playing = &playing, .results = &results, .claims = {}, .violations = {}};
-  for (const Claim& claim : playing.figure.claims(results)) {
-    Judged judged{claim, bands.of(playing.name, claim.name), Verdict::no_band};
+  for (const auto& [name, ours] : playing.figure.claims(results)) {
+    Judged judged{.name = name, .ours = ours, .claim = {}, .band = {}};
+    if (const Claim* const claim = claims.find(playing.name, name)) {
+      if (!claim->band(size)) continue;  // of the other size
+      judged.claim = *claim;
+      judged.band = claim->band(size);
+    }
     if (judged.band) {
-      judged.verdict = judged.band->holds(claim.ours) ? Verdict::holds : Verdict::outside;
+      judged.verdict = judged.band->holds(ours) ? Verdict::holds : Verdict::outside;
     }
     shown.claims.push_back(judged);
   }
   for (const Results::Row& row : results.rows) {
-    if (!row.sample.violation.empty()) {
-      shown.violations.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series,
-                                             playing.figure.x_label, row.x, row.seed,
-                                             row.sample.violation));
-    }
+    if (row.measured.violation.empty()) continue;
+    shown.violations.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series,
+                                           playing.figure.x_label, row.x, row.seed,
+                                           row.measured.violation));
   }
   return shown;
 }
 
 std::string to_csv(const Results& results) {
-  const std::vector<std::string> names = names_of_values(results);
+  const std::vector<std::string> names = names_in(results, [](const Results::Row& row, auto&& add) {
+    for (const auto& [name, value] : row.measured.values) add(name);
+  });
   std::string csv = "series,x,seed";
   for (const std::string& name : names) csv += "," + name;
   csv += ",events,trace_hash,cpu_s,peak_mib,violation\n";
   for (const Results::Row& row : results.rows) {
+    const Measured& measured = row.measured;
     csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
     for (const std::string& name : names) {
-      const auto found = find_value(row.sample.values, name);
-      csv += found == row.sample.values.end() ? "," : fmt::format(",{:.6g}", found->second);
+      const double value = measured[name];
+      csv += std::isnan(value) ? "," : fmt::format(",{:.6g}", value);
     }
-    csv +=
-        fmt::format(",{},{:016x},{:.3f},{:.0f},\"{}\"\n", row.sample.events, row.sample.trace_hash,
-                    row.sample.cpu_s, row.sample.peak_mib, row.sample.violation);
+    csv += fmt::format(",{},{:016x},{:.3f},{:.0f},\"{}\"\n", measured.events, measured.trace_hash,
+                       measured.cpu_s, measured.peak_mib, measured.violation);
   }
   return csv;
 }
 
 std::string to_json(const Shown& shown) {
-  nlohmann::ordered_json json;
   const Figure& figure = shown.playing->figure;
-  json["figure"] = shown.playing->name;
-  json["title"] = figure.title;
-  json["source"] = figure.source;
-  json["shows"] = figure.shows;
-  json["differs"] = figure.differs;
-  json["claims"] = nlohmann::ordered_json::array();
+  nlohmann::ordered_json json = {
+      {"figure", shown.playing->name},    {"title", figure.title},
+      {"source", figure.source},          {"shows", figure.shows},
+      {"differs", figure.differs},        {"claims", nlohmann::json::array()},
+      {"points", nlohmann::json::array()}};
   for (const Judged& judged : shown.claims) {
-    nlohmann::ordered_json claim = {{"name", judged.claim.name},
-                                    {"text", judged.claim.text},
-                                    {"paper", judged.claim.paper},
-                                    {"ours", judged.claim.ours},
+    nlohmann::ordered_json claim = {{"name", judged.name},
+                                    {"text", text_of(judged.claim)},
+                                    {"paper", paper_of(judged.claim)},
+                                    {"ours", judged.ours},
                                     {"verdict", verdict_text(judged.verdict)}};
     if (judged.band) claim["band"] = {judged.band->low, judged.band->high};
     json["claims"].push_back(claim);
   }
-  json["points"] = nlohmann::ordered_json::array();
   for (const Results::Row& row : shown.results->rows) {
     nlohmann::ordered_json point = {{"series", row.series}, {"x", row.x}, {"seed", row.seed}};
-    for (const auto& [name, value] : row.sample.values) point[name] = value;
-    point["events"] = row.sample.events;
-    point["trace_hash"] = fmt::format("{:016x}", row.sample.trace_hash);
-    point["cpu_s"] = row.sample.cpu_s;
-    point["process_peak_mib"] = row.sample.peak_mib;
-    if (!row.sample.violation.empty()) point["violation"] = row.sample.violation;
+    for (const auto& [name, value] : row.measured.values) point[name] = value;
+    point.update({{"events", row.measured.events},
+                  {"trace_hash", fmt::format("{:016x}", row.measured.trace_hash)},
+                  {"cpu_s", row.measured.cpu_s},
+                  {"process_peak_mib", row.measured.peak_mib},
+                  {"violation", row.measured.violation}});
     json["points"].push_back(point);
   }
   return json.dump(2) + "\n";
@@ -219,8 +201,9 @@ std::string to_text(const Shown& shown) {
                                  shown.playing->figure.source);
   for (const Judged& judged : shown.claims) {
     text += fmt::format("  {:<7}  {:>9}  {:<17}  {}; paper: {}\n", verdict_text(judged.verdict),
-                        number(judged.claim.ours), band_text(judged), judged.claim.text,
-                        judged.claim.paper);
+                        number(judged.ours), band_text(judged),
+                        judged.claim.is.empty() ? judged.name : text_of(judged.claim),
+                        paper_of(judged.claim));
   }
   for (const std::string& violation : shown.violations) {
     text += "  BROKEN   " + violation + "\n";
@@ -257,11 +240,11 @@ std::string to_html(const std::vector<Shown>& figures, const std::vector<std::st
       html += fmt::format(
           "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td>{}</td>"
           "<td class=\"{}\">{}</td></tr>",
-          escaped(judged.claim.text), escaped(judged.claim.paper), number(judged.claim.ours),
+          escaped(text_of(judged.claim)), escaped(paper_of(judged.claim)), number(judged.ours),
           band_text(judged), judged.verdict == Verdict::outside ? "outside" : "ok",
           verdict_text(judged.verdict));
     }
-    html += "</table>" + cost_table(*shown.results);
+    html += "</table>";
     for (const std::string& violation : shown.violations) {
       html += "<p class=\"outside\">" + escaped(violation) + "</p>";
     }

@@ -1,11 +1,11 @@
-// What is left of a run: a CSV and a JSON file and a picture for each figure, and one HTML page
-// with all of it next to what the papers show.
+// What is left of a run: for each figure its points as CSV and a picture; and
+// one HTML page with what the papers show beside it.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "tools/sim/figures/bands.h"
+#include "tools/sim/figures/claims.h"
 #include "tools/sim/figures/runner.h"
 
 namespace weir::sim::figures {
@@ -13,6 +13,8 @@ namespace weir::sim::figures {
 enum class Verdict : std::uint8_t { holds, outside, no_band };
 
 struct Judged {
+  std::string name;
+  double ours = 0;
   Claim claim;
   std::optional<Band> band;
   Verdict verdict = Verdict::no_band;
@@ -25,9 +27,10 @@ struct Shown {
   std::vector<std::string> violations;
 };
 
-Shown judge(const Playing& playing, const Results& results, const Bands& bands);
+Shown judge(const Playing& playing, const Results& results, const Claims& claims, Size size);
 
 std::string to_csv(const Results& results);
+// Claims and points, for programs.
 std::string to_json(const Shown& shown);
 // Empty where there is no gnuplot.
 std::string to_svg(const Figure& figure, const Results& results);

@@ -65,13 +65,13 @@ std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
   const auto work = [&] {
     for (std::size_t i = next++; i < tasks.size(); i = next++) {
       const Task& task = tasks[i];
-      Sample& sample = results[task.figure].rows[task.row].sample;
+      Measured& measured = results[task.figure].rows[task.row].measured;
       try {
-        sample = figures[task.figure].figure.points[task.point].play(task.seed);
+        measured = figures[task.figure].figure.points[task.point].play(task.seed);
       } catch (const std::exception& error) {
-        sample.violation = error.what();
+        measured.violation = error.what();
       }
-      sample.peak_mib = peak_mib();
+      measured.peak_mib = peak_mib();
       const std::lock_guard lock(mutex);
       spent += task.cost;
       progress.done += 1;

@@ -106,7 +106,7 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
           .seeds = limit == Limit::rate ? rate_seeds : 1,
           .cost = 0.1,
           .play = [load, limit](std::uint64_t seed) {
-            return sample(plan_of(load, limit, seed), [](const Outcome& outcome) {
+            return figures::play(plan_of(load, limit, seed), [](const Outcome& outcome) {
               const auto us = [&](Time t) {
                 return static_cast<double>((t - outcome.begun).ns) / 1000;
               };
@@ -124,15 +124,14 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
 }
 
 // Of what the waits of a point were.
-std::vector<Claim> waits_of(const Results& results, const char* series, double x,
-                            const std::string& key, const std::string& what) {
+void claim_waits(const Results& results, const char* series, double x, const std::string& key,
+                 Values& claims) {
   const auto mean = [&](const char* value) { return results.mean(series, x, value); };
-  return {{key + "-median", what + ": median wait for tokens, us", "not stated",
-           mean("wait_median_us")},
-          {key + "-p99", what + ": 99th percentile", "not stated", mean("wait_p99_us")},
-          {key + "-longest", what + ": longest", "not stated", mean("wait_longest_us")},
-          {key + "-spread", what + ": mean wait of a core, most of least", "not stated",
-           mean("wait_most_core_us") / mean("wait_least_core_us")}};
+  claims.insert(claims.end(),
+                {{key + "-median", mean("wait_median_us")},
+                 {key + "-p99", mean("wait_p99_us")},
+                 {key + "-longest", mean("wait_longest_us")},
+                 {key + "-spread", mean("wait_most_core_us") / mean("wait_least_core_us")}});
 }
 
 constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 200 : 400; }
@@ -186,22 +185,17 @@ Figure tok_rate(Size size) {
   }
   figure.claims = [](const Results& results) {
     const double none = results.mean("none", 64);
-    double best = 0;
-    for (const auto& row : results.rows) {
-      if (row.series == "none") best = std::max(best, results.mean("none", row.x));
-    }
-    return std::vector<Claim>{
-        {"drop", "no limit: 64 outstanding, of its best", "1/4", none / best},
-        {"itt-gain", "ITT at 64, of no limit", "up to 3", results.mean("ITT", 64) / none},
-        {"algorithm1-gain", "Algorithm 1 at 64, of no limit", "not stated",
-         results.mean("Algorithm 1", 64) / none},
-        {"irt-gain", "IRT at 64, of no limit", "not stated", results.median("IRT", 64) / none},
-        {"itt-cost", "ITT at 1, of no limit", "at least 0.98 when tuned",
-         results.mean("ITT", 1) / results.mean("none", 1)},
-        {"algorithm1-cost", "Algorithm 1 at 1, of no limit", "at least 0.98 when tuned",
-         results.mean("Algorithm 1", 1) / results.mean("none", 1)},
-        {"itt-fair", "ITT at 64: the first core is done at this part of the time", "not stated",
-         results.mean("ITT", 64, "first_done")}};
+    Values claims = {{"drop", none / results.best("none")},
+                     {"itt-gain", results.mean("ITT", 64) / none},
+                     {"algorithm1-gain", results.mean("Algorithm 1", 64) / none},
+                     {"irt-gain", results.median("IRT", 64) / none},
+                     {"itt-cost", results.mean("ITT", 1) / results.mean("none", 1)},
+                     {"algorithm1-cost", results.mean("Algorithm 1", 1) / results.mean("none", 1)},
+                     {"itt-fair", results.mean("ITT", 64, "first_done")},
+                     {"itt-below", results.mean("ITT", 1, "wait_longest_us")}};
+    claim_waits(results, "ITT", 64, "itt-wait", claims);
+    claim_waits(results, "Algorithm 1", 64, "algorithm1-wait", claims);
+    return claims;
   };
   return figure;
 }
@@ -223,47 +217,9 @@ Figure tok_cores(Size size) {
     }
   }
   figure.claims = [](const Results& results) {
-    std::vector<Claim> claims = waits_of(results, "ITT", 32, "itt-32-wait", "ITT with 32 cores");
-    claims.insert(claims.begin(), {{"itt-32", "ITT with 32 cores, of no limit", "1.5",
-                                    results.mean("ITT", 32) / results.mean("none", 32)},
-                                   {"itt-4", "ITT with 4 cores, of no limit", "about 1",
-                                    results.mean("ITT", 4) / results.mean("none", 4)}});
-    return claims;
-  };
-  return figure;
-}
-
-Figure tok_wait(Size size) {
-  Figure figure = tok_figure();
-  figure.title = "Waiting for tokens: outstanding messages of each of 16 cores";
-  figure.source = "[TOK] §5.1, not in a figure";
-  figure.shows = "Who is denied gets a ticket, and tickets are served in order.";
-  figure.differs +=
-      " A wait is from the ticket to the look that finds it granted, and a core looks every "
-      "microsecond; those that had tokens at once count as 0. What stands behind it in its "
-      "process waits as well, and is not in it. Algorithm 1 lets requests pass without tokens, so "
-      "a ticket can be overtaken.";
-  figure.x_label = "outstanding messages a core";
-  figure.y_label = "99th percentile of the wait for tokens, us (a service takes 0.1 us)";
-  figure.y = "wait_p99_us";
-  for (const Series& series : all_series) {
-    if (series.limit != Limit::tokens && series.limit != Limit::thresholds) continue;
-    for (const std::uint32_t outstanding : {1u, 2u, 4u, 16u, 64u}) {
-      if (size == Size::smoke && outstanding != 1 && outstanding != 64) continue;
-      figure.points.push_back(tok_point(series.name, outstanding,
-                                        {.outstanding = outstanding, .messages = messages(size)},
-                                        series.limit));
-    }
-  }
-  figure.claims = [](const Results& results) {
-    std::vector<Claim> claims = waits_of(results, "ITT", 64, "itt", "ITT at 64");
-    const std::vector<Claim> more =
-        waits_of(results, "Algorithm 1", 64, "algorithm1", "Algorithm 1 at 64");
-    claims.insert(claims.end(), more.begin(), more.end());
-    claims.push_back(
-        {"itt-below", "ITT at 1: longest, us", "0", results.mean("ITT", 1, "wait_longest_us")});
-    claims.push_back({"itt-out", "ITT at 64: most tokens out at once, of 20", "at most 20",
-                      results.mean("ITT", 64, "tokens_out_most")});
+    Values claims = {{"itt-32", results.mean("ITT", 32) / results.mean("none", 32)},
+                     {"itt-4", results.mean("ITT", 4) / results.mean("none", 4)}};
+    claim_waits(results, "ITT", 32, "itt-32-wait", claims);
     return claims;
   };
   return figure;

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "tools/sim/figures/figure.h"
-#include "tools/sim/figures/window_claims.h"
 
 namespace weir::sim::figures {
 namespace {
@@ -23,8 +22,7 @@ constexpr std::array loads = {Load{"all-to-all", Pattern::all_to_all, 8},
 network::Scenario scenario_of(Size size, const Load& load, std::uint32_t initial,
                               std::uint32_t most) {
   network::Scenario scenario;
-  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
-  if (size == Size::smoke) scenario.fabric.topology = {.p = 2, .a = 2, .h = 1};
+  scenario.fabric.topology = small_dragonfly(size);
   scenario.endpoints = network::EndpointsAre::core;
   scenario.pattern = load.pattern;
   const bool all = load.pattern == Pattern::all_to_all;
@@ -68,13 +66,11 @@ Figure core_window(Size size) {
         point_of(size, std::string(load.name) + ", fixed", load, fixed_window, fixed_window));
   }
   figure.claims = [](const Results& results) {
-    std::vector<Claim> claims;
+    Values claims;
     for (const Load& load : loads) {
-      const std::string name = load.name;
-      add_memory_claims(results, name, claims);
-      add_speed_claims(results, name, "finished_us", claims);
-      claims.push_back({name + "-naks-16", name + ": RNR NAKs, W_max 16", "not stated",
-                        results.mean(name, 16, "rnr_naks")});
+      claim_windows(results, load.name, "finished_us", claims);
+      claims.emplace_back(std::string(load.name) + "-naks-16",
+                          results.mean(load.name, 16, "rnr_naks"));
     }
     return claims;
   };
@@ -88,7 +84,7 @@ Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint3
                    std::uint32_t factor, std::uint32_t processes = 4) {
   constexpr std::uint32_t receivers = 2;
   network::Scenario scenario;
-  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
+  scenario.fabric.topology = small_dragonfly(Size::full);
   scenario.endpoints = network::EndpointsAre::core;
   scenario.pattern = Pattern::incast;
   scenario.receivers = receivers;
@@ -140,104 +136,15 @@ Figure core_budget(Size size) {
     const auto others = [&](const char* series, double c) { return r.mean(series, c, "others"); };
     const double node = others("of the node, 4x", 30);
     const double fast = others("of the node, fast", 30);
-    return std::vector<Claim>{
-        {"node-30", "4x slower receivers, c = 30 a node: throughput of the others", "not stated",
-         node},
-        {"process-30", "c = 30 each of 4 processes", "not stated",
-         others("of each of 4 processes, 4x", 30)},
-        {"connection-16", "16 a connection, as adapters agree on", "not stated",
-         others("of a connection, 4x", 16)},
-        {"gain-process", "gain of the node's budget over one each of 4 processes", "not stated",
-         node / others("of each of 4 processes, 4x", 30)},
-        {"gain-connection", "its gain over 16 a connection", "not stated",
-         node / others("of a connection, 4x", 16)},
-        {"gain-fast-process", "with receivers at full speed: gain over one each of 4 processes",
-         "not stated", fast / others("of each of 4 processes, fast", 30)},
-        {"gain-fast-connection", "its gain over 16 a connection", "not stated",
-         fast / others("of a connection, fast", 16)},
-        {"shared-of-one", "shared by 4 processes, of one process with it", "not stated",
-         node / others("of the node, 1 process, 4x", 30)},
-        {"adaptive", "adaptive, of c = 30 a node", "not stated",
-         others("of the node, 4x", 0) / node},
-        {"node-reads", "reads of a node under way at most, c = 30", "c",
-         r.mean("of the node, 4x", 30, "node_reads")}};
-  };
-  return figure;
-}
-
-namespace {
-
-constexpr std::array stepping = {Load{"halo", Pattern::halo_2d, 8},
-                                 Load{"wavefront", Pattern::wavefront, 4},
-                                 Load{"all-to-all", Pattern::all_to_all, 8}};
-
-Point steps_point(Size size, const Load& load, std::uint32_t kib, bool core) {
-  network::Scenario scenario;
-  scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
-  if (size == Size::smoke) scenario.fabric.topology = {.p = 2, .a = 2, .h = 1};
-  scenario.pattern = load.pattern;
-  scenario.rounds = load.to_each;
-  scenario.message_bytes = std::uint64_t{kib} << 10;
-  scenario.reads = 16;
-  scenario.protocol = network::Protocol::reads;
-  scenario.from_cycles = 0;
-  scenario.to_cycles = 1'000'000;
-  if (core) scenario.endpoints = network::EndpointsAre::core;
-  scenario.steps_wait = core;
-  const std::string series = std::string(load.name) + (core ? ", core" : ", models");
-  Point point = figures::point(series, kib, scenario, seeds(size));
-  point.play = [scenario](std::uint64_t seed) {
-    const network::Measured measured = network::run(scenario, seed);
-    Sample steps = figures::sample(measured);
-    steps.values = {{"throughput", measured.throughput},
-                    {"finished_us", measured.messages.finished_us},
-                    {"median_us", measured.messages.median_us},
-                    {"p99_us", measured.messages.p99_us}};
-    return steps;
-  };
-  point.cost = (core ? 0.015 : 0.0015) * kib * (size == Size::full ? 1 : 0.2);
-  return point;
-}
-
-}  // namespace
-
-Figure core_steps(Size size) {
-  Figure figure;
-  figure.title = "Steps of ranks: all of the core beside the models";
-  figure.source = "beyond";
-  figure.shows =
-      "The same fabric, steps and read budget, played by models of adapters and ob1, and by "
-      "processes with all of the core: two programs that have what ships in common.";
-  figure.differs =
-      "72 nodes, a rank each, c = 16, nobody slow. The core adds what models have not: frames and "
-      "their completions, credits, and ranks that look for what is there every microsecond, which "
-      "is what small messages show.";
-  figure.x_label = "KiB of a message";
-  figure.y_label = "time until all is received, us";
-  figure.y = "finished_us";
-  figure.log_x = figure.log_y = true;
-  for (const Load& load : stepping) {
-    for (const std::uint32_t kib : {4u, 16u, 64u, 256u}) {
-      if (size == Size::smoke && kib != 64) continue;
-      for (const bool core : {true, false}) {
-        figure.points.push_back(steps_point(size, load, kib, core));
-      }
-    }
-  }
-  figure.claims = [size](const Results& r) {
-    std::vector<Claim> claims;
-    for (const Load& load : stepping) {
-      for (const std::uint32_t kib : {4u, 64u, 256u}) {
-        if (size == Size::smoke && kib != 64) continue;
-        const std::string name = load.name;
-        const std::string is = std::to_string(kib);
-        claims.push_back({name + "-" + is, name + ", " + is + " KiB: time of the core, of models'",
-                          "not stated",
-                          r.mean(name + ", core", kib, "finished_us") /
-                              r.mean(name + ", models", kib, "finished_us")});
-      }
-    }
-    return claims;
+    return Values{{"node-30", node},
+                  {"process-30", others("of each of 4 processes, 4x", 30)},
+                  {"connection-16", others("of a connection, 4x", 16)},
+                  {"gain-process", node / others("of each of 4 processes, 4x", 30)},
+                  {"gain-connection", node / others("of a connection, 4x", 16)},
+                  {"gain-fast-process", fast / others("of each of 4 processes, fast", 30)},
+                  {"gain-fast-connection", fast / others("of a connection, fast", 16)},
+                  {"shared-of-one", node / others("of the node, 1 process, 4x", 30)},
+                  {"adaptive", others("of the node, 4x", 0) / node}};
   };
   return figure;
 }

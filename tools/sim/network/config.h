@@ -52,15 +52,8 @@ struct Topology {
   }
 };
 
-// Which congestion routing looks at.
-enum class QueueMetric : std::uint8_t {
-  credits,  // flits sent to the next buffer and not yet returned as credits
-  backlog,  // flits granted to the output that have not left it yet
-};
-
 struct Switching {
   Routing routing = Routing::progressive;
-  QueueMetric metric = QueueMetric::credits;
   double bias = 1;               // leave the shortest path when q_min > bias * q_other + threshold
   std::int32_t threshold = 30;   // flits
   std::uint32_t vc_flits = 256;  // a virtual channel's buffer

@@ -29,7 +29,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/sim/network/endpoints.h"
 #include "tools/sim/network/wheel.h"
 #include "tools/sim/network/wiring.h"
 
@@ -66,7 +65,6 @@ class Network final : private Congestion {
   Tick now() const { return events_.now(); }
   std::uint32_t nodes() const { return wiring_->nodes(); }
   std::uint64_t events() const { return events_.handled(); }
-  std::uint64_t hops() const { return hops_; }
   std::uint64_t delivered_flits() const { return delivered_flits_; }
   std::uint64_t lost_packets() const { return lost_packets_; }
   std::uint64_t detours() const { return detours_; }
@@ -122,7 +120,7 @@ class Network final : private Congestion {
     bool inject_due = false;  // of a node
   };
 
-  std::int32_t queued_flits(Port port) const override;
+  std::int32_t queued_flits(Port port) const override { return ports_[port].used; }
   std::uint32_t channel_of(PacketKind kind, std::uint32_t channel) const {
     return channel + (kind == PacketKind::request && request_lanes_ ? data_channels : 0);
   }
@@ -135,6 +133,8 @@ class Network final : private Congestion {
     ports_[at / channels].used -= flits;
   }
   void handle(Kind kind, std::span<const Event> events);
+  void act(Kind kind, const Event& event);
+  void look_ahead(Kind kind, const Event& event, unsigned stage) const;
   void credited(const Event& event);
   void arrive(PacketId id);
   void offer(std::uint32_t input);
@@ -179,7 +179,6 @@ class Network final : private Congestion {
   std::uint64_t delivered_flits_ = 0;
   std::uint64_t lost_flits_ = 0;
   std::uint64_t lost_packets_ = 0;
-  std::uint64_t hops_ = 0;
   std::uint64_t detours_ = 0;
   std::uint64_t trace_ = 0;
   std::uint32_t outages_ = 0;  // ports with one now, counted for each

@@ -1,6 +1,8 @@
-// One packet on its way: what its sender wrote, and what the routers note in it.
+// One packet on its way: what its sender wrote, and what the routers note in it. And what hangs on
+// a fabric, the nodes: they are asked for packets when there is room for them, and told of what
+// arrives.
 //
-// Plain values.
+// Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,6 @@ struct alignas(64) Packet {
   PacketKind kind = PacketKind::data;
   std::uint8_t flag = 0;     // the endpoints'
   std::uint32_t number = 0;  // the endpoints'
-  std::uint64_t tag = 0;     // the endpoints'
   // The routers'.
   bool marked = false;    // FECN
   std::uint8_t hops = 0;  // routers of its first group that sent it on
@@ -37,6 +38,23 @@ struct alignas(64) Packet {
   PacketId next = none;      // in its queue
   Tick born = 0;             // entered the fabric
   Tick complete = 0;         // its last flit is in the present buffer
+};
+
+class Endpoints {
+ public:
+  virtual ~Endpoints() = default;
+
+  // The next packet of that kind that `node` has to send now, of at most `room` flits: fill in the
+  // sender's part. False: none; Network::kick asks again.
+  virtual bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) = 0;
+  // All of it is in the node's memory.
+  virtual void arrived(NodeId node, const Packet& packet) = 0;
+  // It was lost on the way. No adapter hears of that; it is for those who keep count.
+  virtual void lost(const Packet&) {}
+  // The time that Network::wake was asked for has come.
+  virtual void woken(NodeId) {}
+  // Whether they keep their own promises (a read budget). Asked at each of the fabric's recounts.
+  virtual bool conserved() const { return true; }
 };
 
 }  // namespace weir::sim::network

@@ -151,7 +151,6 @@ Wire::Counts PacketWire::counts() const {
           .delivered_flits = network_.delivered_flits(),
           .lost_packets = network_.lost_packets(),
           .events = network_.events(),
-          .hops = network_.hops(),
           .detours = network_.detours(),
           .hash = network_.trace_hash()};
 }

@@ -1,6 +1,6 @@
 // Whole adapters (tools/sim/nic.h) on the packet-level fabric: their messages are cut into packets,
 // sent over the links of a node in turn with those of its other queue pairs, and put in order again
-// by the target [ORD §IV.A], for packets overtake each other under adaptive routing.
+// by the target, for packets overtake each other under adaptive routing.
 //
 //   Nic::transmit ─▶ send │ packets ─▶ Network ─▶ packets │ all there, and all before them ─▶ event
 //

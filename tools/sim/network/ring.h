@@ -19,8 +19,6 @@ class Ring {
     assert(size_ > 0);
     return slots_[head_];
   }
-  // Where the front is, for whoever fetches memory; nullptr if nothing was ever in it.
-  const T* front_place() const { return slots_ == nullptr ? nullptr : &slots_[head_]; }
 
   void push_back(const T& value) {
     if (size_ == capacity_) grow();

@@ -1,9 +1,12 @@
 #include "tools/sim/network/scenario.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 #include <numeric>
 
-#include "tools/sim/network/traffic.h"
+#include "tools/sim/network/models.h"
+#include "tools/sim/network/pushing.h"
 #include "tools/sim/network/whole_core.h"
 #include "tools/sim/thread_time.h"
 
@@ -14,11 +17,11 @@ void shuffle(std::vector<NodeId>& nodes, Random& random) {
   for (std::size_t i = nodes.size(); i-- > 1;) std::swap(nodes[i], nodes[random.below(i + 1)]);
 }
 
-double first_percentile(const Meter& meter, const Roles& roles, double cycles) {
+double first_percentile(const Traffic& traffic, const Roles& roles, double cycles) {
   std::vector<std::uint64_t> flits;
   for (NodeId node = 0; node < roles.sources.size(); ++node) {
     if (roles.slowness[node] == 1 && !roles.sources[node].empty()) {
-      flits.push_back(meter.flits(node));
+      flits.push_back(traffic.flits(node));
     }
   }
   if (flits.empty()) return 0;
@@ -27,7 +30,60 @@ double first_percentile(const Meter& meter, const Roles& roles, double cycles) {
   return static_cast<double>(*at) / cycles;
 }
 
+// A transfer from each source, of which nobody sees the end.
+Workload streams(const Roles& roles) {
+  constexpr std::uint64_t endless = std::uint64_t{1} << 44u;
+  Workload workload;
+  for (NodeId target = 0; target < roles.sources.size(); ++target) {
+    for (const NodeId source : roles.sources[target]) {
+      workload.messages.push_back(
+          {.source = source, .target = target, .bytes = endless, .on_sent = {}, .on_received = {}});
+    }
+  }
+  return workload;
+}
+
+std::unique_ptr<Traffic> make_traffic(const Scenario& scenario, const Roles& roles,
+                                      std::uint64_t seed) {
+  if (ends(scenario.pattern)) {
+    return std::make_unique<Models>(scenario, make_workload(scenario, seed));
+  }
+  if (scenario.protocol == Protocol::push) return std::make_unique<Pushing>(scenario, roles);
+  return std::make_unique<Models>(scenario, streams(roles));
+}
+
 }  // namespace
+
+double Measured::operator[](std::string_view name) const {
+  for (const auto& [known, value] : values) {
+    if (known == name) return value;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+void add_latencies(std::vector<double> latencies, Values& values) {
+  if (latencies.empty()) return;
+  std::sort(latencies.begin(), latencies.end());
+  const auto at = [&](std::size_t of_hundred) {
+    return latencies[(latencies.size() - 1) * of_hundred / 100];
+  };
+  values.emplace_back("median_us", at(50));
+  values.emplace_back("p99_us", at(99));
+  values.emplace_back("longest_us", at(100));
+}
+
+Scheduler::Config scheduler_config(const Scenario& scenario) {
+  Scheduler::Config config;
+  config.plan.chunk_bytes = static_cast<std::uint32_t>(scenario.chunk_bytes);
+  config.reads.adaptive = scenario.adaptive;
+  config.reads.reads = scenario.reads;
+  config.reads.most_reads = scenario.most_reads;
+  config.reads.queue_bytes = std::max(scenario.queue_bytes, scenario.chunk_bytes);
+  config.reads.step_bytes = scenario.chunk_bytes;
+  config.reads.least_bytes = std::max(scenario.least_bytes, scenario.chunk_bytes);
+  config.reads.initial_bytes = 4 * scenario.chunk_bytes;
+  return config;
+}
 
 Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
   const std::uint32_t nodes = scenario.fabric.topology.nodes();
@@ -78,28 +134,28 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
   const double begin = thread_cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
-  const std::unique_ptr<Traffic> traffic = Traffic::make(scenario, roles, seed);
+  const std::unique_ptr<Traffic> traffic = make_traffic(scenario, roles, seed);
   Network network(network_config(scenario, roles), *traffic, seed);
   traffic->begin(network);
 
   Measured result;
   const double nodes = network.nodes();
   constexpr std::uint64_t window = 1'000;
+  double best_window = 0;
   std::uint64_t before = 0;
   std::uint64_t window_begin = 0;
   std::uint64_t at_start = 0;
   for (std::uint64_t cycle = 0; cycle < scenario.to_cycles && result.violation.empty();) {
     if (cycle == scenario.from_cycles) {
-      traffic->meter().start();
-      at_start = traffic->meter().total();
+      traffic->start();
+      at_start = traffic->total_flits();
     }
     std::uint64_t until = std::min((cycle / window + 1) * window, scenario.to_cycles);
     if (cycle < scenario.from_cycles) until = std::min(until, scenario.from_cycles);
     network.run_until(static_cast<Tick>(until) * ticks_a_cycle);
-    const std::uint64_t total = traffic->meter().total();
+    const std::uint64_t total = traffic->total_flits();
     if (until - cycle == window) {
-      result.best_window =
-          std::max(result.best_window, static_cast<double>(total - before) / window / nodes);
+      best_window = std::max(best_window, static_cast<double>(total - before) / window / nodes);
     }
     if (until % window == 0) {
       result.windows.push_back(static_cast<double>(total - window_begin) / window / nodes);
@@ -113,21 +169,18 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   if (result.violation.empty() && !traffic->conserved()) {
     result.violation = "the read budget is not conserved at the end";
   }
-  result.messages = traffic->messages();
   // A workload is over when it is.
   const double played = static_cast<double>(network.now()) / ticks_a_cycle;
   const double cycles = std::max(played - static_cast<double>(scenario.from_cycles), 1.0);
-  result.throughput = static_cast<double>(traffic->meter().total() - at_start) / cycles / nodes;
-  result.first_percentile = first_percentile(traffic->meter(), roles, cycles);
-  result.latency_cycles = traffic->meter().mean_latency() / ticks_a_cycle;
-  result.mean_reads = traffic->mean_reads();
-  result.lost_packets = network.lost_packets();
-  result.retried = traffic->retried();
-  result.failed = traffic->failed();
-  result.events = network.events();
-  result.hops = network.hops();
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;
-  result.detours = packets > 0 ? static_cast<double>(network.detours()) / packets : 0;
+  result.values = {
+      {"throughput", static_cast<double>(traffic->total_flits() - at_start) / cycles / nodes},
+      {"best_window", best_window},
+      {"first_percentile", first_percentile(*traffic, roles, cycles)},
+      {"latency_cycles", traffic->mean_latency() / ticks_a_cycle},
+      {"detours", packets > 0 ? static_cast<double>(network.detours()) / packets : 0}};
+  traffic->tell(result.values);
+  result.events = network.events();
   result.trace_hash = network.trace_hash();
   result.cpu_s = thread_cpu_seconds() - begin;
   return result;

@@ -8,12 +8,15 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "rendezvous/scheduler.h"
 #include "tools/sim/network/config.h"
 #include "tools/sim/shared_adapter.h"
+#include "tools/sim/steps.h"
 
 namespace weir::sim::network {
 
@@ -26,7 +29,7 @@ constexpr std::uint32_t flits_of(std::uint64_t bytes) {
 }
 
 // Who wants what from whom. The first two are streams, always as much as the fabric carries; the
-// others are messages that end (workload.h), sent as ob1 does (ob1.h).
+// others are messages of ranks, that end (make_workload).
 enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
   incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
@@ -38,13 +41,15 @@ enum class Pattern : std::uint8_t {
 };
 constexpr bool ends(Pattern pattern) { return pattern > Pattern::incast; }
 
+inline constexpr MessageId no_message = UINT32_MAX;
+
 // A message of a trace.
 struct TraceMessage {
   std::uint64_t cycle = 0;  // not before
   std::uint32_t source = 0;
   std::uint32_t target = 0;
   std::uint64_t bytes = 0;
-  std::uint32_t after = UINT32_MAX;  // not before that one is received: an earlier one's place
+  MessageId after = no_message;  // not before that one is received: an earlier one's place
 };
 
 // Who decides when data is sent.
@@ -59,8 +64,8 @@ enum class EndpointsAre : std::uint8_t {
   core,    // all of transport/core over adapters with RC queue pairs: whole_core.h
 };
 
-// What the read budget belongs to: the node, shared by its processes (flowctl/shared/token_pool.h);
-// each process; each transfer.
+// What the read budget belongs to: the node; with all of the core, each of its processes, which
+// share a node's by flowctl/shared/token_pool.h; each transfer.
 enum class BudgetOf : std::uint8_t { node, process, transfer };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
@@ -96,7 +101,6 @@ struct Scenario {
 
   Protocol protocol = Protocol::push;
   BudgetOf budget_of = BudgetOf::node;
-  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them, or ranks
   bool adaptive = false;
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
@@ -105,7 +109,8 @@ struct Scenario {
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
 
-  // Links that lose packets or are down for a while, and what adapters do about it (adapter.h).
+  // Links that lose packets or are down for a while; of processes that are the whole core, whose
+  // adapters send again what is not answered.
   double loss = 0;  // of a packet, on each link
   struct Outage {
     std::uint32_t links = 1;
@@ -114,11 +119,11 @@ struct Scenario {
   };
   std::vector<Outage> outages;
   std::uint64_t timeout_cycles = 5'000;  // 100 us
-  std::uint32_t retries = 7;
   bool lossy() const { return loss > 0 || !outages.empty(); }
 
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
+  std::uint32_t processes = 1;       // of a node; its senders are dealt out to them, or ranks
   bool steps_wait = false;           // of patterns that end: for what they need, or for nothing
   std::int64_t match_ns = 0;         // what matching a message takes a rank, where they wait
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
@@ -138,67 +143,24 @@ struct Scenario {
   std::uint64_t to_cycles = 12'000;
 };
 
-// Of patterns that end. Latencies are from the start of the send to the end of the receive.
-struct Messages {
-  std::uint64_t all = 0;
-  std::uint64_t received = 0;
-  double finished_us = 0;  // when the last one was received; 0: not all were
-  double median_us = 0;
-  double p99_us = 0;
-  double longest_us = 0;
-};
-
-// Of processes that are the whole core: means of the processes, and sums.
-struct CoreMeasured {
-  double window = 0;       // receive buffers, in the end
-  double receive_kib = 0;  // memory of receive buffers, at its peak
-  std::uint64_t rnr_naks = 0;
-  std::uint64_t overcommitted = 0;  // credits for which there was no buffer
-  // Of streams: what nodes that receive and are not slow got a cycle, in flits, until each had all.
-  std::optional<double> others;
-  struct Shared {
-    std::uint64_t reads = 0;        // under way, of a node at most
-    std::uint64_t read_waits = 0;   // times one waited for another process of the node
-    std::uint64_t token_waits = 0;  // the same of requests
-  };
-  std::optional<Shared> shared;  // by processes of a node
-  struct Tokens {
-    std::uint64_t requests = 0;  // that took tokens
-    std::uint64_t straight = 0;  // that went without: they were below the thresholds
-  };
-  std::optional<Tokens> tokens;  // with tokens
-  struct Proxy {
-    std::uint64_t served = 0;     // frames of other processes, or its own, that servers took
-    std::uint64_t coalesced = 0;  // of them, those that shared a send with an earlier one
-    std::uint64_t repeated = 0;   // that their process sent after all
-  };
-  std::optional<Proxy> proxy;  // with servers
-  struct Contexts {
-    std::uint64_t served = 0;  // requests and answers of all nodes' adapters
-    std::uint64_t misses = 0;  // that waited for a context
-  };
-  std::optional<Contexts> contexts;  // with a context_cache
-};
+// What a run gave, by name: "throughput", "latency_cycles". The names are columns of files.
+using Values = std::vector<std::pair<std::string, double>>;
 
 struct Measured {
-  double throughput = 0;        // flits into memory, a node and cycle; 1 is the link
-  double best_window = 0;       // of 1,000 cycles, from the start
-  std::vector<double> windows;  // throughput of each 1,000 cycles, from the start
-  double first_percentile = 0;  // of receivers that are not slow: the flits of a cycle
-  double latency_cycles = 0;    // mean of packets, from adapter to memory
-  double mean_reads = 0;        // of receivers, at the end: reads outstanding
-  Messages messages;
-  std::optional<CoreMeasured> core;
-  std::uint64_t lost_packets = 0;
-  std::uint64_t retried = 0;  // reads and writes begun again
-  std::uint64_t failed = 0;   // of them, given up
+  Values values;
+  std::vector<double> windows;  // throughput of each 1,000 cycles, from the start; of models
   std::uint64_t events = 0;
-  std::uint64_t hops = 0;
-  double detours = 0;  // a delivered packet
   std::uint64_t trace_hash = 0;
   double cpu_s = 0;
+  double peak_mib = 0;    // of the whole process by the end of this, what runs beside included
   std::string violation;  // empty: every check held
+
+  // NaN if there is no such value.
+  double operator[](std::string_view name) const;
 };
+
+// Of a run's messages, in microseconds: median, 99th percentile, longest.
+void add_latencies(std::vector<double> latencies, Values& values);
 
 // Plays it. The same scenario and seed give the same result, trace hash included.
 Measured run(const Scenario& scenario, std::uint64_t seed);
@@ -209,5 +171,19 @@ struct Roles {
   std::vector<std::uint32_t> slowness;              // by node
 };
 Roles draw_roles(const Scenario& scenario, std::uint64_t seed);
+
+// What the ranks of a pattern do. They are on nodes at random, by the seed, and where a node has
+// several processes, so many in a row; process p of node n is called n * processes + p. Those of a
+// trace are nodes.
+//
+//   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a
+//                      square or cube as the nodes allow
+//   wavefront          `rounds` sweeps over a grid: from west and north, then to east and south
+//   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
+//   trace              `scenario.trace`
+Workload make_workload(const Scenario& scenario, std::uint64_t seed);
+
+// How a receiver's Scheduler is set.
+Scheduler::Config scheduler_config(const Scenario& scenario);
 
 }  // namespace weir::sim::network

@@ -1,10 +1,11 @@
 // What the nodes do for a whole run: endpoints that keep count.
+//
+// Single-threaded.
 #pragma once
 
-#include <memory>
+#include <algorithm>
+#include <vector>
 
-#include "tools/sim/network/endpoints.h"
-#include "tools/sim/network/meter.h"
 #include "tools/sim/network/network.h"
 #include "tools/sim/network/scenario.h"
 
@@ -15,29 +16,42 @@ Network::Config network_config(const Scenario& scenario, const Roles& roles);
 
 class Traffic : public Endpoints {
  public:
-  static std::unique_ptr<Traffic> make(const Scenario& scenario, const Roles& roles,
-                                       std::uint64_t seed);
-
   // Before the first event.
   virtual void begin(Network& network) { network_ = &network; }
-  virtual double mean_reads() const { return 0; }
   // Nothing will be sent any more.
   virtual bool over() const { return false; }
-  virtual Messages messages() const { return {}; }
-  virtual std::uint64_t retried() const { return 0; }
-  virtual std::uint64_t failed() const { return 0; }
+  // Appends what only these know.
+  virtual void tell(Values&) const {}
 
-  Meter& meter() { return meter_; }
+  // What arrived: since the beginning; and since `start`, at a node and a packet's mean latency.
+  void start() {
+    std::fill(flits_.begin(), flits_.end(), 0);
+    latency_ = 0;
+    packets_ = 0;
+  }
+  std::uint64_t total_flits() const { return total_; }
+  std::uint64_t flits(NodeId node) const { return flits_[node]; }
+  double mean_latency() const {
+    return packets_ == 0 ? 0 : latency_ / static_cast<double>(packets_);
+  }
 
  protected:
-  explicit Traffic(std::uint32_t nodes) : meter_(nodes) {}
+  explicit Traffic(std::uint32_t nodes) : flits_(nodes) {}
   Network& network() { return *network_; }
   Tick now() const { return network_->now(); }
-  void count(NodeId node, const Packet& packet) { meter_.count(node, packet, now()); }
+  void count(NodeId node, const Packet& packet) {
+    flits_[node] += packet.flits;
+    total_ += packet.flits;
+    latency_ += static_cast<double>(now() - packet.born);
+    ++packets_;
+  }
 
  private:
   Network* network_ = nullptr;
-  Meter meter_;
+  std::vector<std::uint64_t> flits_;  // by node
+  std::uint64_t total_ = 0;
+  double latency_ = 0;
+  std::uint64_t packets_ = 0;
 };
 
 }  // namespace weir::sim::network

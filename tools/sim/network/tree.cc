@@ -1,14 +1,32 @@
-#include "tools/sim/network/tree.h"
+// A fat tree of two levels, or a single switch (a leaf without spines). A leaf's ports: p nodes,
+// then one to each spine. The way up is where routing has a choice: the same spine for a pair of
+// nodes (minimal), a random one (valiant), or the least loaded (the adaptive ones).
+//
+// Immutable once made.
+#include "tools/sim/network/wiring.h"
 
 namespace weir::sim::network {
 namespace {
+
+class Tree final : public Wiring {
+ public:
+  explicit Tree(const FabricConfig& config);
+
+  Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override;
+  Hop shortest(Port in, const Packet& packet) const override;
+  std::vector<Port> trunks() const override;
+
+ private:
+  std::uint32_t p_;
+  std::uint32_t leaves_;
+  std::uint32_t spines_;
+  Routing routing_;
+};
 
 bool single(const Topology& t) { return t.shape == Shape::single_switch; }
 std::uint32_t nodes_a_leaf(const Topology& t) { return single(t) ? t.ports : t.p; }
 std::uint32_t leaves(const Topology& t) { return single(t) ? 1 : t.leaves; }
 std::uint32_t spines(const Topology& t) { return single(t) ? 0 : t.spines; }
-
-}  // namespace
 
 Tree::Tree(const FabricConfig& config)
     : Wiring(config.topology.nodes(), leaves(config.topology) * (nodes_a_leaf(config.topology) +
@@ -79,6 +97,12 @@ Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& r
     }
   }
   return {up + best, 0};
+}
+
+}  // namespace
+
+std::unique_ptr<Wiring> Wiring::tree(const FabricConfig& config) {
+  return std::make_unique<Tree>(config);
 }
 
 }  // namespace weir::sim::network

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "tools/sim/network/fetching.h"
 #include "tools/sim/network/packet_wire.h"
-#include "tools/sim/network/stepping.h"
 #include "tools/sim/network/traffic.h"
-#include "tools/sim/network/workload.h"
 #include "tools/sim/thread_time.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
@@ -26,9 +23,9 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
   std::vector<std::vector<std::uint32_t>> counts(nodes * each,
                                                  std::vector<std::uint32_t>(nodes * each));
   if (ends(scenario.pattern)) {
-    for (const Message& message : make_workload(scenario, seed).messages) {
-      if (message.source / each == message.target / each) continue;
-      ++counts[message.source][message.target];
+    const Workload workload = make_workload(scenario, seed);
+    for (const Message& message : workload.messages) {
+      if (!workload.is_local(message)) ++counts[message.source][message.target];
     }
     return counts;
   }
@@ -91,15 +88,32 @@ void add_ranks(const Scenario& scenario, std::uint64_t seed, Plan& plan) {
     std::uint32_t& offered = plan.scripts[message.source].one_sided.offered_bytes;
     offered = std::max(offered, static_cast<std::uint32_t>(message.bytes));
   }
-  const Stepping::Config config{.ranks = static_cast<std::uint32_t>(plan.scripts.size()),
-                                .processes = scenario.processes,
-                                .eager_bytes = scenario.eager_bytes,
-                                .announcement_bytes = announcement_bytes,
-                                .cycle_ns = scenario.cycle_ns,
-                                .match = {scenario.match_ns}};
+  const Ranks::Config config{.ranks = static_cast<std::uint32_t>(plan.scripts.size()),
+                             .eager_bytes = scenario.eager_bytes,
+                             .announcement_bytes = announcement_bytes,
+                             .cycle_ns = scenario.cycle_ns,
+                             .match = {scenario.match_ns}};
   plan.ranks = [workload = std::move(workload), config](Fabric& fabric) {
-    return std::make_unique<Stepping>(fabric, workload, config);
+    return std::make_unique<Ranks>(fabric, workload, config);
   };
+}
+
+auto wire_of(const Scenario& scenario, const Roles& roles, std::uint64_t seed) {
+  const std::uint32_t processes = scenario.fabric.topology.nodes() * scenario.processes;
+  PacketWire::Config wire{.network = network_config(scenario, roles),
+                          .cycle_ns = scenario.cycle_ns,
+                          .places = std::vector<NodeId>(processes)};
+  for (std::uint32_t i = 0; i < processes; ++i) wire.places[i] = i / scenario.processes;
+  return [wire, seed](Fabric& fabric) { return std::make_unique<PacketWire>(fabric, wire, seed); };
+}
+
+// Connections are made in the same time whatever follows.
+Time begin_of_traffic(Plan plan) {
+  plan.ranks = {};
+  for (Script& script : plan.scripts) {
+    for (std::uint32_t& count : script.messages) count = std::min(count, 1u);
+  }
+  return sim::run(plan).begun;
 }
 
 }  // namespace
@@ -146,13 +160,15 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   if (scenario.steps_wait) add_ranks(scenario, seed, plan);
   plan.limit_styles.assign(processes,
                            scenario.rxe_limit ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
-  PacketWire::Config wire{.network = network_config(scenario, roles),
-                          .cycle_ns = scenario.cycle_ns,
-                          .places = std::vector<NodeId>(processes)};
-  for (std::uint32_t i = 0; i < processes; ++i) wire.places[i] = i / scenario.processes;
-  plan.wire = [wire, seed](Fabric& fabric) {
-    return std::make_unique<PacketWire>(fabric, wire, seed);
-  };
+  plan.wire = wire_of(scenario, roles, seed);
+  if (scenario.outages.empty()) return plan;
+  Scenario later = scenario;
+  const double begun = static_cast<double>(begin_of_traffic(plan).ns) / scenario.cycle_ns;
+  for (Scenario::Outage& outage : later.outages) {
+    outage.from_cycles += static_cast<std::uint64_t>(begun);
+    outage.to_cycles += static_cast<std::uint64_t>(begun);
+  }
+  plan.wire = wire_of(later, roles, seed);
   return plan;
 }
 
@@ -179,73 +195,71 @@ double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& 
   return count == 0 ? 0 : sum / count;
 }
 
-void add_latencies(std::vector<Duration> latencies, Messages& messages) {
-  if (latencies.empty()) return;
-  std::sort(latencies.begin(), latencies.end());
-  const auto us = [&](std::size_t of_hundred) {
-    const Duration latency = latencies[(latencies.size() - 1) * of_hundred / 100];
-    return static_cast<double>(latency.ns) / 1'000;
-  };
-  messages.median_us = us(50);
-  messages.p99_us = us(99);
-  messages.longest_us = us(100);
-}
-
 }  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   const double begin = thread_cpu_seconds();
   const Plan plan = core_plan(scenario, seed);
   const Outcome outcome = sim::run(plan);
-  Measured result;
-  result.violation = outcome.ok() ? "" : outcome.violations.front();
   std::uint64_t planned = 0;
+  std::uint64_t messages = 0;
   for (const Script& script : plan.scripts) {
     for (const std::uint32_t count : script.messages) {
       planned += count;
-      result.messages.all += count + (count > 0 ? 1 : 0);  // the one that made the connection
+      messages += count + (count > 0 ? 1 : 0);  // the one that made the connection
     }
   }
-  result.messages.received = outcome.messages;
-  const double us = static_cast<double>((outcome.last_served - outcome.begun).ns) / 1'000;
-  if (outcome.ok()) result.messages.finished_us = us;
   std::uint64_t bytes = scenario.trace.empty() ? planned * scenario.message_bytes : 0;
   for (const TraceMessage& message : scenario.trace) bytes += message.bytes;
-  const double flits = static_cast<double>(bytes) / flit_bytes;
-  const double cycles = us * 1'000 / scenario.cycle_ns;
-  result.throughput = flits / std::max(cycles, 1.0) / scenario.fabric.topology.nodes();
-  result.core = {.window = outcome.window,
-                 .receive_kib = static_cast<double>(outcome.receive_bytes_peak) / 1'024,
-                 .rnr_naks = outcome.rnr_naks,
-                 .overcommitted = outcome.overcommitted,
-                 .others = {},
-                 .shared = {},
-                 .tokens = {},
-                 .proxy = {},
-                 .contexts = {}};
+  const double us = static_cast<double>((outcome.last_served - outcome.begun).ns) / 1'000;
+  const double cycles = std::max(us * 1'000 / scenario.cycle_ns, 1.0);
+  const double packets = static_cast<double>(outcome.wire.delivered_flits) / packet_flits;
+
+  Measured result;
+  const auto add = [&](const char* name, auto value) {
+    result.values.emplace_back(name, static_cast<double>(value));
+  };
+  add("throughput",
+      static_cast<double>(bytes) / flit_bytes / cycles / scenario.fabric.topology.nodes());
+  add("detours", packets > 0 ? static_cast<double>(outcome.wire.detours) / packets : 0);
+  add("lost_packets", outcome.wire.lost_packets);
+  add("messages", messages);
+  add("received", outcome.messages);
+  add("finished_us", outcome.ok() ? us : 0);
+  add("window", outcome.window);
+  add("memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1'024);
+  add("rnr_naks", outcome.rnr_naks);
+  add("overcommitted", outcome.overcommitted);
+  std::vector<double> latencies;
+  for (const Duration latency : outcome.latencies) {
+    latencies.push_back(static_cast<double>(latency.ns) / 1'000);
+  }
+  add_latencies(std::move(latencies), result.values);
   if (!ends(scenario.pattern)) {
-    result.core->others = rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome);
+    add("others", rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome));
   }
   if (plan.processes_per_host > 0) {
-    result.core->shared = {outcome.reads_out_most, outcome.node_read_waits, outcome.token_waits};
+    add("node_reads", outcome.reads_out_most);
+    add("node_read_waits", outcome.node_read_waits);
+    add("token_waits", outcome.token_waits);
   }
   if (scenario.tokens > 0) {
     std::uint64_t took = 0;
     for (const TokenWaits& waits : outcome.waits) took += waits.requests;
-    result.core->tokens = {took, outcome.requests - took};
+    add("token_requests", took);
+    add("straight_through", outcome.requests - took);
   }
   if (scenario.proxy_servers > 0) {
-    result.core->proxy = {outcome.proxy_served, outcome.proxy_coalesced, outcome.proxy_repeated};
+    add("proxy_served", outcome.proxy_served);
+    add("proxy_coalesced", outcome.proxy_coalesced);
+    add("proxy_repeated", outcome.proxy_repeated);
   }
   if (scenario.context_cache > 0) {
-    result.core->contexts = {outcome.contexts.served, outcome.contexts.misses};
+    add("contexts_needed", outcome.contexts.served);
+    add("context_misses", outcome.contexts.misses);
   }
-  if (scenario.steps_wait) add_latencies(outcome.latencies, result.messages);
-  result.lost_packets = outcome.wire.lost_packets;
+  result.violation = outcome.ok() ? "" : outcome.violations.front();
   result.events = outcome.wire.events + outcome.steps;
-  result.hops = outcome.wire.hops;
-  const double packets = static_cast<double>(outcome.wire.delivered_flits) / packet_flits;
-  result.detours = packets > 0 ? static_cast<double>(outcome.wire.detours) / packets : 0;
   result.trace_hash =
       mix(outcome.wire.hash ^ mix(static_cast<std::uint64_t>(outcome.end.ns)) ^ outcome.steps);
   result.cpu_s = thread_cpu_seconds() - begin;

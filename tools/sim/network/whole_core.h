@@ -17,7 +17,7 @@
 //   small ones    up to `eager_bytes` are eager frames
 //   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
 //                 receiver; nobody tells the sender. Nothing is matched.
-//   steps: wait   ranks take the pattern's steps and wait for each other (stepping.h); then a
+//   steps: wait   ranks take the pattern's steps and wait for each other (ranks.h); then a
 //                 sender hears of what was fetched, and matching takes `match_ns`
 //
 // Connections are made before, over a connection manager that has its own way (connections.h).

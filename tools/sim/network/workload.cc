@@ -1,27 +1,27 @@
-#include "tools/sim/network/workload.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "tools/sim/network/packet.h"
+#include "tools/sim/network/scenario.h"
 #include "tools/sim/random.h"
 
 namespace weir::sim::network {
 namespace {
 
 // Ranks that go through the same number of steps.
-class Ranks {
+class Grid {
  public:
-  Ranks(const Scenario& scenario, std::uint32_t steps, std::uint64_t seed)
+  Grid(const Scenario& scenario, std::uint32_t steps, std::uint64_t seed)
       : bytes_(scenario.message_bytes), per_rank_(steps + 1) {
     const std::uint32_t nodes = scenario.fabric.topology.nodes();
     std::vector<NodeId> order(nodes);
     std::iota(order.begin(), order.end(), 0u);
     Random random = Random(seed).fork(4);
     for (std::size_t i = nodes; i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
-    const std::uint32_t each = scenario.processes;
+    const std::uint32_t each = workload_.processes = scenario.processes;
     place_of_.resize(std::size_t{nodes} * each);
     for (std::uint32_t rank = 0; rank < place_of_.size(); ++rank) {
       place_of_[rank] = order[rank / each] * each + rank % each;
@@ -80,7 +80,7 @@ std::array<std::uint32_t, 3> grid(std::uint32_t nodes, std::uint32_t dimensions)
 }
 
 Workload halo(const Scenario& scenario, std::uint32_t dimensions, std::uint64_t seed) {
-  Ranks ranks(scenario, scenario.rounds, seed);
+  Grid ranks(scenario, scenario.rounds, seed);
   const auto [nx, ny, nz] = grid(ranks.count(), dimensions);
   for (std::uint32_t round = 0; round < scenario.rounds; ++round) {
     for (std::uint32_t rank = 0; rank < ranks.count(); ++rank) {
@@ -104,7 +104,7 @@ Workload halo(const Scenario& scenario, std::uint32_t dimensions, std::uint64_t 
 
 // Two steps a sweep: what comes in is received in the first, what goes out is sent in the second.
 Workload wavefront(const Scenario& scenario, std::uint64_t seed) {
-  Ranks ranks(scenario, 2 * scenario.rounds, seed);
+  Grid ranks(scenario, 2 * scenario.rounds, seed);
   const std::uint32_t nx = grid(ranks.count(), 2)[0];
   for (std::uint32_t sweep = 0; sweep < scenario.rounds; ++sweep) {
     for (std::uint32_t rank = 0; rank < ranks.count(); ++rank) {
@@ -119,7 +119,7 @@ Workload wavefront(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Workload all_to_all(const Scenario& scenario, std::uint64_t seed) {
-  Ranks ranks(scenario, scenario.rounds, seed);
+  Grid ranks(scenario, scenario.rounds, seed);
   const std::uint32_t n = ranks.count();
   for (std::uint32_t stage = 0; stage < scenario.rounds; ++stage) {
     // Fewer stages than ranks: spread over all distances.
@@ -146,7 +146,7 @@ Workload trace(const Scenario& scenario) {
                                  .on_sent = {},
                                  .on_received = {}});
     Step step{.node = line.source, .not_before = line.cycle, .receives = {}, .sends = {id}};
-    if (line.after != none) {
+    if (line.after != no_message) {
       step.waits = 1;
       workload.messages[line.after].on_received.push_back(id);
     }

@@ -1,0 +1,57 @@
+// What figures claim, and what each claim is held to: claims.json. A number is compared with
+// something (`of`), or stands for itself; a band says where it may be from one change to the next.
+// That it holds means that nothing has changed, not that the paper is right.
+//
+//   {"rdrp-fig1": {"none": {"is": "throughput", "paper": "~ .59", "full": [0.471, 0.523, 0.575]}}}
+//
+// A band is the least, the number that was seen, and the most. So that each can fail: the ends are
+// no more than `widest` times away from what was seen; a claim that something is `more` or `less`
+// than what it is compared with has its band on that side of 1; one that it is the `same` has 1 in
+// its band, and no more than `nothing` around it.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tools/sim/figures/figure.h"
+
+namespace weir::sim::figures {
+
+struct Band {
+  static constexpr double widest = 1.25;
+  static constexpr double nothing = 0.05;
+
+  double low = 0;
+  double seen = 0;
+  double high = 0;
+  bool holds(double value) const { return value >= low && value <= high; }
+};
+
+struct Claim {
+  std::string is;                            // what the number is
+  std::string of;                            // compared with: the number is a ratio
+  std::string shows;                         // then: more, less, same
+  std::string paper;                         // its number, or a shape in words; empty: not stated
+  std::array<std::optional<Band>, 2> bands;  // by Size: what is not claimed there has none
+
+  const std::optional<Band>& band(Size size) const { return bands[static_cast<int>(size)]; }
+  // What keeps it from being one that can fail; empty: nothing.
+  std::string fault() const;
+};
+
+class Claims {
+ public:
+  // Throws std::runtime_error with the file's name if it is not as above.
+  static Claims read(const std::string& file);
+
+  // nullptr if there is none.
+  const Claim* find(const std::string& figure, const std::string& name) const;
+  const std::map<std::string, std::map<std::string, Claim>>& all() const { return claims_; }
+
+ private:
+  std::map<std::string, std::map<std::string, Claim>> claims_;
+};
+
+}  // namespace weir::sim::figures
