@@ -1,7 +1,7 @@
-// Connections: who asks, who wins when both do, how they end, and what the timer does.
+// Connections: who asks, who wins when both do, and how they end.
 #include <gtest/gtest.h>
 
-#include "tests/unit/core/rig.h"
+#include "tests/unit/core/rooms.h"
 
 namespace weir {
 namespace {
@@ -517,199 +517,91 @@ TEST(Failure, AFailedReceiveOrLane) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
-TEST(Stall, IsNoticedAfterThePeerTimeoutAndNotByASpinningTimer) {
-  Rig rig;
-  const PeerId peer = rig.core.add_peer(other);
-  rig.connect(peer, 8);
-  rig.take_work();
-  rig.send(peer, 600, false, true);
-  const Time posted = rig.now;
-  int looks = 0;
-  while (rig.core.state(peer) == PeerState::ready && looks < 100) {
-    const Time deadline = rig.core.next_deadline();
-    ASSERT_NE(deadline, Time::never());
-    rig.now = std::max(rig.now, deadline);
-    rig.core.on_timer(rig.now, rig.out);
-    if (rig.core.state(peer) != PeerState::ready) break;
-    ASSERT_GT(rig.core.next_deadline(), rig.now);  // else the event thread spins
-    ++looks;
+// ---- by itself
+
+using rig::Rooms;
+using Told = std::vector<std::string>;
+
+TEST(Connector, OfAPeerOneConnectionIsAskedForAndSettledOnce) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 4);
+  EXPECT_EQ(rooms.take_told(), Told{"ready"});
+  EXPECT_EQ(rooms.connector.pending(), 0u);
+  EXPECT_EQ(rooms.connector.next_deadline(), Time::never());
+  rooms.connector.on_established(rooms.now, peer.connection.lane(), rooms.out);
+  rooms.connector.on_rejected(rooms.now, peer.connection.lane(), wire::Reject::stranger, rooms.out);
+  rooms.connector.on_connect_failed(rooms.now, peer.connection.lane(), FailReason::connect_timeout,
+                                    rooms.out);
+  EXPECT_TRUE(rooms.take_told().empty());
+  EXPECT_TRUE(peer.connection.is_ready());
+  EXPECT_TRUE(rooms.out.failures.empty());
+}
+
+TEST(Connector, WhoIsGivenUpIsReportedOnceAndItsLaneGoes) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 4);
+  const LaneId lane = peer.connection.lane();
+  SendSlot* const frame = rooms.send(peer);
+  rooms.take_told();
+  for (int i = 0; i < 2; ++i) {
+    rooms.connector.fail(rooms.now, peer, FailReason::stalled, rooms.out);
   }
-  EXPECT_LE(looks, 10);
-  EXPECT_EQ(rig.take_failures().at(0).reason, FailReason::stalled);
-  EXPECT_GE(rig.now - posted, seconds(25));
-  EXPECT_LE(rig.now - posted, seconds(30));
+  EXPECT_EQ(rooms.take_told(), (Told{"lane ends", "gone"}));
+  ASSERT_EQ(rooms.out.failures.size(), 1u);
+  EXPECT_EQ(rooms.out.failures[0].reason, FailReason::stalled);
+  EXPECT_EQ(rooms.frames_lost, (std::vector<SendSlot*>{frame}));
+  EXPECT_EQ(rooms.lanes.open(lane), nullptr);
+  EXPECT_TRUE(rooms.receiver.conserved(0));
 }
 
-// The next look of the watch; the box is taken as an engine would.
-std::vector<WorkRequest> look(Rig& rig) {
-  EXPECT_NE(rig.core.next_deadline(), Time::never());
-  rig.now = std::max(rig.now, rig.core.next_deadline());
-  rig.core.on_timer(rig.now, rig.out);
-  rig.settle();
-  return rig.take_work();
-}
-
-TEST(Stall, NothingToLookAtIsNoReasonToWake) {
-  Rig rig;
-  EXPECT_EQ(rig.core.next_deadline(), Time::never());
-  const PeerId peer = rig.core.add_peer(other);
-  rig.core.on_disconnected(rig.now, rig.connect(peer), rig.out);
-  EXPECT_EQ(rig.core.next_deadline(), Time::never());
-}
-
-TEST(Stall, WorkAfterALongTimeHasItsPatience) {
-  Rig rig;
-  const PeerId peer = rig.core.add_peer(other);
-  rig.connect(peer, 100);
-  rig.take_work();
-  rig.now = rig.now + seconds(3600);  // and the event thread slept through it
-  rig.send(peer, 600, false, true);
-  rig.take_work();
-  for (int i = 0; i < 7; ++i) EXPECT_TRUE(look(rig).empty()) << i;
-  EXPECT_TRUE(rig.take_failures().empty());
-  look(rig);
-  EXPECT_EQ(rig.take_failures().size(), 1u);
-}
-
-TEST(Stall, ALongSleepOfOurOwnIsNotHeldAgainstThePeer) {
-  Rig rig;
-  const PeerId peer = rig.core.add_peer(other);
-  rig.connect(peer, 100);
-  rig.take_work();
-  rig.send(peer, 600, false, true);
-  look(rig);
-  rig.now = rig.now + seconds(3600);  // stopped, say by a debugger
-  look(rig);
-  EXPECT_TRUE(rig.take_failures().empty());
-}
-
-TEST(Probe, AsksASilentPeerSeldomAndForEver) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  const Time begin = rig.now;
-  std::uint64_t probes = 0;
-  while (rig.now - begin < seconds(3600)) {
-    for (const WorkRequest& work : look(rig)) {
-      EXPECT_EQ(work.opcode, Opcode::probe);
-      EXPECT_EQ(work.lane, lane);
-      EXPECT_TRUE(work.signalled);
-      EXPECT_EQ(work.length_bytes, 0u);
-      ++probes;
-      rig.complete(work);
+TEST(Connector, EveryAttemptHasALaneOfItsOwnUntilThePeerIsGivenUp) {
+  Rooms rooms;
+  Peer& peer = rooms.add(other);
+  rooms.connector.connect(rooms.now, peer, rooms.out);
+  const Time begin = rooms.now;
+  int attempts = 1;
+  while (rooms.connector.pending() > 0) {
+    ASSERT_NE(rooms.connector.next_deadline(), Time::never());
+    rooms.now = rooms.connector.next_deadline();
+    rooms.take_connects();
+    rooms.connector.on_timer(rooms.now, rooms.out);
+    rooms.settle();
+    const auto connects = rooms.take_connects();
+    ASSERT_FALSE(connects.empty());
+    EXPECT_EQ(connects[0].kind, Kind::drop);
+    if (peer.connection.is_pending()) {
+      ++attempts;
+      ASSERT_EQ(connects.size(), 2u);
+      EXPECT_EQ(connects[1].kind, Kind::connect);
+      EXPECT_NE(connects[1].lane, connects[0].lane);
     }
   }
-  EXPECT_TRUE(rig.take_failures().empty());
-  EXPECT_TRUE(rig.take_retired().empty());
-  EXPECT_TRUE(rig.core.conserved());
-  EXPECT_EQ(probes, rig.core.counters().probes_sent);
-  EXPECT_GE(probes, 3600u / 12);
-  EXPECT_LE(probes, 3600u / 10);
+  EXPECT_EQ(peer.connection.state(), PeerState::failed);
+  EXPECT_EQ(attempts, 15);  // one every 2 s, for 30 s
+  EXPECT_GE(rooms.now - begin, rooms.config.connect_timeout);
+  EXPECT_EQ(rooms.out.failures.size(), 1u);
 }
 
-// However the silence falls between the looks, it is over before the timeout is.
-TEST(Probe, NoticesASilentDeathInTimeAlthoughNothingIsSent) {
-  for (std::int64_t last_ms = 0; last_ms < 12000; last_ms += 500) {
-    Rig rig;
-    const LaneId lane = rig.accept(other);
-    const Time died = rig.now + milliseconds(last_ms);
-    while (rig.core.next_deadline() < died) {
-      for (const WorkRequest& work : look(rig)) rig.complete(work);
-    }
-    rig.now = died;
-    rig.arrive(lane, {});  // its last word
-    for (int looks = 0; looks < 20 && rig.core.state(PeerId{0}) == PeerState::ready; ++looks) {
-      look(rig);  // and no answer
-    }
-    const auto failures = rig.take_failures();
-    ASSERT_EQ(failures.size(), 1u);
-    EXPECT_EQ(failures[0].reason, FailReason::stalled);
-    EXPECT_LE(rig.now - died, seconds(30)) << last_ms;
-    EXPECT_GE(rig.now - died, seconds(15)) << last_ms;  // an outage of half of it is survived
-  }
-}
-
-TEST(Probe, ItsErrorNamesTheStatus) {
-  Rig rig;
-  rig.accept(other);
-  std::vector<WorkRequest> work;
-  while (work.empty()) work = look(rig);
-  rig.complete(work[0], CompletionStatus::retry_exc_err);
-  const auto failures = rig.take_failures();
-  ASSERT_EQ(failures.size(), 1u);
-  EXPECT_EQ(failures[0].reason, FailReason::send_failed);
-  EXPECT_EQ(failures[0].completion, CompletionStatus::retry_exc_err);
-}
-
-TEST(Probe, WhoIsHeardIsNotAsked) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  ASSERT_GT(rig.granted, 6u);
-  for (int i = 0; i < 6; ++i) {
-    rig.arrive(lane, {});
-    look(rig);
-  }
-  EXPECT_EQ(rig.core.counters().probes_sent, 0u);
-}
-
-TEST(Probe, NeitherWhoSaidGoodbyeNorOurselves) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  rig.arrive(lane, {.kind = wire::FrameKind::goodbye});
-  EXPECT_EQ(rig.core.next_deadline(), Time::never());
-  const PeerId loop = rig.core.add_peer(rig::self);
-  ASSERT_EQ(rig.send(loop), Status::ok);
-  rig.core.on_established(rig.now, rig.take_connects().at(0).lane, rig.out);
-  rig.settle();
-  ASSERT_EQ(rig.core.state(loop), PeerState::ready);
-  EXPECT_EQ(rig.core.next_deadline(), Time::never());
-}
-
-TEST(Probe, ManyPeersTakeTurns) {
-  Core::Config config = rig::small_config();
-  config.window = {.initial = 16, .max = 4096};
-  config.shrink_after = {};  // no looks but those at the lanes
-  Rig rig(config);
-  constexpr std::uint32_t peers = 300;
-  for (std::uint32_t i = 0; i < peers; ++i) rig.accept({2, i});
-  for (const WorkRequest& credits : rig.take_work()) rig.complete(credits);
-  for (const WorkRequest& probe : look(rig)) rig.complete(probe);  // they were heard until now
-  for (int i = 0; i < 12; ++i) {
-    const auto work = look(rig);
-    EXPECT_EQ(work.size(), peers / 3);
-    for (const WorkRequest& probe : work) rig.complete(probe);
-  }
-  EXPECT_TRUE(rig.core.conserved());
-}
-
-TEST(Probe, DoesNotKeepUsFromLeaving) {
-  Rig rig;
-  rig.accept(other);
-  std::vector<WorkRequest> work;
-  while (work.empty()) work = look(rig);
-  rig.core.close(rig.now, PeerId{0}, rig.out);
-  rig.settle();
-  ASSERT_EQ(rig.core.state(PeerId{0}), PeerState::closing);
-  const auto goodbye = rig.take_work();
-  ASSERT_EQ(goodbye.size(), 1u);
-  rig.complete(goodbye[0]);  // it completes in order: the probe has, too
-  EXPECT_EQ(rig.core.state(PeerId{0}), PeerState::closed);
-  EXPECT_TRUE(rig.core.conserved());
-}
-
-TEST(Stall, ProgressIsEnough) {
-  Rig rig;
-  const PeerId peer = rig.core.add_peer(other);
-  rig.connect(peer, 1000);
-  rig.take_work();
-  rig.send(peer, 600, false, true);
-  for (int i = 0; i < 100; ++i) {
-    const auto before = rig.take_work();
-    rig.send(peer, 600, false, true);
-    rig.now = rig.now + seconds(10);
-    rig.core.on_timer(rig.now, rig.out);
-    rig.complete(before.back());
-  }
-  EXPECT_TRUE(rig.take_failures().empty());
+TEST(Connector, LeavesWhenNothingWaitsAndTheGoodbyeIsDelivered) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 4);
+  rooms.take_told();
+  rooms.work_waits = true;
+  rooms.connector.close(rooms.now, peer, rooms.out);
+  EXPECT_TRUE(peer.connection.is_ready());
+  rooms.work_waits = false;
+  rooms.connector.close(rooms.now, peer, rooms.out);
+  EXPECT_EQ(peer.connection.state(), PeerState::closing);
+  const auto work = rooms.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(Rooms::header_of(work[0]).kind, wire::FrameKind::goodbye);
+  rooms.connector.go_on_closing(rooms.now, peer, rooms.out);
+  EXPECT_FALSE(Connector::is_closed(peer));  // the goodbye is under way
+  rooms.retire(work[0]);
+  rooms.connector.go_on_closing(rooms.now, peer, rooms.out);
+  EXPECT_TRUE(Connector::is_closed(peer));
+  EXPECT_EQ(rooms.take_told(), (Told{"lane ends", "gone"}));
+  EXPECT_TRUE(rooms.out.failures.empty());
 }
 
 }  // namespace

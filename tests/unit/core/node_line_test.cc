@@ -1,7 +1,10 @@
 // Frames and chunks that wait for tokens of the node: in turn, and never forgotten.
+#include "transport/core/node_line.h"
+
 #include <array>
 
-#include "tests/unit/core/rig.h"
+#include "tests/unit/core/rooms.h"
+#include "transport/core/transfers.h"
 
 namespace weir::rig {
 namespace {
@@ -241,6 +244,83 @@ TEST(CoreNode, WithoutAPoolFramesKeepTheirDistance) {
   rig.core.look_at_node(rig.now, rig.out);
   EXPECT_EQ(rig.take_work().size(), 1u);
   EXPECT_EQ(rig.core.counters().rate_waits, 1u);
+}
+
+// ---- by itself
+
+struct Line : Rooms {
+  explicit Line(std::uint32_t tokens)
+      : Rooms(counted(tokens)), pool(node.join(1)), neighbour(node.join(2)) {
+    line.join(&pool);
+    others.join(&neighbour);
+  }
+  // A frame of this peer asks, as the sender does for one that waits.
+  bool ask(Peer& peer) {
+    SendSlot* const frame = slot();
+    frame->frame_bytes = 100;
+    frame->tokens = 0;
+    return line.admit(now, peer, *frame);
+  }
+
+  Node node;
+  PoolMember::Pool pool;
+  PoolMember::Pool neighbour;
+  PoolMember others;
+  Transfers transfers{config, counters, peers, lanes, sender, connector};
+  NodeLine line{config, counters, sender, transfers};
+};
+
+TEST(NodeLine, WithoutLimitsNobodyWaits) {
+  Rooms rooms;
+  Transfers transfers(rooms.config, rooms.counters, rooms.peers, rooms.lanes, rooms.sender,
+                      rooms.connector);
+  NodeLine line(rooms.config, rooms.counters, rooms.sender, transfers);
+  SendSlot* const frame = rooms.slot();
+  EXPECT_FALSE(line.on());
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(line.admit(rooms.now, rooms.add(rig::other), *frame));
+  EXPECT_FALSE(line.waits());
+  EXPECT_FALSE(line.holds_tokens());
+}
+
+TEST(NodeLine, TokensAreTakenUntilRequestsAreOver) {
+  Line rooms(3);
+  Peer& peer = rooms.add(rig::other);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(rooms.ask(peer)) << i;
+  EXPECT_EQ(rooms.counters.tokens_out, 3u);
+  EXPECT_FALSE(rooms.ask(peer));
+  EXPECT_TRUE(rooms.line.waits());
+  for (int i = 0; i < 3; ++i) rooms.line.on_over(1);
+  EXPECT_FALSE(rooms.line.holds_tokens());
+}
+
+TEST(NodeLine, WhoComesLaterStandsBehindWhoWaits) {
+  Line rooms(1);
+  ASSERT_TRUE(rooms.others.ensure(1, 1));
+  rooms.others.commit();
+  Peer& first = rooms.connect(rig::other, 8);
+  Peer& second = rooms.connect(rig::lesser, 8);
+  EXPECT_FALSE(rooms.ask(first));
+  EXPECT_FALSE(rooms.ask(second));
+  rooms.line.look(rooms.now, rooms.out);
+  EXPECT_TRUE(first.waits.linked && second.waits.linked);
+  rooms.others.give(1);
+  EXPECT_FALSE(rooms.ask(second)) << "it passed the one that waits";
+  rooms.line.look(rooms.now, rooms.out);
+  EXPECT_FALSE(first.waits.linked);
+}
+
+TEST(NodeLine, WhoIsForgottenHasNoTurnAndKeepsNobodyWaiting) {
+  Line rooms(1);
+  ASSERT_TRUE(rooms.others.ensure(1, 1));
+  rooms.others.commit();
+  Peer& peer = rooms.connect(rig::other, 8);
+  EXPECT_FALSE(rooms.ask(peer));
+  rooms.line.forget(peer);
+  rooms.others.give(1);
+  rooms.line.look(rooms.now, rooms.out);
+  EXPECT_FALSE(rooms.line.waits());
+  EXPECT_FALSE(rooms.line.holds_tokens());  // what its ticket got is the node's again
+  EXPECT_EQ(rooms.pool.asked(), 0u);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Eager send: connection on demand, bundles, credits, the send queue, back-pressure.
 #include <gtest/gtest.h>
 
-#include "tests/unit/core/rig.h"
+#include "tests/unit/core/rooms.h"
 
 namespace weir {
 namespace {
@@ -277,6 +277,133 @@ TEST(Send, ToOneselfLoops) {
   ASSERT_EQ(deliveries.size(), 1u);
   EXPECT_EQ(deliveries[0].peer, me);
   EXPECT_TRUE(rig.core.conserved());
+}
+
+// ---- by itself
+
+using rig::Rooms;
+
+TEST(Sender, WhatWaitsForAConnectionGoesWhenItIsTold) {
+  Rooms rooms;
+  Peer& peer = rooms.add(other);
+  rooms.send(peer);
+  EXPECT_TRUE(rooms.take_work().empty());
+  EXPECT_EQ(rooms.sender.pending_frames(), 1u);
+  rooms.connector.connect(rooms.now, peer, rooms.out);
+  rooms.settle();
+  rooms.answer(peer, 4);
+  EXPECT_TRUE(rooms.take_work().empty());  // it decides nothing by itself
+  rooms.sender.go_on_with_all(rooms.now, peer, rooms.out);
+  EXPECT_EQ(rooms.take_work().size(), 1u);
+  EXPECT_EQ(rooms.sender.pending_frames(), 0u);
+}
+
+TEST(Sender, NoFrameLeavesWithoutACreditAndAllInOrder) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 1);
+  std::vector<SendSlot*> frames;
+  for (int i = 0; i < 4; ++i) frames.push_back(rooms.send(peer));
+  EXPECT_EQ(peer.outgoing.credits(), 0u);
+  auto posted = rooms.take_work();
+  EXPECT_EQ(posted.size(), 1u);
+  while (posted.size() < frames.size()) {
+    EXPECT_EQ(rooms.sender.book(peer, {.credits = 1}), Sender::Booked::good);
+    rooms.sender.go_on_with_all(rooms.now, peer, rooms.out);
+    const auto next = rooms.take_work();
+    ASSERT_EQ(next.size(), 1u);
+    posted.push_back(next[0]);
+  }
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(posted[i].address, reinterpret_cast<std::uint64_t>(frames[i]->frame));
+    EXPECT_EQ(Rooms::header_of(posted[i]).sequence, i);
+  }
+}
+
+TEST(Sender, TheLastControlCreditIsForGivingCredits) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 8, 1);
+  rooms.sender.return_credits(peer, 2, rooms.out);
+  EXPECT_TRUE(rooms.take_work().empty());
+  EXPECT_EQ(peer.outgoing.credits(), 8u);
+  EXPECT_EQ(rooms.sender.book(peer, {.control_credits = 1}), Sender::Booked::good);
+  rooms.sender.return_credits(peer, 2, rooms.out);
+  const auto work = rooms.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(Rooms::header_of(work[0]).kind, wire::FrameKind::returned);
+  EXPECT_EQ(Rooms::header_of(work[0]).credits, 6u);
+  EXPECT_EQ(peer.outgoing.credits(), 2u);
+  EXPECT_EQ(peer.outgoing.control_credits(), 1u);
+  EXPECT_TRUE(rooms.sender.send_goodbye(peer, rooms.out));  // which costs none
+}
+
+TEST(Sender, TakesNoMoreThanAPeerCanGive) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 8, 2);
+  EXPECT_EQ(rooms.sender.book(peer, {.control_credits = 1}),
+            Sender::Booked::too_many_control_credits);
+  Peer& generous = rooms.connect(rig::lesser, 8, 2);
+  Sender::Booked booked = Sender::Booked::good;
+  for (int i = 0; i < 1000 && booked == Sender::Booked::good; ++i) {
+    booked = rooms.sender.book(generous, {.credits = UINT16_MAX});
+  }
+  EXPECT_EQ(booked, Sender::Booked::too_many_credits);
+}
+
+TEST(Sender, TellsThatAQueueIsFullAndKeepsRoomForControlFrames) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 1000);
+  rooms.take_told();
+  for (int i = 0; i < 20; ++i) rooms.send(peer);
+  rooms.sender.post_held(rooms.now, rooms.out);
+  EXPECT_EQ(rooms.take_told(), std::vector<std::string>{"queue full"});
+  EXPECT_EQ(rooms.take_work().size(), rooms.config.queue.depth - 4);
+  EXPECT_EQ(rooms.sender.pending_frames(), 20u - 12u);
+  EXPECT_TRUE(rooms.sender.send_probe(peer.connection.lane(), rooms.out));
+  EXPECT_TRUE(rooms.sender.send_goodbye(peer, rooms.out));
+}
+
+TEST(Sender, WhatIsDroppedComesBackOldestFirst) {
+  Rooms rooms;
+  Peer& peer = rooms.connect(other, 0);
+  std::vector<SendSlot*> frames;
+  for (int i = 0; i < 3; ++i) frames.push_back(rooms.send(peer));
+  std::vector<SendSlot*> dropped;
+  rooms.sender.drop_pending(peer, [&](SendSlot* slot) { dropped.push_back(slot); });
+  EXPECT_EQ(dropped, frames);
+  EXPECT_EQ(rooms.sender.pending_frames(), 0u);
+  EXPECT_FALSE(peer.outgoing.has_pending());
+}
+
+struct Doorkeeper final : RequestGate {
+  bool passes(const SendSlot&) override { return false; }
+  Way way(const Now&, Peer&, SendSlot&) override { return goes; }
+  bool admit(const Now&, Peer&, SendSlot&) override { return admits; }
+  bool admit_chunk(const Now&, std::uint32_t, std::uint16_t&) override { return admits; }
+  Way goes = Way::own_lane;
+  bool admits = true;
+};
+
+TEST(Sender, AsksTheGateForEachFrame) {
+  Rooms rooms;
+  Doorkeeper gate;
+  rooms.sender.set_gate(&gate);
+  Peer& peer = rooms.connect(other, 8);
+  gate.admits = false;
+  rooms.send(peer);
+  EXPECT_TRUE(rooms.take_work().empty());
+  EXPECT_EQ(peer.outgoing.credits(), 8u);
+  gate.goes = RequestGate::Way::blocked;
+  gate.admits = true;
+  rooms.sender.go_on_with_all(rooms.now, peer, rooms.out);
+  EXPECT_TRUE(rooms.take_work().empty());
+  gate.goes = RequestGate::Way::own_lane;
+  rooms.sender.go_on_with_all(rooms.now, peer, rooms.out);
+  EXPECT_EQ(rooms.take_work().size(), 1u);
+  gate.goes = RequestGate::Way::taken;
+  rooms.send(peer);
+  EXPECT_TRUE(rooms.take_work().empty());
+  EXPECT_EQ(rooms.sender.pending_frames(), 0u);  // another process has it
+  EXPECT_EQ(peer.outgoing.credits(), 7u);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Gets, puts and atomics: chunks on the peer's lane, within the budget and the queue's room.
+#include "transport/core/transfers.h"
+
 #include <gtest/gtest.h>
 
-#include "tests/unit/core/rig.h"
+#include "tests/unit/core/rooms.h"
 
 namespace weir {
 namespace {
@@ -310,6 +312,114 @@ TEST(RdmaConnect, ATransferToAPeerThatCannotBeReachedFails) {
   ASSERT_EQ(rig.out.transfers.size(), 1u);
   EXPECT_FALSE(rig.out.transfers[0].ok);
   EXPECT_TRUE(rig.core.conserved());
+}
+
+// ---- by themselves
+
+struct Fetching : rig::Rooms {
+  Fetching() : Rooms(rdma_config()) {}
+  // What the lanes have done is heard of.
+  void complete(const WorkRequest& work) {
+    retire(work);
+    for (const RdmaInFlight& chunk : std::exchange(chunks_done, {})) transfers.on_chunk(now, chunk);
+    transfers.issue(now, out);
+  }
+  std::vector<TransferEnd> take_ends() { return std::exchange(out.transfers, {}); }
+
+  Transfers transfers{config, counters, peers, lanes, sender, connector};
+};
+
+TEST(Transfers, AGetWaitsForTheConnectionAndEndsOnce) {
+  Fetching rooms;
+  Peer& peer = rooms.add(other);
+  rooms.transfers.submit(rooms.now, get_of(peer.id, 40 * KiB, 9), rooms.out);
+  EXPECT_TRUE(rooms.take_work().empty());
+  EXPECT_TRUE(rooms.transfers.has(peer));
+  rooms.connector.connect(rooms.now, peer, rooms.out);
+  rooms.settle();
+  rooms.answer(peer, 4);
+  rooms.transfers.go_on(rooms.now, peer, rooms.out);
+  auto work = rooms.take_work();
+  EXPECT_EQ(work.size(), 2u);  // so many the peer answers at a time
+  std::uint32_t bytes = 0;
+  while (!work.empty()) {
+    EXPECT_TRUE(rooms.take_ends().empty());
+    bytes += work[0].length_bytes;
+    rooms.complete(work[0]);
+    work.erase(work.begin());
+    for (const WorkRequest& next : rooms.take_work()) work.push_back(next);
+  }
+  EXPECT_EQ(bytes, 40 * KiB);
+  const auto ends = rooms.take_ends();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].token, 9u);
+  EXPECT_TRUE(ends[0].ok);
+  EXPECT_TRUE(rooms.transfers.idle());
+  EXPECT_TRUE(rooms.transfers.conserved());
+}
+
+TEST(Transfers, WhatIsDroppedFailsAndItsBudgetIsOthers) {
+  Fetching rooms;
+  Peer& gone = rooms.connect(other, 4);
+  Peer& stays = rooms.connect(lesser, 4);
+  rooms.config.transfers.reads.reads = 6;
+  rooms.transfers.submit(rooms.now, get_of(gone.id, 320 * KiB, 1), rooms.out);
+  rooms.transfers.submit(rooms.now, get_of(gone.id, 320 * KiB, 2), rooms.out);
+  rooms.take_work();
+  rooms.transfers.drop(rooms.now, gone, rooms.out);
+  const auto ends = rooms.take_ends();
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_FALSE(ends[0].ok || ends[1].ok);
+  EXPECT_EQ(rooms.transfers.chunks_under_way(), 0u);
+  EXPECT_TRUE(rooms.transfers.conserved());
+  rooms.transfers.submit(rooms.now, get_of(stays.id, 32 * KiB, 3), rooms.out);
+  EXPECT_EQ(rooms.take_work().size(), 2u);
+  rooms.connector.fail(rooms.now, gone, FailReason::stalled, rooms.out);
+  rooms.transfers.submit(rooms.now, get_of(gone.id, 1 * KiB, 4), rooms.out);
+  ASSERT_EQ(rooms.out.transfers.size(), 1u);  // over at once
+  EXPECT_EQ(rooms.out.transfers[0].token, 4u);
+  EXPECT_FALSE(rooms.out.transfers[0].ok);
+}
+
+TEST(Transfers, AFullQueueHoldsChunksUntilThereIsRoom) {
+  Fetching rooms;
+  Peer& peer = rooms.connect(other, 4);
+  rooms.transfers.submit(rooms.now, put_of(peer.id, 1024 * KiB), rooms.out);
+  const auto work = rooms.take_work();
+  ASSERT_FALSE(work.empty());
+  rooms.transfers.on_queue_full(peer);
+  rooms.complete(work[0]);
+  EXPECT_TRUE(rooms.take_work().empty());
+  rooms.transfers.go_on(rooms.now, peer, rooms.out);
+  EXPECT_FALSE(rooms.take_work().empty());
+}
+
+struct TokenGate final : RequestGate {
+  bool passes(const SendSlot&) override { return false; }
+  Way way(const Now&, Peer&, SendSlot&) override { return Way::own_lane; }
+  bool admit(const Now&, Peer&, SendSlot&) override { return false; }
+  bool admit_chunk(const Now&, std::uint32_t bytes, std::uint16_t& tokens) override {
+    EXPECT_LE(bytes, 16 * KiB);
+    tokens = 3;
+    return admits-- > 0;
+  }
+  int admits = 0;
+};
+
+TEST(Transfers, EachChunkHasTheGatesLeaveAndKeepsItsTokens) {
+  Fetching rooms;
+  TokenGate gate;
+  rooms.transfers.set_gate(&gate);
+  Peer& peer = rooms.connect(other, 4);
+  rooms.transfers.submit(rooms.now, get_of(peer.id, 320 * KiB), rooms.out);
+  EXPECT_TRUE(rooms.take_work().empty());
+  gate.admits = 1;
+  rooms.transfers.issue(rooms.now, rooms.out);
+  const auto work = rooms.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  rooms.retire(work[0]);
+  ASSERT_EQ(rooms.chunks_done.size(), 1u);
+  EXPECT_EQ(rooms.chunks_done[0].tokens, 3u);
 }
 
 }  // namespace
