@@ -55,6 +55,34 @@ TEST(EagerWindow, IsLowWhenHalfIsSpent) {
   EXPECT_TRUE(eager.low(a));
 }
 
+TEST(EagerWindow, WhatAPeerThatLeftCouldClaimIsOthers) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 4, .max_credits = 256});
+  eager.set_window(80);
+  Share stays;
+  eager.join(stays);
+  const std::uint32_t all = eager.available(stays);
+  for (int i = 0; i < 3; ++i) {
+    Share leaves;
+    eager.join(leaves);
+    EXPECT_LT(eager.available(stays), all);
+    eager.leave(leaves);
+    EXPECT_EQ(eager.available(stays), all);
+  }
+}
+
+// A buffer that holds a message stands for none of the credits that are out.
+TEST(EagerWindow, OnlyABufferTooManyIsSpared) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(80);  // slack 10
+  Share a;
+  eager.join(a);
+  ASSERT_EQ(eager.top_up(a, UINT16_MAX), 68u);
+  eager.set_held(1);
+  EXPECT_TRUE(eager.can_spare_held());  // the slack of 79 buffers is 9
+  eager.set_held(2);
+  EXPECT_FALSE(eager.can_spare_held());
+}
+
 // One took everything before the second came, and falls silent: the second still gets its least,
 // again and again.
 TEST(EagerWindow, ASilentHoarderStopsNobody) {
