@@ -183,6 +183,17 @@ TEST(TokenPool, KnowsWhatIsUnderWay) {
   EXPECT_EQ(b.load().active_cores, 1u);
 }
 
+TEST(TokenPool, WhoHasADeadOnesSlotHasNothingUnderWay) {
+  Node node;
+  Pool a = node.process(1, 4), b = node.process(2, 4);
+  b.set_active(3);
+  node.dead.insert(2);
+  Pool c = node.process(3, 4);
+  ASSERT_EQ(c.slot(), b.slot());
+  EXPECT_EQ(a.load().active_cores, 0u);
+  EXPECT_EQ(a.load().active_node_msgs, 0u);
+}
+
 // Any order of calls, against a model that is a list.
 TEST(TokenPool, LikeAList) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
