@@ -25,6 +25,11 @@ class Ring {
     slots_[tail_++ & mask_] = value;
   }
 
+  // The oldest is 0.
+  const T& operator[](std::size_t i) const {
+    assert(i < size());
+    return slots_[(head_ + i) & mask_];
+  }
   T& front() {
     assert(!empty());
     return slots_[head_ & mask_];

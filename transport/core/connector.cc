@@ -247,15 +247,15 @@ void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
 
 void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   if (Peer* const peer = peer_of(lane)) {
-    on_bad_completion(now, *peer, CompletionStatus::fatal_err, out);
+    on_bad_completion(now, *peer, CompletionStatus::fatal_err, {}, out);
   }
 }
 
 // After its goodbye, what was still under way does not matter.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
-                                  Outbox& out) {
+                                  const TransferRequest& request, Outbox& out) {
   if (peer.connection.left_) return finish_close(now, peer, out);
-  fail(now, peer, FailReason::send_failed, status, out);
+  fail(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
 }
 
 void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {

@@ -72,14 +72,16 @@ class Connector {
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
   void on_disconnected(const Now& now, LaneId lane, Outbox& out);
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
-  // A work request of the peer's lanes completed with an error.
-  void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status, Outbox& out);
+  // A work request of the peer's lanes completed with an error. It was a part of `request`, if that
+  // names a peer.
+  void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
+                         const TransferRequest& request, Outbox& out);
 
   // Gives the peer up.
   [[gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out);
   void fail(const Now& now, Peer& peer, FailReason reason, CompletionStatus completion,
             Outbox& out) {
-    fail(now, peer, Failure{peer.id, reason, completion, {}}, out);
+    fail(now, peer, Failure{peer.id, reason, completion, {}, {}}, out);
   }
   void fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
     fail(now, peer, reason, CompletionStatus::success, out);

@@ -75,7 +75,10 @@ void Core::on_send_completion(const Now& now, const Completion& completion, Outb
   if (lane == nullptr) return;  // of a lane dropped meanwhile
   Peer& peer = peers_[lane->peer];
   if (completion.status != CompletionStatus::success) {
-    return connector_.on_bad_completion(now, peer, completion.status, out);
+    const RdmaInFlight* const chunk = lane->queue.find_chunk(completion.id);
+    const TransferRequest request =
+        chunk != nullptr ? transfers_.request_of(*chunk) : TransferRequest{};
+    return connector_.on_bad_completion(now, peer, completion.status, request, out);
   }
   lane->queue.retire(
       completion.id, [&](SendSlot* slot) { on_frame_over(slot, true, out); },

@@ -10,6 +10,7 @@
 
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
+#include "rendezvous/transfer.h"
 #include "transport/base/work.h"
 #include "transport/core/bad_frame.h"
 #include "transport/lane/send_slot.h"
@@ -65,6 +66,7 @@ struct Failure {
   FailReason reason;
   CompletionStatus completion;
   BadFrame frame{};  // with FailReason::bad_frame
+  TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
 };
 
 // A get, put or atomic that is over. All data is in place, or, not `ok`, the lane is broken and

@@ -61,6 +61,10 @@ class Transfers final : private FetchLanes::Listener {
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
     scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
   }
+  // What a chunk in flight is a part of.
+  const TransferRequest& request_of(const RdmaInFlight& chunk) {
+    return scheduler_.request(chunk.transfer);
+  }
   // The peer's lanes are gone, or will be before anybody hears of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 

@@ -100,6 +100,14 @@ class SendQueue {
     return true;
   }
 
+  // The chunk that work request `id` is; nullptr if it is none, or not in flight.
+  const RdmaInFlight* find_chunk(WorkId id) const {
+    if (id >= posted_ || id < retired_ || in_flight_[id - retired_] != &rdma_slot) return nullptr;
+    std::size_t before = 0;
+    for (std::size_t i = 0; i < id - retired_; ++i) before += in_flight_[i] == &rdma_slot ? 1 : 0;
+    return &rdma_[before];
+  }
+
   template <typename F>
   bool retire(WorkId id, F&& retired) {
     return retire(id, retired, [](const RdmaInFlight&) {});

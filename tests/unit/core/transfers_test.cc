@@ -226,6 +226,34 @@ TEST_F(Rdma, AFailedPeerEndsItsTransfers) {
 }
 
 // What a peer had of the budget goes to the others at once: no completion of theirs would come.
+TEST_F(Rdma, AFailureNamesWhatTheChunkWasAPartOf) {
+  rig.send(peer);
+  start(get_of(peer, 20 * KiB, 7));
+  start(put_of(peer, 300, 8));
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 4u);  // the frame, two chunks, the put
+  const WorkRequest& refused = work[2];
+  rig.core.on_completion(
+      rig.now, {refused.opcode, CompletionStatus::rem_access_err, 0, refused.lane, refused.id},
+      rig.out);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].completion, CompletionStatus::rem_access_err);
+  EXPECT_EQ(failures[0].request.peer, peer);
+  EXPECT_EQ(failures[0].request.token, refused.opcode == Opcode::write ? 8u : 7u);
+  EXPECT_EQ(failures[0].request.remote_address, 0x100000u);
+}
+
+TEST_F(Rdma, AFailedFrameNamesNoTransfer) {
+  start(get_of(peer, 20 * KiB, 7));
+  rig.send(peer);
+  const auto work = rig.take_work();
+  rig.complete(work.back(), CompletionStatus::retry_exc_err);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].request.peer, PeerId::none);
+}
+
 TEST_F(Rdma, AFailedPeerLeavesItsBudgetToTheOthers) {
   const PeerId second = rig.core.add_peer(rig::lesser);
   const LaneId second_lane = rig.connect(second, 40);

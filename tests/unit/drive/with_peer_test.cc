@@ -166,7 +166,7 @@ class Bench : public Driver<Bench> {
 TEST(Drive, NewsAreHandedUpAfterConnectionsWereCarriedOut) {
   Bench bench;
   bench.out_.report(TransferEnd{1, false});
-  bench.out_.report(Failure{PeerId{0}, FailReason::vanished, CompletionStatus::success, {}});
+  bench.out_.report(Failure{PeerId{0}, FailReason::vanished, CompletionStatus::success, {}, {}});
   bench.out_.want(other);
   bench.out_.retired.push_back({nullptr, true});
   bench.out_.act({.kind = ConnectAction::Kind::reject});

@@ -100,6 +100,32 @@ TEST(SendQueue, ACompletionRetiresAllBeforeIt) {
   EXPECT_FALSE(queue.awaits_completion());
 }
 
+TEST(SendQueue, KnowsItsChunks) {
+  SendQueue queue(config(64, 4));
+  SendSlot slot = slot_of(100);
+  queue.post(&slot);
+  RdmaInFlight chunk{};
+  for (std::uint32_t bytes : {10u, 20u, 30u}) {
+    chunk.bytes = bytes;
+    queue.post_rdma(chunk, true);
+    queue.post(&slot);
+    queue.post_probe();
+  }
+  const auto bytes_of = [&](WorkId id) {
+    const RdmaInFlight* const found = queue.find_chunk(id);
+    return found != nullptr ? found->bytes : 0;
+  };
+  EXPECT_EQ(bytes_of(0), 0u);
+  EXPECT_EQ(bytes_of(1), 10u);
+  EXPECT_EQ(bytes_of(2), 0u);
+  EXPECT_EQ(bytes_of(4), 20u);
+  EXPECT_EQ(bytes_of(7), 30u);
+  EXPECT_EQ(bytes_of(10), 0u);  // never posted
+  queue.retire(4, [](SendSlot*) {});
+  EXPECT_EQ(bytes_of(4), 0u);
+  EXPECT_EQ(bytes_of(7), 30u);
+}
+
 TEST(SendQueue, AwaitsOnlyWhatWasAskedFor) {
   SendQueue queue(config(64, 3));
   SendSlot slot = slot_of(1);
