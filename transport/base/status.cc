@@ -92,6 +92,9 @@ const char* remedy(FailReason reason, CompletionStatus status) {
              "btl_weir_ack_timeout. Elsewhere report this as a bug";
     case CompletionStatus::rnr_retry_exc_err:
       return "The peer had no receive buffer for too long: raise btl_weir_window_max there";
+    case CompletionStatus::rem_access_err:
+      return "The peer had not registered that memory, or no longer: look for memory that is freed, "
+             "or detached from a window, while others use it; else report this as a bug";
     case CompletionStatus::rem_op_err:
     case CompletionStatus::loc_len_err:
       return "Give btl_weir_buffer_size the same value on every host";

@@ -95,6 +95,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     if (module->settings.check_leaks == "on") report_leaks(*module);
     module->end_registrations();
     show_counters(nullptr);
+    show_rdma_counters(nullptr);
     return OPAL_SUCCESS;
   });
 }
@@ -107,6 +108,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
       settings(wanted),
       engine(std::move(with)),
       endpoints(*engine) {
+  show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;
 
   // Every fragment has to fit one receive buffer.
@@ -169,12 +171,25 @@ void Module::make_registrations() {
   registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
 }
 
+Directory* Module::directory() {
+  // What fits one slot is read by one get.
+  constexpr std::uint32_t most = 256;
+  const auto fit = engine->max_payload_bytes() / static_cast<std::uint32_t>(sizeof(Export));
+  std::call_once(directory_made_, [&] {
+    directory_ = Directory::create(engine->device(), std::min(most, fit));
+    if (directory_ == nullptr)
+      note(1, "no directory of registered memory: " + verbs::registration_error(errno));
+  });
+  return directory_.get();
+}
+
 std::uint64_t Module::registrations_in_use() const {
   return registration_cache != nullptr ? registration_cache->in_use() : 0;
 }
 
 void Module::end_registrations() {
   show_registration_counters(nullptr);
+  directory_.reset();
   registration_cache.reset();
   close_memory_hooks();
 }

@@ -14,6 +14,7 @@
 #include "transport/btl/endpoint.h"
 #include "transport/btl/operation.h"
 #include "transport/btl/pool.h"
+#include "transport/btl/pvars.h"
 #include "transport/btl/waiting.h"
 #include "transport/config/settings.h"
 #include "transport/engine/engine.h"
@@ -49,6 +50,9 @@ struct Module : mca_btl_base_module_t {
   void warn_no_registration(int error);
   // Of those, the ones in use.
   std::uint64_t registrations_in_use() const;
+  // Where peers look up what this process exports; made when it is first asked for. nullptr: they
+  // have handles only.
+  Directory* directory();
   // No registration is needed any more.
   void end_registrations();
 
@@ -57,6 +61,8 @@ struct Module : mca_btl_base_module_t {
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;
+  Pool<Lookup> lookups;
+  RdmaCounters rdma_counters;
   FlushEpochs flushes;  // of those
   Pool<Handle> handles;
   WaitingSends waiting_sends;
@@ -69,6 +75,8 @@ struct Module : mca_btl_base_module_t {
 
   void make_registrations();
 
+  std::unique_ptr<Directory> directory_;
+  std::once_flag directory_made_;
   std::unique_ptr<verbs::RegistrationCache> registration_cache;
   std::atomic<StartState> registration_state{StartState::no};
   std::atomic<bool> warned_no_registration{false};
@@ -96,6 +104,7 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
 void set_rdma_entry_points(mca_btl_base_module_t& module);
 void offer_rdma(Module& module);
 // `tell`: there is still somebody to be told.
+void conclude(Module& module, const Operation& done, bool ok, bool tell);
 void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
 // One look at what there is, in progress.cc. Returns how much.

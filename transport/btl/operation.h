@@ -4,8 +4,11 @@
 
 #include <atomic>
 
+#include "rendezvous/transfer.h"
 #include "transport/btl/compat.h"
+#include "transport/btl/directory.h"
 #include "transport/btl/endpoint.h"
+#include "transport/btl/exported.h"
 #include "transport/btl/flush.h"
 #include "transport/btl/pool.h"
 #include "transport/lane/send_slot.h"
@@ -14,9 +17,10 @@
 // The type is ours, its name is not. Open MPI hands the first `handle_bytes` of it to peers, and
 // carries pointers to whole ones about in this process.
 struct mca_btl_base_registration_handle_t {
-  std::uint64_t rkey = 0;
+  weir::btl::Exported exported;
   // From here on only in this process.
   weir::verbs::Registration* registration = nullptr;
+  std::uint32_t listed = weir::btl::Directory::nowhere;  // in the directory
   mca_btl_base_registration_handle_t* next = nullptr;
 };
 
@@ -24,7 +28,9 @@ namespace weir::btl {
 
 using Handle = mca_btl_base_registration_handle_t;
 
-inline constexpr std::size_t handle_bytes = sizeof(Handle::rkey);
+inline constexpr std::size_t handle_bytes = sizeof(Handle::exported);
+
+struct Lookup;
 
 // A get, put or atomic under way. Aligned, for the token below.
 struct alignas(128) Operation {
@@ -36,9 +42,19 @@ struct alignas(128) Operation {
   Handle* local_handle = nullptr;
   SendSlot* scratch = nullptr;  // where the result of an atomic lands that nobody wants
   Handle* target = nullptr;     // of memory registered for this operation only
+  Lookup* lookup = nullptr;     // it reads a directory, into `scratch`, for another operation
+  Export memory{};              // at the target, as the handle had it
   Operation* next = nullptr;
   std::uint8_t epoch = FlushEpochs::none;
   std::uint8_t generation = 0;  // how often its record was used; see Operations
+};
+
+// An operation that waits for its key.
+struct Lookup {
+  Operation operation;
+  TransferRequest request;
+  std::uint32_t entries = 0;  // of the directory that is read for it
+  Lookup* next = nullptr;
 };
 
 // Those under way. Whoever is told twice that his operation is over has given away what it was for,
@@ -68,6 +84,13 @@ class Operations {
     done = *record;
     pool_.put(record);
     return true;
+  }
+
+  // What was begun with this token; nullptr if it is over.
+  const Operation* find(std::uint64_t token) const {
+    const auto* const record = reinterpret_cast<const Operation*>(token & ~generations);
+    if (record == nullptr || record->generation != (token & generations)) return nullptr;
+    return record;
   }
 
   std::size_t out() { return pool_.out(); }

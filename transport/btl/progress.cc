@@ -72,7 +72,11 @@ class Upcalls {
     }
     opal_proc_t* const proc =
         endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
-    report_failure(name, proc, module_.engine->port().name(), failure);
+    const Operation* const operation = failure.request.peer != PeerId::none
+                                           ? module_.operations.find(failure.request.token)
+                                           : nullptr;
+    report_failure(name, proc, module_.engine->port().name(), failure,
+                   operation != nullptr ? operation->memory : Export{});
     if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
       static char text[] = "weir lost a peer; see its message above";  // a format in 4.1
       callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, proc, text);

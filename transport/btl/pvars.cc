@@ -31,6 +31,12 @@ constexpr std::array registration_variables{
 #undef WEIR_X
 };
 
+constexpr std::array rdma_variables{
+    Variable<RdmaCounters>{"keys_looked_up",
+                           "One-sided operations whose key was looked up at the target, for their "
+                           "handle was of other memory [operations]",
+                           &RdmaCounters::keys_looked_up}};
+
 template <typename Group>
 Group last;  // while and after there is nobody
 template <typename Group>
@@ -114,7 +120,8 @@ void show(const Group* counters) {
 }  // namespace
 
 int register_pvars(const mca_base_component_t& component) {
-  const int rc = register_group(component, variables);
+  int rc = register_group(component, variables);
+  if (rc == OPAL_SUCCESS) rc = register_group(component, rdma_variables);
   return rc == OPAL_SUCCESS ? register_group(component, registration_variables) : rc;
 }
 
@@ -131,6 +138,8 @@ void register_device_pvars(const mca_base_component_t& component, const verbs::P
 }
 
 void show_counters(const Counters* counters) { show(counters); }
+
+void show_rdma_counters(const RdmaCounters* counters) { show(counters); }
 
 void show_registration_counters(const verbs::RegistrationCounters* counters) { show(counters); }
 

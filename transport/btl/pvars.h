@@ -16,10 +16,19 @@ int register_pvars(const mca_base_component_t& component);
 // because the device is known only when the component is initialised.
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port);
 
+// Of what the plugin does for one-sided operations.
+struct RdmaCounters {
+  std::uint64_t keys_looked_up = 0;
+
+  void count_lookup() { __atomic_fetch_add(&keys_looked_up, 1, __ATOMIC_RELAXED); }
+};
+
 // What they show from now on. `counters` must stay until the next call; nullptr: the last values
 // stay as they are.
 void show_counters(const Counters* counters);
-// The same for btl_weir_registration_*.
+// The same for these,
+void show_rdma_counters(const RdmaCounters* counters);
+// and for btl_weir_registration_*.
 void show_registration_counters(const verbs::RegistrationCounters* counters);
 
 }  // namespace weir::btl

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "transport/btl/capability.h"
+#include "transport/btl/lookup.h"
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"
 
@@ -24,7 +25,7 @@ struct Local {
 
 struct Remote {
   std::uint64_t address;
-  Handle* handle;        // the peer's bytes: only the key is there
+  Handle* handle;        // the peer's bytes: only what is exported is there
   bool is_ours = false;  // the handle: for this operation, to be given back at its end
 };
 
@@ -38,8 +39,14 @@ std::uint32_t lkey_of(const Local& local) {
   return local.handle != nullptr ? local.handle->registration->lkey : 0;
 }
 
+// Whether memory of these rights is a window's, or part of one: for no peer in particular.
+bool is_exported(const Endpoint* endpoint, Access access) {
+  constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
+  return endpoint == MCA_BTL_ENDPOINT_ANY && (access & remote) != Access::local_read;
+}
+
 // nullptr makes ob1 copy instead. `endpoint` may be none or any: a registration is for all peers.
-Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::size_t size,
+Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base, std::size_t size,
                      std::uint32_t flags) noexcept {
   Module& module = of(btl);
   if (!module.start() || module.registrations() == nullptr) return nullptr;
@@ -51,8 +58,16 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::siz
       return nullptr;
     }
     Handle* const handle = module.handles.get();
-    handle->rkey = registration->rkey;
     handle->registration = registration;
+    handle->exported = {.memory = Export::of(registration->rkey,
+                                             reinterpret_cast<std::uint64_t>(registration->address),
+                                             registration->length_bytes)};
+    handle->listed = Directory::nowhere;
+    Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
+    if (directory != nullptr) {
+      handle->listed = directory->add(handle->exported.memory);
+      directory->show(handle->exported);
+    }
     return handle;
   } catch (const std::exception&) {
     return nullptr;
@@ -61,6 +76,7 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint*, void* base, std::siz
 
 int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   Module& module = of(btl);
+  if (handle->listed != Directory::nowhere) module.directory()->remove(handle->listed);
   module.registrations()->put(handle->registration);
   module.handles.put(handle);
   return OPAL_SUCCESS;
@@ -77,7 +93,10 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
   request.local_address = reinterpret_cast<std::uint64_t>(local.address);
   request.lkey = lkey_of(local);
   request.remote_address = remote.address;
-  request.rkey = static_cast<std::uint32_t>(remote.handle->rkey);
+  const Exported seen = Exported::read(remote.handle->exported);
+  const bool known = seen.memory.covers(remote.address, request.length_bytes);
+  request.rkey = seen.memory.rkey;
+  operation.memory = seen.memory;
   try {
     if (local.address == nullptr) {
       operation.scratch = module.engine->acquire(sizeof(std::uint64_t));
@@ -86,12 +105,20 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
       request.lkey = operation.scratch->lkey;
     }
     operation.epoch = module.flushes.begin();
-    request.token = module.operations.begin(operation);
+    if (known) [[likely]]
+      request.token = module.operations.begin(operation);
   } catch (const std::exception& problem) {
     if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
     if (operation.epoch != FlushEpochs::none) module.flushes.end(operation.epoch);
     complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
     return OPAL_ERR_OUT_OF_RESOURCE;
+  }
+  if (!known) [[unlikely]] {
+    if (look_up(module, operation, request, seen)) return OPAL_SUCCESS;
+    report_unknown_memory(module, operation, request);
+    if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
+    module.flushes.end(operation.epoch);
+    return OPAL_ERR_BAD_PARAM;
   }
   // From here on it may be with the adapter: without memory for it this process cannot go on.
   module.engine->transfer(request);
@@ -206,12 +233,18 @@ void offer_rdma(Module& module) {
 void finish_operation(Module& module, const TransferEnd& end, bool tell) {
   Operation done;
   if (!module.operations.end(end.token, done)) return;  // told twice: see leaks.cc
+  if (done.lookup != nullptr) [[unlikely]]
+    return finish_lookup(module, done, end.ok, tell);
+  conclude(module, done, end.ok, tell);
+}
+
+void conclude(Module& module, const Operation& done, bool ok, bool tell) {
   if (done.scratch != nullptr) module.engine->discard(done.scratch);
   if (done.target != nullptr) deregister_mem(&module, done.target);
   module.flushes.end(done.epoch);
   if (!tell || done.callback == nullptr) return;
   done.callback(&module, done.endpoint, done.local_address, done.local_handle, done.context,
-                done.data, end.ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+                done.data, ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
 }  // namespace weir::btl

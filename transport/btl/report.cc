@@ -96,7 +96,7 @@ void report_refusal(const Refusal& refusal) {
 }
 
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    const Failure& failure) {
+                    const Failure& failure, const Export& memory) {
   const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;
   std::string text = "lost " + rank_text(peer) + " on host " +
                      (host != nullptr ? host : "unknown") + " (device " + port +
@@ -104,6 +104,7 @@ void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& p
   if (failure.completion != CompletionStatus::success) {
     text += std::string(" (") + to_text(failure.completion) + ")";
   }
+  if (failure.request.peer != PeerId::none) text += ": " + to_text(failure.request, memory);
   if (failure.reason == FailReason::bad_frame) text += " (" + frame_text(failure.frame) + ")";
   complain(text + ". " + remedy(failure.reason, failure.completion) + ".");
 }

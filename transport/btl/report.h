@@ -10,6 +10,7 @@
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
 #include "transport/btl/compat.h"
+#include "transport/btl/exported.h"
 #include "transport/config/source.h"
 #include "transport/engine/engine.h"
 
@@ -37,9 +38,9 @@ void report_start_failure(const std::string& why);
 // programs only if weir was asked for, otherwise a note.
 void report_bad_configuration(const std::vector<config::Problem>& problems);
 
-// A peer is given up. `proc` may be nullptr.
+// A peer is given up. `proc` may be nullptr. `memory` is that of the failed request, if known.
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    const Failure& failure);
+                    const Failure& failure, const Export& memory);
 
 // A process that is none of the job's, or speaks otherwise, asked for a connection. The job goes
 // on.

@@ -13,15 +13,23 @@ namespace weir::verbs {
 
 void RegisteredMemory::Unmap::operator()(void* address) const { munmap(address, bytes); }
 
-RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t bytes) {
+RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t bytes, int access) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
   RegisteredMemory memory;
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return memory;
   memory.map_ = {address, Unmap{bytes}};
-  memory.mr_.reset(ibv_reg_mr(device.pd(), address, bytes, IBV_ACCESS_LOCAL_WRITE));
+  memory.mr_.reset(ibv_reg_mr(device.pd(), address, bytes, access));
   return memory;
+}
+
+RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t bytes) {
+  return allocate(device, bytes, IBV_ACCESS_LOCAL_WRITE);
+}
+
+RegisteredMemory RegisteredMemory::to_be_read(const Device& device, std::size_t bytes) {
+  return allocate(device, bytes, IBV_ACCESS_REMOTE_READ);
 }
 
 RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte* at,

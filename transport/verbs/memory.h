@@ -1,6 +1,6 @@
 // A piece of memory registered with the adapter: anonymous, then both end together, or lent.
 //
-// Thread rule: made and destroyed under the engine's lock.
+// Thread rule: any thread makes and destroys its own.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,6 +23,9 @@ class RegisteredMemory {
   // Empty, and errno set, when it cannot be had or registered.
   static RegisteredMemory allocate(const Device& device, std::size_t bytes);
 
+  // The same, for peers to read by `rkey`.
+  static RegisteredMemory to_be_read(const Device& device, std::size_t bytes);
+
   // Somebody else's memory, that the adapter may send from and nothing else; outlives this. Pages.
   // Empty, and errno set, when it cannot be registered.
   static RegisteredMemory to_send_from(const Device& device, std::byte* at, std::size_t bytes);
@@ -30,8 +33,11 @@ class RegisteredMemory {
   explicit operator bool() const { return mr_ != nullptr; }
   std::byte* data() const { return static_cast<std::byte*>(map_.get()); }
   std::uint32_t lkey() const { return mr_->lkey; }
+  std::uint32_t rkey() const { return mr_->rkey; }
 
  private:
+  static RegisteredMemory allocate(const Device& device, std::size_t bytes, int access);
+
   struct Unmap {
     std::size_t bytes;
     void operator()(void* address) const;

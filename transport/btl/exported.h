@@ -1,0 +1,85 @@
+// What peers are told of registered memory: Open MPI carries these bytes to them, as the handle of
+// its layers above the BTL.
+//
+// A peer may find them wrong. osc/rdma keeps the handles of a dynamic window in a table, hands out
+// pointers into it, and moves the entries when the target attaches or detaches memory: what a
+// pointer refers to may be another region by the time it is used, or half of two. So a handle says
+// which memory its key covers, and how to find the right key if that is not the memory asked for
+// (directory.h).
+//
+// Plain values; any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "rendezvous/transfer.h"
+
+namespace weir::btl {
+
+// A key, and the memory it covers.
+struct Export {
+  std::uint32_t rkey = 0;
+  std::uint32_t check = 0;  // of the others; 0: nothing is exported here
+  std::uint64_t address = 0;
+  std::uint64_t length_bytes = 0;
+
+  static constexpr Export of(std::uint32_t rkey, std::uint64_t address,
+                             std::uint64_t length_bytes) {
+    Export made{rkey, 0, address, length_bytes};
+    made.check = made.expected_check();
+    return made;
+  }
+
+  // False if these bytes were put together from two exports, or are none.
+  constexpr bool is_whole() const { return check != 0 && check == expected_check(); }
+
+  constexpr bool covers(std::uint64_t from, std::uint64_t bytes) const {
+    return is_whole() && from >= address && bytes <= length_bytes &&
+           from - address <= length_bytes - bytes;
+  }
+
+ private:
+  // Never 0. Of words that change independently; no defence against somebody who wants to deceive.
+  constexpr std::uint32_t expected_check() const {
+    constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+    std::uint64_t mixed = (address ^ rkey) * odd;
+    mixed = (mixed ^ (mixed >> 32) ^ length_bytes) * odd;
+    return static_cast<std::uint32_t>(mixed >> 32) | 1;
+  }
+};
+
+// The bytes of a handle that travel. Where the exporter's directory is, is the same in all of them.
+struct Exported {
+  Export memory;
+  std::uint64_t directory_address = 0;
+  std::uint32_t directory_rkey = 0;
+  std::uint32_t directory_entries = 0;  // 0: there is none
+
+  // Copies what another process may be writing.
+  static Exported read(const Exported& shared) {
+    Exported copy;
+    const auto* const from = reinterpret_cast<const std::uint64_t*>(&shared);
+    auto* const to = reinterpret_cast<std::uint64_t*>(&copy);
+    for (std::size_t i = 0; i < sizeof copy / sizeof *to; ++i) {
+      to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    }
+    return copy;
+  }
+};
+static_assert(sizeof(Export) == 24 && sizeof(Exported) == 40);
+static_assert(std::is_trivially_copyable_v<Exported>);
+
+// Of a directory as it was read, the export that covers these bytes; nullptr if there is none.
+const Export* find_export(std::span<const Export> directory, std::uint64_t address,
+                          std::uint64_t bytes);
+
+// "a read of 24 bytes at 0x7f0000001000 (key 0x1234 covers 4096 bytes at 0x7f0000001000)". `memory`
+// is what the handle said of its key.
+std::string to_text(const TransferRequest& request, const Export& memory);
+
+}  // namespace weir::btl
