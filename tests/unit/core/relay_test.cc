@@ -108,6 +108,18 @@ struct ProxyRig : Rig {
   LaneId lane;
 };
 
+// Beyond it lies another frame, perhaps of another process.
+TEST(CoreRelay, AFrameLargerThanItsCellIsNotTaken) {
+  Node node(1);
+  const std::vector<std::byte> bytes(cell_bytes, std::byte{7});
+  Proxy& task = node.process[1];
+  EXPECT_FALSE(task.submit(other, 0, 0, bytes.data(), cell_bytes - proxy_headroom + 1));
+  EXPECT_EQ(std::count(node.cells.begin(), node.cells.end(), std::byte{7}), 0);
+  EXPECT_TRUE(task.submit(other, 0, 0, bytes.data(), cell_bytes - proxy_headroom));
+  EXPECT_EQ(std::count(node.cells.begin(), node.cells.end(), std::byte{7}),
+            cell_bytes - proxy_headroom);
+}
+
 TEST(CoreRelay, WithoutAnotherServerAFrameGoesAtOnce) {
   ProxyRig rig;
   EXPECT_EQ(rig.send(rig.peer), Status::ok);

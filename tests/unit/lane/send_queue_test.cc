@@ -100,6 +100,15 @@ TEST(SendQueue, ACompletionRetiresAllBeforeIt) {
   EXPECT_FALSE(queue.awaits_completion());
 }
 
+TEST(SendQueue, AProbeIsAwaitedWhateverWasPostedInSilenceBefore) {
+  SendQueue queue(config(64, 8));
+  SendSlot slot = slot_of(100);
+  for (int i = 0; i < 3; ++i) queue.post(&slot);
+  queue.retire(queue.post_probe(), [](SendSlot*) {});
+  queue.post_probe();
+  EXPECT_TRUE(queue.awaits_completion());
+}
+
 TEST(SendQueue, KnowsItsChunks) {
   SendQueue queue(config(64, 4));
   SendSlot slot = slot_of(100);

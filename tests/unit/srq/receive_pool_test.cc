@@ -108,6 +108,22 @@ TEST(ReceivePool, RestoresWhatRetired) {
   EXPECT_TRUE(pool.conserved());
 }
 
+TEST(ReceivePool, ARestoredSlabsBuffersStayWhenTheyComeBack) {
+  ReceivePool pool(64);
+  std::vector<ReceivePost> posts;
+  pool.add_slab(0x1000, 1, 4);
+  pool.add_slab(0x9000, 2, 4);
+  pool.post(8, posts);
+  for (std::uint32_t i = 4; i < 8; ++i) ASSERT_TRUE(pool.arrive(BufferId{i}));
+  ASSERT_TRUE(pool.retire(4));
+  pool.restore(8);
+  for (std::uint32_t i = 4; i < 8; ++i) EXPECT_TRUE(pool.release(BufferId{i}));
+  EXPECT_EQ(pool.withdrawn(), 0u);
+  EXPECT_EQ(pool.free(), 4u);
+  EXPECT_FALSE(pool.can_drop());
+  EXPECT_TRUE(pool.conserved());
+}
+
 TEST(ReceivePool, KnowsWhatTheTrafficTook) {
   ReceivePool pool(64);
   std::vector<ReceivePost> posts;
