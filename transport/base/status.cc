@@ -60,12 +60,17 @@ const char* to_text(CompletionStatus status) {
   return "unknown completion status";
 }
 
-const char* remedy(FailReason reason, CompletionStatus status) {
+const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
   switch (reason) {
     case FailReason::connect_refused:
     case FailReason::vanished:
       return "Look at the peer's own output: it most likely ended or was killed";
     case FailReason::connect_timeout:
+      if (same_host) {
+        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else look "
+               "at the peer's own output: it makes no progress";
+      }
+      [[fallthrough]];
     case FailReason::connect_unreachable:
       return "Check that the two hosts reach each other over the RDMA network (rping, ibv_devinfo)";
     case FailReason::rejected_version: return "Use the same weir version on every host";

@@ -63,7 +63,7 @@ const char* to_text(Status status);
 const char* to_text(FailReason reason);
 const char* to_text(CompletionStatus status);
 
-// What a person can do about it, one sentence.
-const char* remedy(FailReason reason, CompletionStatus status);
+// What a person can do about it, one or two sentences. `same_host`: the peer runs on this host.
+const char* remedy(FailReason reason, CompletionStatus status, bool same_host = false);
 
 }  // namespace weir

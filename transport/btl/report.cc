@@ -98,6 +98,7 @@ void report_refusal(const Refusal& refusal) {
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
                     const Failure& failure, const Export& memory) {
   const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;
+  const bool same_host = host != nullptr && host == own_host();
   std::string text = "lost " + rank_text(peer) + " on host " +
                      (host != nullptr ? host : "unknown") + " (device " + port +
                      "): " + to_text(failure.reason);
@@ -106,7 +107,7 @@ void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& p
   }
   if (failure.request.peer != PeerId::none) text += ": " + to_text(failure.request, memory);
   if (failure.reason == FailReason::bad_frame) text += " (" + frame_text(failure.frame) + ")";
-  complain(text + ". " + remedy(failure.reason, failure.completion) + ".");
+  complain(text + ". " + remedy(failure.reason, failure.completion, same_host) + ".");
 }
 
 }  // namespace weir::btl

@@ -51,6 +51,7 @@ class Connection {
   std::uint64_t attempt_ = 0;       // of our last request
   std::uint64_t attempt_seen_ = 0;  // of the last request of the peer that we accepted
   Time since_{};                    // the first attempt of the connection that is asked for
+  std::uint32_t silences_ = 0;      // attempts since then that nobody answered
   Time attempt_deadline_ = Time::never();
   FailReason trouble_ = FailReason::connect_timeout;  // why this attempt is over before that
 };

@@ -36,9 +36,30 @@ void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
 }
 
 void Connector::connect(const Now& now, Peer& peer, Outbox& out) {
+  peer.connection.since_ = now;
+  peer.connection.silences_ = 0;
+  ask(now, peer, out);
+}
+
+// An attempt gets twice the time of one that nobody answered, and up to a quarter more, so that
+// those who were not heard at the same time come back one by one. What would leave no time for
+// another attempt belongs to this one.
+Time Connector::deadline_of_attempt(const Now& now, const Peer& peer) const {
+  const Connection& connection = peer.connection;
+  const Time end = connection.since_ + config_.connect_timeout;
+  const Duration doubled{config_.attempt_timeout.ns << std::min(connection.silences_, 16u)};
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  const std::uint64_t drawn =
+      ((std::uint64_t{config_.self.rank} << 32 | peer.name.rank) + connection.silences_) * odd;
+  const Duration time{doubled.ns + doubled.ns / 1024 * static_cast<std::int64_t>(drawn >> 56)};
+  const Time deadline = now + time;
+  return deadline + time / 2 < end ? deadline : std::max(end, now + config_.attempt_timeout);
+}
+
+// Asks the peer, whose connection is idle or to be asked for again.
+void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
-  connection.since_ = now;
-  connection.attempt_deadline_ = now + config_.attempt_timeout;
+  connection.attempt_deadline_ = deadline_of_attempt(now, peer);
   connection.trouble_ = FailReason::connect_timeout;
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
@@ -91,6 +112,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
     case PeerState::closed: break;
   }
   const Time since = connection.is_pending() ? connection.since_ : now.time();
+  if (!connection.is_pending()) connection.silences_ = 0;
   drop_lane(peer, out);
   end_session(peer);
   connection.since_ = since;
@@ -218,12 +240,11 @@ void Connector::retry_or_fail(const Now& now, Peer& peer, FailReason reason, Out
 void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;
-  const Time since = connection.since_;
+  if (connection.lane_ != LaneId::none) ++connection.silences_;
   drop_lane(peer, out);
   receiver_.take_back(peer.share);
   if (connection.state_ == PeerState::accepting) move_to(peer, PeerState::connecting);
-  connect(now, peer, out);
-  connection.since_ = since;
+  ask(now, peer, out);
 }
 
 // ---- ending them ----

@@ -3,7 +3,9 @@
 //
 // Of a peer at most one connection is there or asked for, and it is the only one whose lanes carry
 // anything. A peer that is given up is reported once. Every wait ends: an attempt is repeated after
-// `attempt_timeout`, and the peer given up after `connect_timeout`.
+// `attempt_timeout`, or twice the time of one that nobody answered, so that a late answer is waited
+// for; and the peer is given up after `connect_timeout`. Many that ask one process at the same time
+// ask again at different times.
 //
 // Pure; the caller serialises. A new peer and new lanes allocate.
 #pragma once
@@ -109,6 +111,8 @@ class Connector {
 
  private:
   void move_to(Peer& peer, PeerState state);
+  void ask(const Now& now, Peer& peer, Outbox& out);
+  Time deadline_of_attempt(const Now& now, const Peer& peer) const;
   // The peer of an open lane, or nullptr.
   Peer* peer_of(LaneId lane) {
     const Lane* const open = lanes_.open(lane);

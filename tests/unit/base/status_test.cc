@@ -40,5 +40,14 @@ TEST(StatusText, TellsAPersonWhatToDo) {
   }
 }
 
+TEST(StatusText, OneHostIsNotToldToLookForAnother) {
+  const auto told = [](bool same_host) {
+    return std::string(remedy(FailReason::connect_timeout, CompletionStatus::success, same_host));
+  };
+  EXPECT_NE(told(false).find("two hosts"), std::string::npos);
+  EXPECT_EQ(told(true).find("two hosts"), std::string::npos);
+  EXPECT_NE(told(true).find("btl_weir_connect_timeout"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weir
