@@ -1,6 +1,6 @@
-// The event thread: what must happen although the application computes. It answers connection
-// requests, lets the receive window grow, looks after frames that wait (to be bundled, for
-// credits), and watches deadlines. It never hands anything up.
+// The event thread: everything that must happen even while the application computes. It answers
+// connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
+// for credits), and watches deadlines. It never hands anything up.
 
 #include <fcntl.h>
 #include <poll.h>
