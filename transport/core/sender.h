@@ -7,9 +7,8 @@
 // for the next round, and small messages join the youngest waiting frame (a bundle): a burst then
 // costs one work request for many messages, and a lone message does not wait.
 //
-// No frame of messages and no lane end leaves without an eager credit of the peer, and no other
-// control frame without a control credit, except the one goodbye. The last control credit is for
-// giving credits.
+// Each frame of messages and each lane end costs an eager credit of the peer, each other control
+// frame a control credit, except the one goodbye. The last control credit is for giving credits.
 //
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
