@@ -1,5 +1,5 @@
-// One-sided operations as Open MPI sees them: the handle of registered memory, and what is to be
-// called back when an operation is over.
+// One-sided operations as Open MPI sees them: the handle of registered memory, and the callback for
+// the end of an operation.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 #include "transport/lane/send_slot.h"
 #include "transport/verbs/registration_cache.h"
 
-// The type is ours, its name is not. Open MPI hands the first `handle_bytes` of it to peers, and
-// carries pointers to whole ones about in this process.
+// The type is ours, its name is not. Open MPI hands its first `handle_bytes` to peers, and passes
+// pointers to whole handles around in this process.
 struct mca_btl_base_registration_handle_t {
   std::uint64_t rkey = 0;
-  // From here on only in this process.
+  // The rest is only for this process.
   weir::verbs::Registration* registration = nullptr;
   mca_btl_base_registration_handle_t* next = nullptr;
 };
@@ -26,7 +26,7 @@ using Handle = mca_btl_base_registration_handle_t;
 
 inline constexpr std::size_t handle_bytes = sizeof(Handle::rkey);
 
-// A get, put or atomic under way. Aligned, for the token below.
+// A get, put or atomic under way. Aligned for the token below.
 struct alignas(128) Operation {
   mca_btl_base_rdma_completion_fn_t callback = nullptr;
   void* context = nullptr;
@@ -34,18 +34,18 @@ struct alignas(128) Operation {
   Endpoint* endpoint = nullptr;
   void* local_address = nullptr;
   Handle* local_handle = nullptr;
-  SendSlot* scratch = nullptr;  // where the result of an atomic lands that nobody wants
-  Handle* target = nullptr;     // of memory registered for this operation only
+  SendSlot* scratch = nullptr;  // where an unwanted result of an atomic lands
+  Handle* target = nullptr;     // for memory registered for this operation only
   Operation* next = nullptr;
   std::uint8_t epoch = FlushEpochs::none;
-  std::uint8_t generation = 0;  // how often its record was used; see Operations
+  std::uint8_t generation = 0;  // how often the record was used; see Operations
 };
 
-// Those under way. Whoever is told twice that his operation is over has given away what it was for,
-// so each has a token that is good once: its record's address, and in the low bits that are always
-// zero there the record's generation.
+// The operations under way. If the end of one were reported twice, its owner would have reused what
+// it was for. So each has a token that is good once: its record's address, with the record's
+// generation in the low bits, which are always zero in the address.
 //
-// Thread rule: any thread, as Pool.
+// Thread rule: any thread, like Pool.
 class Operations {
  public:
   // May throw std::bad_alloc.
@@ -57,7 +57,7 @@ class Operations {
     return reinterpret_cast<std::uint64_t>(record) | generation;
   }
 
-  // False if what has this token is over already; that is counted.
+  // False if the operation of this token is over already; that is counted.
   bool end(std::uint64_t token, Operation& done) {
     auto* const record = reinterpret_cast<Operation*>(token & ~generations);
     if (record->generation != (token & generations)) {
