@@ -102,8 +102,7 @@ class Driver {
     if (!out_.empty()) flush();
   }
 
-  // The layer above is done with a buffer; the next housework returns it. Only in a thread that
-  // looks.
+  // The layer above is done with a buffer; housework returns it. Only for a thread that looks.
   void note_released(BufferId buffer) { released_.push_back(buffer); }
 
   // Posts frames that were held while messages were handed up.

@@ -52,8 +52,7 @@ class Connections {
   // Asks the process at `card` for a connection of `lane`. False: it could not even be tried.
   bool connect(LaneId lane, const wire::Card& card, const wire::Hello& hello,
                std::uint32_t qp_number);
-  // Accepts `request` with the queue pair of `lane`. False: the request is gone, or the pair
-  // refused.
+  // Accepts `request` with the queue pair of `lane`. False: it is gone, or the pair refused.
   bool accept(RequestId request, LaneId lane, const wire::Hello& hello, std::uint32_t qp_number);
   // The address that a request came from, for a person.
   std::string asker(RequestId request) const;
