@@ -3,7 +3,7 @@
 //
 //   admit ─┬─ below the thresholds ──▶ straight through
 //          ├─ with a pool ───────────▶ tokens, or a ticket that waits
-//          └─ without one ───────────▶ a delay, if the last request was too short ago
+//          └─ without one ───────────▶ a delay, if the last request was too recent
 //
 // While a ticket or a delay is pending, all requests of the process wait behind it. The caller has
 // to check now and then whether it is `over`: the tokens come from another process, which notifies
@@ -85,7 +85,7 @@ class Admission {
 
   // A ticket or a delay is pending, as far as is known.
   bool waiting() const { return member_.waiting() || delayed_until_ != none; }
-  // The ticket or delay is over, or there was none. Its tokens are for the next request.
+  // The ticket or delay is over, or there was none. The next request gets what was waited for.
   bool over(const Now& now) {
     if (delayed_until_ != none && now < delayed_until_) return false;
     delayed_until_ = none;
@@ -106,7 +106,7 @@ class Admission {
     if (member_.joined()) member_.pool()->set_active(requests);
   }
 
-  // How many tickets and delays had to be waited for: if `admit` changes it, its request waits.
+  // How often a ticket or a delay had to be waited for. A request whose `admit` changes this waits.
   std::uint64_t waits() const { return counts_.token_waits + counts_.rate_waits; }
 
   const PoolMember& member() const { return member_; }

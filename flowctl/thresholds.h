@@ -1,11 +1,11 @@
 // When to throttle at all: Algorithm 1 of [TOK §7], with the paper's parameters and names.
 //
-//   CCT[size]                  concurrency congestion threshold: so many active cores lower the
-//                              throughput of blocking communication
+//   CCT[size]                  concurrency congestion threshold: the number of active cores that
+//                              lowers the throughput of blocking communication
 //   NRCT[size]                 node congestion threshold: outstanding messages of the node that
 //                              maximize throughput
 //   CRCT[active_cores][size]   core congestion threshold: outstanding messages of one core that
-//                              maximize throughput, with so many cores active
+//                              maximize throughput, with that many cores active
 //
 //   if active_cores < CCT[size]
 //     if active_node_msgs < NRCT[size] and active_msg < CRCT[active_cores][size]  inject

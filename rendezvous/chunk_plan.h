@@ -2,11 +2,11 @@
 //
 //   * Every boundary inside a transfer lies on an aligned address of the memory that is written:
 //     local for a get, remote for a put. So no two chunks write the same cache line or page, and
-//     each line is written once. (Where local and remote addresses are congruent, both are.) The
-//     first chunk is shorter for it, by less than a quarter.
-//   * A tail of less than a quarter of a chunk is merged into the chunk before, unless that would
-//     be more than the device sends in one message: a read of a few bytes takes a place of
-//     max_rd_atomic like any other.
+//     each line is written once. (If local and remote addresses are congruent, both are aligned.)
+//     The first chunk becomes shorter by this, by less than a quarter.
+//   * A tail of less than a quarter of a chunk is merged into the chunk before, because a read of a
+//     few bytes uses up one of max_rd_atomic like any other. It is not merged if the result would
+//     be more than the device sends in one message.
 //   * No bytes, no chunk.
 //
 // Chunks are computed one after the other from the offset alone: nothing is stored per chunk. Pure

@@ -79,7 +79,7 @@ struct Transfer {
   std::uint64_t done_bytes = 0;    // of these, completed
   std::uint64_t outstanding_bytes = 0;
   std::uint32_t outstanding_chunks = 0;
-  std::uint32_t read_tokens = 0;    // of the node's tokens, for outstanding chunks outside chains
+  std::uint32_t read_tokens = 0;    // tokens of the node, for outstanding chunks outside chains
   std::uint64_t chained_bytes = 0;  // part of outstanding_bytes, on the lane for chains
   std::uint32_t chained_chunks = 0;
 

@@ -55,7 +55,7 @@ constexpr std::uint64_t freed(std::uint64_t lease) {
   return lease >> generation_shift << generation_shift;
 }
 
-// Whether the property of `lease` may be reaped. `alive(ProcessId)` is asked only if need be.
+// Whether the slot or token of `lease` may be reaped. `alive(ProcessId)` is asked only if need be.
 template <typename Alive>
 bool expired(std::uint64_t lease, Alive&& alive) {
   return !free(lease) && (is_left(lease) || !alive(process(lease)));

@@ -81,7 +81,7 @@ class PoolMember {
     if (look(limit)) put_back(in_hand_);
   }
 
-  // Whether the waiting ticket is granted by now, or none waits. `limit` is as in `ensure`.
+  // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
     if (!pool_->recheck(ticket_, limit)) return false;

@@ -10,11 +10,11 @@
 //
 // Killed anywhere:
 //   server   before it stored `taken`: nothing has begun, the next server takes the descriptor.
-//            After: the descriptor names it, and once it is dead without an outcome the task
-//            learns that the request is in doubt. Nobody repeats it: that is for who knows whether
-//            it may be sent twice.
-//   task     what is not taken yet is dropped by the server, for its owner is not the slot's; the
-//            slot's next owner retires the rest, as `stale`, before it has the room.
+//            After: the descriptor names the server, and once it is dead without an outcome, the
+//            task learns that the request is in doubt. The queue does not repeat a request: only
+//            its user knows whether it may be sent twice.
+//   task     the server drops requests not taken yet, because their owner is no longer the slot's;
+//            the slot's next owner retires the rest, as `stale`, before it has the room.
 //
 // A server that could not do what it took sets `doubt` before it reports that; the task clears it
 // once it has retired everything that was taken. Until then nobody takes later requests

@@ -17,19 +17,19 @@
 // A process may be killed between any two accesses, and the others must know what it held:
 //
 //   give   is one store: it is done or not.
-//   take   writes into the slot what it is about to do (`plan`: from where, how many), then moves
-//          `line`, then notes it in the slot (`drawn`). Killed in between: `line` also names the
-//          slot that moved it last, and whoever moves it on first notes that in this slot's
-//          `witness`, unless the owner has done so itself. So a plan has happened if and only if
-//          `line` still says so, or `witness` does. No two moves end at the same number.
-//   reap   first settles a plan that is not in `drawn`, then returns what is drawn and granted,
-//          then frees the lease: an exchange each, from the value it judged by, so that any
-//          number of reapers may be at it, and be killed at it, and each step is done once.
-//          `drawn` counts its changes and a lease its owners, so an exchange by a reaper that
-//          slept meanwhile fails. A dead process's waiting ticket stays in line, for those before
-//          it in line count on what it asked for not being back: it is returned when its turn has
-//          come for sure, that is when as much was returned as was asked for before it. (Its last
-//          ticket, then, whether it waited or not: with which limit it did is not known.)
+//   take   writes its plan into the slot (`plan`: from where, how many), then moves `line`, then
+//          notes the move in the slot (`drawn`). In case of death in between, `line` also names
+//          the slot that moved it last, and the next mover first notes that in this slot's
+//          `witness`, unless the owner has noted the move itself. So a plan was carried out if and
+//          only if `line` still says so, or `witness` does. No two moves end at the same number.
+//   reap   first settles a plan that is not in `drawn`, then returns the tokens drawn and granted,
+//          then frees the lease. Each step is one exchange from the value that it was judged by,
+//          so any number of reapers may work on a slot, and be killed, and each step is done once.
+//          `drawn` counts its changes and a lease its owners, so the exchange of a reaper that
+//          slept meanwhile fails. A dead process's waiting ticket stays in line, because tickets
+//          before it rely on its tokens not being back. It is returned when its turn has surely
+//          come: when as much was returned as was asked for before it. (That applies to its last
+//          ticket, whether it waited or not: the limit that it used is not known.)
 //
 // A process has at most one waiting ticket (in [TOK] a task stands still then); the requests behind
 // it wait inside the process. That keeps one rank from filling the line, and tells a reaper which

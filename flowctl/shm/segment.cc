@@ -275,7 +275,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     reason = "/proc does not show this process, so others could not tell whether it lives";
     return nullptr;
   }
-  // Other namespaces and keys have other segments. The hash leaves out what all of a key share.
+  // Other namespaces and keys have other segments. What is the same for all of a key is not hashed.
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx",
                 static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^ layout_hash() ^

@@ -25,7 +25,7 @@ struct MemberView {
   std::uint64_t active = 0;         // requests in the adapter, if they are counted
   std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: not waiting
   std::uint64_t shown_at = 0;       // of the counters, likewise
-  bool in_proxy = false;            // if so, the fields below are valid
+  bool in_proxy = false;            // if so, the next three fields are valid
   ProcessId server;                 // which process serves its group now; pid 0: none
   std::uint64_t proxy_waiting = 0;  // its frames that no server has taken yet
   std::uint64_t proxy_taken = 0;    // frames a server has, or whose outcome it has not seen

@@ -41,9 +41,9 @@ struct alignas(128) Operation {
   std::uint8_t generation = 0;  // how often the record was used; see Operations
 };
 
-// The operations under way. If the end of one were reported twice, its owner would have reused what
-// it was for. So each has a token that is good once: its record's address, with the record's
-// generation in the low bits, which are always zero in the address.
+// The operations under way. An owner that hears of an end for the second time has already released
+// what the operation needed. So each operation has a token that is good once: its record's address,
+// with the record's generation in the low bits, which are always zero in the address.
 //
 // Thread rule: any thread, like Pool.
 class Operations {

@@ -24,7 +24,7 @@ struct Local {
 
 struct Remote {
   std::uint64_t address;
-  Handle* handle;        // for the peer's bytes: it only has the key
+  Handle* handle;        // of the peer's bytes: only its key is set
   bool is_ours = false;  // the handle is for this operation, and given back at its end
 };
 

@@ -1,10 +1,10 @@
 // Sending, as ob1 asks for it. Nothing promised to ob1 is refused: it would hang.
 //
 //   sendi                 header and data go straight into a frame; may be turned back
-//   alloc, send           control messages, eager copies: complete when send returns (1); what
-//                         stays the caller's (compat.h): when it is delivered
+//   alloc, send           control messages, eager copies: complete when send returns (1); a
+//                         descriptor that stays the caller's (compat.h): when it is delivered
 //   prepare_src, send     fragments of large messages: complete when the frame is delivered (0);
-//                         that is what bounds how many of them there are
+//                         that bounds their number
 
 #include <algorithm>
 #include <exception>

@@ -59,7 +59,7 @@ struct Settings {
   std::int64_t peer_timeout_ns = 0;
   std::int64_t close_timeout_ns = 0;
 
-  std::string check_leaks;  // off, on
+  std::string check_leaks;        // off, on
 };
 
 }  // namespace weir::config

@@ -1,7 +1,7 @@
 // Values by message size, and perhaps by active cores, as people write them:
 //
-//   "64B=12, 4KiB=8"          12 for messages up to 64 bytes, 8 for larger ones; what is smaller
-//                             than the first size takes the first value
+//   "64B=12, 4KiB=8"          12 for messages up to 64 bytes, 8 for larger ones; sizes below the
+//                             first one take the first value
 //   "1@4KiB=64, 8@4KiB=16"    the same with a number of cores in front: 16 for 8 cores and more
 //
 // Sizes count by powers of two (flowctl/size_class.h), as in the tables of [TOK §7].

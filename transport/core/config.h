@@ -35,8 +35,8 @@ struct CoreConfig {
   Admission::Config admission;
   std::uint32_t max_rd_atomic = 16;     // most reads and atomics that a queue pair of ours starts
   std::uint32_t fetches_answered = 16;  // most that it answers for a peer's queue pair; 1 to 255
-  // Gets and atomics use a lane without sends and writes: Soft-RoCE, when it repeats a send before
-  // one of them, takes it for complete without its data.
+  // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,
+  // it takes the get or atomic behind it for complete without its data.
   bool fetches_apart = false;
   std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
   std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits

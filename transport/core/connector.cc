@@ -30,7 +30,7 @@ wire::Hello Connector::hello_to(Peer& peer, Outbox& out) {
   return hello;
 }
 
-// The least of what we can start and what the peer's adapter answers. [IBTA 9.4.3]
+// The smaller of what we can start and what the peer's adapter answers. [IBTA 9.4.3]
 void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
   peer.connection.most_fetches_ = std::clamp(answered, 1u, config_.max_rd_atomic);
 }

@@ -102,7 +102,7 @@ class Connector {
 
   Time next_deadline() const;
   void on_timer(const Now& now, Outbox& out);
-  // Connections that are asked for.
+  // How many connections are asked for and not settled.
   std::uint32_t pending() const { return pending_; }
 
  private:

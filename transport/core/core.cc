@@ -6,7 +6,7 @@ namespace {
 // With admission, every chain of frames ends with a signalled work request: its completion returns
 // the tokens. Chains of reads are off: a chain could not wait for tokens in the middle.
 CoreConfig fitted(CoreConfig config) {
-  if (config.proxy) config.queue.signal_ends = true;  // whether a lane is empty decides the way
+  if (config.proxy) config.queue.signal_ends = true;  // the way depends on whether a lane is empty
   if (config.admission.policy == Admission::Policy::off) return config;
   config.queue.signal_ends = true;
   config.transfers.chain_bytes = 0;

@@ -307,7 +307,7 @@ class Core : private Lanes::Listener,
   // Where the proxy stands.
   struct ProxyStanding {
     std::uint32_t given;    // frames at servers, as far as this process knows
-    std::uint32_t in_hand;  // frames of others
+    std::uint32_t in_hand;  // frames that we serve for others
     bool jammed;
     bool serves;
   };
@@ -330,7 +330,7 @@ class Core : private Lanes::Listener,
     }
   }
 
-  // A frame has left its lane; a slot is no longer needed by who posted from it.
+  // A frame has left its lane, and its poster no longer needs the slot.
   void on_frame_over(SendSlot* slot, bool delivered, Outbox& out) {
     if (slot->messages > 0 && node_line_.on()) [[unlikely]]
       node_line_.on_over(std::exchange(slot->tokens, std::uint16_t{0}));

@@ -5,9 +5,9 @@
 // The two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has
 // the steps. Without this lane, reads go chunk by chunk, so nothing depends on it or waits for it.
 //
-// The exception are adapters that must not have sends or writes before a fetch
-// (CoreConfig::fetches_apart): there all gets and atomics of a peer use the lane and wait for it.
-// If it cannot be made, a peer that needs it fails.
+// Adapters that must not have sends or writes before a fetch (CoreConfig::fetches_apart) are the
+// exception: there all gets and atomics of a peer use the lane and wait for it. If it cannot be
+// made, a peer that needs it fails.
 //
 // Pure; the caller serialises. A new lane allocates.
 #pragma once

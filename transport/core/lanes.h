@@ -19,8 +19,8 @@
 namespace weir {
 
 enum class LaneUse : std::uint8_t {
-  frames,   // whatever the peer gets; connection management made it
-  fetches,  // gets and atomics only: of a peer that has such a lane, chains of reads at least
+  frames,   // everything for the peer; connection management made it
+  fetches,  // gets and atomics only: at least chains of reads, if the peer has such a lane
 };
 
 // What the watch has seen of a lane (watch.h).

@@ -26,8 +26,8 @@ struct ConnectAction {
     reject,    // refuse `request` with `reason`
     loop,      // connect `lane` to itself: `peer` is this process
     drop,      // destroy the queue pair of `lane`, and its connection if there is one
-    lane_end,  // make the queue pair of `lane` unless it is there, connect it to `theirs` if that
-               // is known, by the path of the lane `beside`, and answer with on_lane_end
+    lane_end,  // make the queue pair of `lane` unless it exists, connect it to `theirs` if known,
+               // by the path of the lane `beside`, and answer with on_lane_end
   };
   Kind kind;
   PeerId peer = PeerId::none;

@@ -186,8 +186,8 @@ void Receiver::raise_lost_limit(Outbox& out) {
 
 // Doubles W because the limit was reached. Beyond `window_unattended`, only if the layer above took
 // half a window's worth since the last time: frames that pile up for an absent application are not
-// worth more memory, and the peers keep them until it is back. Beyond `window_unasked`, never:
-// there the limit is far from empty, and a peer that needs more runs out of credits.
+// worth more memory, and the peers keep them until it is back. Beyond `window_unasked`, never: at
+// the limit many receives are still posted, and a peer that needs more runs out of credits.
 bool Receiver::grow_at_limit() {
   const std::uint32_t window = window_.window();
   if (window >= config_.window_unasked) return false;

@@ -78,7 +78,7 @@ class Receiver {
 
   // Released buffers that may stay unposted.
   std::uint32_t slack() const { return eager_.slack(); }
-  // More is to be posted, or dropped, than may wait.
+  // There is more to post, or to drop, than may wait.
   bool wants_pump() const { return pool_.free() > slack() || pool_.can_drop(); }
 
   // ---- the shares of peers ----
@@ -118,7 +118,7 @@ class Receiver {
   // The application found nothing to receive: it is not the bottleneck. If a peer waits for credits
   // nevertheless, W is too small.
   void on_idle(Outbox& out);
-  // If credit frames were too many since the last look, the shares are too small.
+  // Checks whether credit frames were too many since the last look: then the shares are too small.
   void look_at_shares(Outbox& out);
   void on_srq_limit(Outbox& out);
   // Receives were posted again this long after a limit event.

@@ -1,4 +1,4 @@
-// Frames of this process that go by way of its node's proxy: a server, another process of the job
+// Frames of this process that go through its node's proxy: a server, another process of the job
 // on this node, sends them on its own lane (flowctl/shared/proxy.h).
 //
 // A frame's way is decided when it is posted. It goes on the own lane if this process is the
@@ -8,8 +8,8 @@
 // over.
 //
 // When a server sends a frame back, is dead, or stands still, nobody knows what arrived. Then this
-// process takes back the frames it gave, for that peer or for all: it repeats those not known to
-// have arrived on its own lanes, in order. Later frames go the same way until no server has a given
+// process takes back the frames it gave, for that peer or for all: it repeats on its own lanes, in
+// order, those not known to have arrived. Later frames go the same way until no server has a given
 // frame in hand. Given frames are numbered for each receiver, which drops those that it has had.
 //
 // Pure but for the Proxy, which is memory of all the job's processes on the node; the caller

@@ -1,6 +1,6 @@
-// The limits, besides credits and queues, on whether and by which way a request may reach the
-// adapter: what the processes of a node share (tokens, proxy). The rooms that post know only this
-// interface; without such limits they have no gate and ask nobody.
+// Besides credits and queues, what the processes of a node share (tokens, proxy) limits whether a
+// request may reach the adapter, and by which way. The rooms that post know only this interface;
+// without such limits they have no gate and ask nobody.
 //
 // Pure; the caller serialises.
 #pragma once

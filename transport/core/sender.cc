@@ -232,7 +232,7 @@ void Sender::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
 
 // `credits` is for a recall or a return; other frames carry what the peer can get. False if the
 // frame must wait for a slot, a credit, or room in the queue. A lane end costs an eager credit:
-// these come back by themselves, and transfers may wait for the lane.
+// eager credits come back by themselves, and transfers may wait for the lane.
 bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out) {
   Outgoing& to = peer.outgoing;
   Lane& lane = lanes_[peer.connection.lane()];
@@ -242,8 +242,8 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
     if (to.credits_ == 0) return false;
     --to.credits_;
   } else if (kind != FrameKind::goodbye) {
-    // The last control credit is for giving credits. Otherwise it might never come back from a peer
-    // that waits for credits.
+    // The last control credit is for giving credits: spent otherwise, it might never come back from
+    // a peer that waits for credits.
     if (to.control_credits_ < (moves_back ? 2 : 1)) return false;
     --to.control_credits_;
   }

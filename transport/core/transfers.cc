@@ -153,9 +153,8 @@ void Transfers::take_finished(Outbox& out) {
 // ---- the lane for fetches ----
 
 // A chain is bounded by its lane alone. If fetches are kept apart, scheduled ones use the lane,
-// too, and must not get less than c. A fixed c gets the next power of two: software keeps to c, and
-// there are no chains. A moving c gets what it may reach on a path that holds no more than c would
-// queue.
+// too, and must not get less than c: for a fixed c, which software keeps to and without chains, the
+// next power of two; else what c may reach on a path that holds no more than c would queue.
 std::uint32_t Transfers::most_reads() const {
   if (!config_.fetches_apart) return scheduler_.chain_reads();
   const BudgetController& controller = scheduler_.controller();

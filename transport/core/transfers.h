@@ -61,7 +61,7 @@ class Transfers final : private FetchLanes::Listener {
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
     scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
   }
-  // The peer's lanes are gone, or soon will be unnoticed: its transfers fail.
+  // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
   // Nothing is under way, and nothing waits.

@@ -21,7 +21,7 @@ class Attendance {
   explicit Attendance(Time now) : absent_since_(now), next_limit_look_(now + limit_look_interval) {}
 
   // How long the thread is to sleep, in whole milliseconds as in poll(2). `needed`: something
-  // waits. At most a second: work posted meanwhile may have brought an earlier deadline.
+  // waits. At most a second: work posted meanwhile may have brought a deadline of its own.
   Duration nap(bool needed, Time now, Time deadline) {
     asleep_ = quiet_looks_ >= most_quiet_looks && !needed;
     if (!asleep_) return tick_;
@@ -59,7 +59,7 @@ class Attendance {
     quiet_looks_ = needed ? 0 : std::min(quiet_looks_ + 1, most_quiet_looks);
   }
 
-  // An SRQ limit event comes once, and may be lost: whether it is time to look for one.
+  // An SRQ limit event comes once, and may be lost: true if it is time to look for one.
   bool is_limit_look_due(Time now) {
     if (now < next_limit_look_) return false;
     next_limit_look_ = now + limit_look_interval;

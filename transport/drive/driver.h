@@ -2,17 +2,17 @@
 //
 //   application ──▶ look ──┐                       ┌──▶ receives, work, connections
 //                          ├──▶ core ──▶ box ──▶ flush
-//   event thread ─▶ attend ┘                       └──▶ what the layer above is to hear
+//   event thread ─▶ attend ┘                       └──▶ reports to the layer above
 //
 // `Engine` derives from this class and supplies what differs:
 //
-//   Now now() const                        of a step that begins
-//   int poll_completions()                 hands a batch to the core; how many, 0 or less: none
-//   void post_receives(), post_work()      what is in the box, and clears it
+//   Now now() const                        time of a step that begins
+//   int poll_completions()                 hands a batch to the core; its size, 0 or less: none
+//   void post_receives(), post_work()      posts those in the box, and clears them
 //   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
 //   void carry_out(const ConnectAction&)
 //   void hand_up(Retired | Failure | TransferEnd | PeerName)
-//   void wake_thread()                     the event thread is asleep, and shall look
+//   void wake_thread()                     the event thread is asleep, and has to look
 //   bool is_alive(ProcessId), void reap_node()   of processes of the node
 //
 // Pure; the caller serialises. Allocates nothing.
@@ -239,7 +239,7 @@ class Driver {
 
   Attendance attendance_;
   std::vector<BufferId> released_;
-  bool housework_due_ = false;        // something happened since the last
+  bool housework_due_ = false;        // something happened since the last housework
   Time waits_since_ = Time::never();  // for the node
   Time next_reap_{};
   Time next_look_for_servers_{};

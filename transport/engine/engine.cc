@@ -22,7 +22,7 @@ constexpr std::size_t poll_batch = 32;
 // Refused requests that are reported; the rest is only counted.
 constexpr std::uint64_t refusals_told = 8;
 
-// An application that waits for a connection polls so often between two looks at its manager.
+// Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
 std::string cannot_register(const verbs::Device& device) {

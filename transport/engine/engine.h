@@ -80,9 +80,8 @@ class Engine : private Driver<Engine> {
   // Where this process listens, for the modex.
   std::array<std::byte, wire::card_bytes> card() const;
 
-  // Makes the completion queue, the SRQ, the first receive buffers and the event thread.
-  // Idempotent. False, with the reason in `why`, if one is refused (say, by the locked-memory
-  // limit).
+  // Makes completion queue, SRQ, first receive buffers and event thread. Idempotent. False, with
+  // the reason in `why`, if one of them cannot be had (say, because of the locked-memory limit).
   bool start(std::string& why);
 
   // A peer and where it listens. False if `card` is no valid card. The same name gives the same id.
@@ -161,8 +160,8 @@ class Engine : private Driver<Engine> {
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_warning(const std::string& what)       something the job goes on without
-  //   void on_wanted(PeerName)                       may be absent; frames of others are for this
-  //                                                  process, which `add_peer` has not named yet
+  //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
+  //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -260,7 +259,7 @@ class Engine : private Driver<Engine> {
   // anything else is a leak. Walks lists.
   struct Remains {
     std::uint64_t transfers = 0;  // gets, puts and atomics whose end was not reported
-    std::uint64_t chunks = 0;     // chunks of those that the adapter has
+    std::uint64_t chunks = 0;     // their chunks that the adapter has
     std::uint64_t pending_frames = 0;
     std::uint64_t send_slots = 0;
     std::uint64_t receive_buffers = 0;  // with messages that are still in use

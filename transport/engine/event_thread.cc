@@ -87,7 +87,7 @@ void Engine::serve_device_events(Time since) {
         if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
         break;
       }
-      default: break;  // ports and paths: their queue pairs report what it meant for them
+      default: break;  // ports and paths: the queue pairs concerned report the effect
     }
     ibv_ack_async_event(&event);
     flush();

@@ -22,7 +22,7 @@ struct RdmaInFlight {
   TransferId transfer;
   std::uint32_t bytes;
   Time posted;
-  std::uint16_t tokens = 0;  // of the node's tokens
+  std::uint16_t tokens = 0;  // tokens of the node
   bool chained = false;
 };
 

@@ -1,7 +1,7 @@
 // One frame on its way out: registered memory and its bookkeeping.
 //
-// The engine's pool owns it and lends it to the core from `send` until the core hands it back as
-// retired. The core writes headers; whoever asked for the slot writes the payload.
+// The engine's pool owns the slot and lends it to the core from `send` until the core hands it
+// back as retired. The core writes headers; whoever asked for the slot writes the payload.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ struct SendSlot {
   std::uint32_t lkey = 0;
   std::uint32_t frame_bytes = 0;  // frame so far, headers included
   std::uint16_t messages = 0;     // messages in it
-  std::uint16_t tokens = 0;       // of the node's tokens, while in flight
+  std::uint16_t tokens = 0;       // tokens of the node, while in flight
   std::uint8_t pool = 0;          // the engine's size class
   bool notify = false;            // the layer above waits to hear that the slot is retired
   std::uint16_t carrier = 0;      // relay_server.h: its number, if the slot is for relayed frames

@@ -37,7 +37,7 @@ class RegisteredMemory {
     void operator()(void* address) const;
   };
 
-  std::unique_ptr<void, Unmap> map_{nullptr, Unmap{0}};  // before mr_, which ends first
+  std::unique_ptr<void, Unmap> map_{nullptr, Unmap{0}};  // before mr_, which is deregistered first
   std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
 };
 

@@ -214,7 +214,7 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   if ((mask & IBV_QP_PATH_MTU) != 0 && options_.mtu_bytes != 0) {
     attributes.path_mtu = std::min(attributes.path_mtu, mtu_code(options_.mtu_bytes));
   }
-  // The connection manager's values are the peer's part of it. [IBTA 12.7.29, 12.7.30]
+  // The connection manager's values are only the peer's limits. [IBTA 12.7.29, 12.7.30]
   attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, device_.most_fetches_started());
   attributes.max_dest_rd_atomic =
       std::min(attributes.max_dest_rd_atomic, device_.most_fetches_answered());

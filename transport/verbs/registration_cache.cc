@@ -73,7 +73,7 @@ struct Entry {
   int error;
   std::uint64_t last_used;  // by the cache's clock of uses
   std::uint8_t dropped;     // we took it out of the cache
-  bool evicted;             // to make room
+  bool evicted;             // it was dropped to make room
   Entry* previous;          // of all entries with a handle
   Entry* next;
   alignas(std::max_align_t) std::byte completion[64];  // used by UCX in some versions

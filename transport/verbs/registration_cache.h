@@ -18,7 +18,7 @@
 
 namespace weir::verbs {
 
-// X(name, unit, what it tells)
+// X(name, unit, description)
 #define WEIR_REGISTRATION_COUNTERS(X)                                                            \
   X(hits, "times", "Buffers found registered")                                                   \
   X(misses, "times", "Buffers that had to be registered")                                        \
