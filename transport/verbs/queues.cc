@@ -226,7 +226,7 @@ void Queues::advertise_rnr_timer(std::uint8_t code) {
   ibv_qp_attr attributes{};
   attributes.min_rnr_timer = code;
   for (const Pair& pair : pairs_) {
-    // Allowed in RTR and RTS [IBTA 11.2.5.2]; earlier pairs get it with the step to RTR.
+    // Allowed in RTR and RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
     if (pair) ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
   }
 }
