@@ -1,16 +1,16 @@
-// Whether a request may reach the adapter now: [TOK §7], put together. One for each process and
-// port.
+// Whether a request may reach the adapter now: combines the mechanisms of [TOK §7]. One for each
+// process and port.
 //
 //   admit ─┬─ below the thresholds ──▶ straight through
 //          ├─ with a pool ───────────▶ tokens, or a ticket that waits
-//          └─ without one ───────────▶ a delay, if the last request was too short ago
+//          └─ without one ───────────▶ a delay, if the last request was too recent
 //
-// While a ticket or a delay is waited for, all requests of the process wait behind it. Somebody has
-// to look now and then whether that is `over`: the tokens come from another process, which calls
+// While a ticket or a delay is pending, all requests of the process wait behind it. The caller has
+// to check now and then whether it is `over`: the tokens come from another process, which notifies
 // nobody.
 //
-// The thresholds look at what the node has under way, which takes two words of each process's slot:
-// that is done for every 16th request.
+// The thresholds need the node's work under way, which takes reading two words of each process's
+// slot: that is done for every 16th request.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -30,14 +30,14 @@ namespace weir {
 class Admission {
  public:
   enum class Policy : std::uint8_t {
-    off,         // all goes straight through
-    thresholds,  // Algorithm 1 says when to limit
+    off,         // everything goes straight through
+    thresholds,  // Algorithm 1 decides when to limit
     always,      // everything is limited
   };
 
   struct Config {
     Policy policy = Policy::off;
-    std::uint32_t tokens = 64;  // of the node, as far as this process uses them
+    std::uint32_t tokens = 64;  // of the node; how many of them this process uses
     TokenCost cost;
     Thresholds thresholds;
     RateLimiter rate;
@@ -51,12 +51,12 @@ class Admission {
 
   explicit Admission(const Config& config) : config_(config) {}
 
-  // The node's pool; without one limits are by rate.
+  // The node's pool; without a pool, limits are by rate.
   void join(PoolMember::Pool* pool) { member_.join(pool); }
 
   bool on() const { return config_.policy != Policy::off; }
-  // True: a request of so many bytes may go, and has, with `tokens` to be given back when it is
-  // complete. False: it waits.
+  // True: a request of `bytes` may go, and counts as gone; give `tokens` back when it is complete.
+  // False: it waits.
   bool admit(const Now& now, std::uint64_t bytes, std::uint16_t& tokens) {
     if (!over(now)) return false;
     if (member_.in_hand() > 0) return count(bytes, tokens);
@@ -74,8 +74,8 @@ class Admission {
     return true;
   }
 
-  // Whether a request of so many bytes may go without more ado: nothing is waited for, and no
-  // threshold is reached.
+  // Whether a request of `bytes` may go without further steps: nothing is pending, and no threshold
+  // is reached.
   bool passes(std::uint64_t bytes) {
     if (config_.policy != Policy::thresholds || waiting() || member_.in_hand() > 0) return false;
     return decide(bytes) == Thresholds::Admission::straight_through;
@@ -83,30 +83,30 @@ class Admission {
 
   void give(std::uint32_t tokens) { member_.give(tokens); }
 
-  // A ticket or a delay is waited for, as far as is known.
+  // A ticket or a delay is pending, as far as is known.
   bool waiting() const { return member_.waiting() || delayed_until_ != none; }
-  // That is over now, or there was nothing. What was waited for is the next request's.
+  // The ticket or delay is over, or there was none. The next request gets what was waited for.
   bool over(const Now& now) {
     if (delayed_until_ != none && now < delayed_until_) return false;
     delayed_until_ = none;
     return !member_.joined() || member_.look(config_.tokens);
   }
-  // There is no next request. To be repeated while something is waited for.
+  // There is no next request. Repeat the call while something is pending.
   void decline() {
     delayed_until_ = none;
     if (member_.joined()) member_.decline(config_.tokens);
   }
 
-  // To be called from time to time while something is waited for (PoolMember::excuse).
+  // Call from time to time while something is pending (PoolMember::excuse).
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
-  // The process has so many requests in the adapter. A plain store.
+  // The process has `requests` requests in the adapter. A plain store.
   void set_active(std::uint64_t requests) {
     active_ = requests;
     if (member_.joined()) member_.pool()->set_active(requests);
   }
 
-  // Times a ticket or a delay had to be waited for: who sees this change in `admit` waits for it.
+  // How often a ticket or a delay had to be waited for. A request whose `admit` changes this waits.
   std::uint64_t waits() const { return counts_.token_waits + counts_.rate_waits; }
 
   const PoolMember& member() const { return member_; }
@@ -126,7 +126,7 @@ class Admission {
     } else if (looks_++ % requests_per_look == 0) {
       load_ = member_.pool()->load();
     }
-    // This process is active now, whatever it was at the last look.
+    // This process is active now, whatever the last look found.
     return config_.thresholds.admission(bytes, std::max(load_.active_cores, 1u),
                                         std::max(load_.active_node_msgs, active_), active_,
                                         member_.joined());

@@ -4,14 +4,14 @@
 //   credits out + buffers held <= W - slack - reserve
 //
 // where `slack` buffers may wait to be posted again and `reserve` is kept for control frames. So
-// every credit has a posted buffer behind it and RNR NAKs stay the exception. (The one way past
-// it: when the window is at W_max and too much of it is given away, a peer still gets
-// `min_credits`, because with none it could wait for ever; counted, and RNR NAK is the net below.)
+// every credit has a posted buffer behind it and RNR NAKs stay the exception. (One way past it:
+// when the window is at W_max and too much of it is given away, a peer still gets `min_credits`,
+// because with none it could wait for ever; this is counted, and RNR NAKs catch it.)
 //
-// Every peer has the same target share. Credits are topped up to it, piggybacked on whatever goes
-// to that peer, or by a control frame once half of them are spent. `min_credits` of each peer's
-// share are its own: no other peer is given them, or one that hoards credits and falls silent
-// could stop the rest for ever.
+// Every peer has the same target share. Credits are topped up to it, piggybacked on any frame to
+// that peer, or by a control frame once half of them are spent. `min_credits` of each peer's share
+// are reserved for it: otherwise a peer that hoards credits and falls silent could stop all others
+// for ever.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -25,20 +25,20 @@ class EagerWindow {
  public:
   struct Config {
     std::uint32_t control_reserve = 2;  // receive buffers kept per peer for its control frames
-    std::uint32_t min_credits = 2;      // least a peer holds
-    std::uint32_t max_credits = 256;    // most a peer holds
+    std::uint32_t min_credits = 2;      // the least a peer holds
+    std::uint32_t max_credits = 256;    // the most a peer holds
   };
 
   // One peer's part. Lives in the core's peer record.
   struct Share {
-    std::uint32_t out = 0;  // credits the peer holds, or that travel to it
+    std::uint32_t out = 0;  // credits that the peer holds, or that travel to it
     bool joined = false;
   };
 
   explicit EagerWindow(const Config& config) : config_(config) {}
 
-  // The receive window is now `buffers`. While it shrinks, the peers still hold credits for more:
-  // `backed` buffers are there, and the shares are those of `buffers`.
+  // The receive window is now `buffers`. While it shrinks, peers still hold credits for more:
+  // `backed` buffers exist, and the shares follow `buffers`.
   void set_window(std::uint32_t buffers, std::uint32_t backed) {
     goal_ = buffers;
     window_ = backed;
@@ -46,17 +46,17 @@ class EagerWindow {
   }
   void set_window(std::uint32_t buffers) { set_window(buffers, buffers); }
 
-  // Whether without one of the held buffers the rest would still cover everything that was given or
-  // may be claimed.
+  // Whether the window without one of the held buffers would still cover all credits given out or
+  // reserved.
   bool can_spare_held() const {
     return window_ > 0 && out_ + held_ + owed_ <= capacity(window_ - 1) + 1;
   }
 
-  // Released buffers that may wait, unposted, to be posted in one go.
+  // Released buffers that may stay unposted, to be posted in one go.
   static std::uint32_t slack(std::uint32_t window) { return window / 8; }
   std::uint32_t slack() const { return slack(window_); }
 
-  // At most so many credits for one peer, but never less than the least.
+  // Limits the credits of one peer, but never below the least.
   void set_max_credits(std::uint32_t credits) {
     config_.max_credits = std::min(config_.max_credits, credits);
     retarget();
@@ -65,8 +65,8 @@ class EagerWindow {
   // Buffers that hold a message being delivered.
   void set_held(std::uint32_t buffers) { held_ = buffers; }
 
-  // The receive window that lets the peer of `share` join beside the present ones: all that was
-  // given and what each peer may claim, and W - W/8 >= that.
+  // The receive window that lets the peer of `share` join the present ones: W - W/8 must cover
+  // everything given out and everything each peer may claim.
   std::uint32_t floor(const Share& share) const {
     const std::uint32_t peers = peers_ + (share.joined ? 0 : 1);
     const std::uint32_t owed = owed_ + (share.joined ? 0 : config_.min_credits);
@@ -103,7 +103,7 @@ class EagerWindow {
     return true;
   }
 
-  // Credits to tell the peer of now, at most `most`; they count as out from here on.
+  // Credits to grant the peer now, at most `most`; they count as out from here on.
   std::uint32_t top_up(Share& share, std::uint32_t most) {
     const std::uint32_t count = std::min(available(share), most);
     if (count > 0) set_out(share, share.out + count);
@@ -119,19 +119,19 @@ class EagerWindow {
     return std::min(target_ - share.out, own + unclaimed);
   }
 
-  // The least for a peer, whether or not there is room. Returns the credits given beyond the
-  // window.
+  // Gives a peer its least credits, whether or not there is room. Returns the credits given beyond
+  // the window.
   std::uint32_t overcommit(Share& share) {
     const std::uint32_t count = owed(share);
     set_out(share, share.out + count);
     return count;
   }
 
-  // So much is given away that a peer's least is not covered even once nothing is held: waiting
+  // So much is given away that a peer's least is not covered even if no buffer is held: waiting
   // does not help.
   bool overdrawn() const { return out_ + owed_ > capacity(); }
 
-  // What a peer holds beyond its share, because the window shrank.
+  // What the peer holds beyond its share, because the window shrank.
   std::uint32_t excess(const Share& share) const {
     return share.joined && share.out > target_ ? share.out - target_ : 0;
   }
@@ -143,10 +143,10 @@ class EagerWindow {
     return true;
   }
 
-  // Credits that a lost or refused greeting had carried come back.
+  // Credits of a lost or refused greeting come back.
   void take_back(Share& share) { set_out(share, 0); }
 
-  // Half of the share is spent: time to give some back, by a control frame if need be.
+  // Half of the share is spent: give some back now, by a control frame if need be.
   bool low(const Share& share) const {
     return share.joined && share.out * 2 <= target_ && share.out < target_;
   }
@@ -197,10 +197,10 @@ class EagerWindow {
 
   Config config_;
   std::uint32_t goal_ = 0;    // W
-  std::uint32_t window_ = 0;  // buffers there
+  std::uint32_t window_ = 0;  // buffers that exist
   std::uint32_t peers_ = 0;
   std::uint32_t out_ = 0;
-  std::uint32_t owed_ = 0;  // sum over the peers
+  std::uint32_t owed_ = 0;  // sum over all peers
   std::uint32_t held_ = 0;
   std::uint32_t target_ = 0;
 };

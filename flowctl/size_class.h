@@ -1,5 +1,5 @@
-// Message sizes as the tables of this folder know them: by powers of two, as [TOK] measured them.
-// Class 0 is up to 8 bytes, class n up to 8 << n; the last one takes all that is larger.
+// Message sizes in the tables of this folder: powers of two, as [TOK] measured them. Class 0 is up
+// to 8 bytes, class n up to 8 << n; the last one takes everything larger.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr unsigned size_class(std::uint64_t bytes) {
   return std::min(static_cast<unsigned>(std::bit_width(bytes - 1)) - 3, size_classes - 1);
 }
 
-// The largest message of a class but the last.
+// The largest message of a class; not for the last class.
 constexpr std::uint64_t size_class_bytes(unsigned size_class) {
   return std::uint64_t{8} << size_class;
 }

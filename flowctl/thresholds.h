@@ -1,11 +1,11 @@
 // When to throttle at all: Algorithm 1 of [TOK §7], with the paper's parameters and names.
 //
-//   CCT[size]                  concurrency congestion threshold: so many active cores lower the
-//                              throughput of blocking communication
+//   CCT[size]                  concurrency congestion threshold: the number of active cores that
+//                              lowers the throughput of blocking communication
 //   NRCT[size]                 node congestion threshold: outstanding messages of the node that
 //                              maximize throughput
 //   CRCT[active_cores][size]   core congestion threshold: outstanding messages of one core that
-//                              maximize throughput, with so many cores active
+//                              maximize throughput, with that many cores active
 //
 //   if active_cores < CCT[size]
 //     if active_node_msgs < NRCT[size] and active_msg < CRCT[active_cores][size]  inject
@@ -13,12 +13,12 @@
 //   else                                                                          avoid_CC_RC
 //
 // Below the thresholds a request goes straight through: throttling could only delay it. [TOK §6]
-// With nothing set all requests do.
+// With no thresholds set, all requests do.
 //
-// Both avoid_* limit by count, as in [TOK]. Differs: where the node's processes share no pool,
-// they limit by rate, which needs to know nothing of the others.
+// Both avoid_* limit by count, as in [TOK]. Differs: where the node's processes share no pool, both
+// limit by rate, which needs no knowledge of the others.
 //
-// Pure. Reading is for any number of threads, setting is not.
+// Pure. Any number of threads may read, but not while one sets.
 #pragma once
 
 #include <algorithm>
@@ -34,10 +34,10 @@ class Thresholds {
   static constexpr std::uint32_t no_limit = UINT32_MAX;
   static constexpr std::uint32_t most_cores = 256;
 
-  // What MSG_INIT finds.
+  // The result of MSG_INIT.
   enum class Congestion : std::uint8_t { none, rate, concurrency_and_rate };
 
-  // What is to be done with the request.
+  // What to do with the request.
   enum class Admission : std::uint8_t { straight_through, count_limit, rate_limit };
 
   Thresholds() {
@@ -46,10 +46,10 @@ class Thresholds {
     for (auto& by_size : crct_) by_size.fill(no_limit);
   }
 
-  // Sizes by class (size_class.h). 0: always throttled; no_limit: never for this reason.
+  // By size class (size_class.h). 0: always throttled; no_limit: never for this reason.
   void set_cct(unsigned size_class, std::uint32_t cores) { cct_[size_class] = cores; }
   void set_nrct(unsigned size_class, std::uint32_t messages) { nrct_[size_class] = messages; }
-  // Valid for `active_cores` (1 … most_cores; taken as the nearest of these) of that class alone.
+  // Applies to exactly `active_cores` (1 … most_cores; clamped to these) and this size class.
   void set_crct(std::uint32_t active_cores, unsigned size_class, std::uint32_t messages) {
     crct_[row(active_cores)][size_class] = messages;
   }
@@ -60,9 +60,9 @@ class Thresholds {
     return crct_[row(active_cores)][size_class(bytes)];
   }
 
-  // MSG_INIT for a message of so many bytes. `active_cores`: processes of the node with requests
-  // under way, this one included; `active_node_msgs`, `active_msg`: requests under way of the node
-  // and of this process, the new one not counted.
+  // MSG_INIT for a message of `bytes`. `active_cores`: processes of the node with requests under
+  // way, including this one; `active_node_msgs`, `active_msg`: requests under way of the node and
+  // of this process, without the new one.
   Congestion congestion(std::uint64_t bytes, std::uint32_t active_cores,
                         std::uint64_t active_node_msgs, std::uint64_t active_msg) const {
     if (active_cores >= cct(bytes)) return Congestion::concurrency_and_rate;

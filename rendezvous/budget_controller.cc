@@ -28,11 +28,11 @@ unsigned BudgetController::size_class(std::uint32_t bytes) {
 bool BudgetController::on_read(Time now, std::uint32_t bytes, Duration rtt,
                                std::uint64_t outstanding_bytes) {
   if (!config_.adaptive) return false;
-  // A probe that cannot measure ends too: one chunk at a time is no state to stay in.
+  // A probe that cannot measure ends, too: sending one chunk at a time must not last.
   if (rtt.ns <= 0) return phase_ == Phase::probe && ++probed_ >= probe_chunks && end_probe(now);
   const unsigned size = size_class(bytes);
   if (phase_ == Phase::probe) {
-    // What was posted before the probe was timed in our own queue.
+    // A chunk posted before the probe was timed in our own queue.
     if (Time{now.ns - rtt.ns} < since_) return false;
     return on_probe(now, size, rtt.ns);
   }
@@ -46,9 +46,9 @@ bool BudgetController::on_read(Time now, std::uint32_t bytes, Duration rtt,
   bytes_ += bytes;
   queued_share_ += bytes * (1.0 - static_cast<double>(base.ns) / static_cast<double>(rtt.ns));
   const std::uint64_t before = window_;
-  // Two chunks for each that came back: twice as much in a round trip, and never in one burst.
+  // Two chunks for each that came back: doubles in a round trip, and never in one burst.
   if (phase_ == Phase::slow_start && limited_) set_window(window_ + bytes);
-  // Over when a chunk that was posted in it is back.
+  // The round trip is over when a chunk posted in it is back.
   if (Time{now.ns - rtt.ns} >= since_) end_round_trip(now);
   return window_ != before;
 }
@@ -79,7 +79,7 @@ bool BudgetController::on_probe(Time now, unsigned size, std::int64_t ns) {
 }
 
 bool BudgetController::end_probe(Time now) {
-  // By how much the route got longer; that is the same for every size.
+  // The time by which the route got longer, which is the same for every size.
   std::int64_t longer = INT64_MAX;
   for (const Base& base : bases_) {
     if (base.before > 0) longer = std::min(longer, base.ns - base.before);
@@ -109,8 +109,8 @@ void BudgetController::begin_round_trip(Time now) {
 }
 
 void BudgetController::end_round_trip(Time now) {
-  // What is back was posted before this round trip, when the window was no larger than at its
-  // start.
+  // The chunks that came back were posted before this round trip, when the window was no larger
+  // than at its start.
   const std::uint64_t used = std::min(window_before_, peak_outstanding_);
   const bool judged = !settling_;
   const bool limited = limited_;
@@ -128,7 +128,7 @@ void BudgetController::end_round_trip(Time now) {
     quiet_ = 0;
     ++cuts_;
     const std::uint64_t cut = std::max(config_.step_bytes, (queued_ - 2 * q) / 2);
-    // `queued_` is at most `used`, so 2q at least is left.
+    // `queued_` is at most `used`, so at least 2q is left.
     set_window(std::max(2 * q, used - std::min(used, cut)));
   } else if (queued_ < q && limited) {
     set_window(window_ + config_.step_bytes);
@@ -142,7 +142,7 @@ void BudgetController::end_round_trip(Time now) {
   }
 }
 
-// What may queue, beside so many bytes that are under way.
+// How many bytes may queue while `moving_bytes` are under way.
 std::uint64_t BudgetController::queue_for(std::uint64_t moving_bytes) const {
   const std::uint64_t most = config_.queue_bytes;
   return std::clamp(queue_of_moving * moving_bytes,

@@ -1,5 +1,5 @@
-// The read budget c, fixed or adaptive: how many bytes of reads the receiving side as a whole keeps
-// in the fabric.
+// The read budget c, fixed or adaptive: how many bytes of reads the whole receiving side keeps in
+// the fabric.
 //
 // fixed: c chunks, as in [RDRP §3.3]; bytes are not bounded.
 // adaptive: a window of bytes that begins with slow start (it doubles in a round trip); then, once
@@ -7,34 +7,34 @@
 //
 //   window * (1 - minRTT / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
 //
-// where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it is
-// what held chunks back; above 2q it gives up half of the excess, at least a step. Three round
-// trips in a row with less than q/2: slow start again, so that a window does not crawl back after a
-// slow phase. Slow start ends above q, with the window that would have had q; the round trip after
-// it is not judged, for its chunks were posted before. The estimate never takes the window below
-// 2q, whatever the times are.
+// where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it held
+// chunks back; above 2q it gives up half of the excess, at least a step. Three round trips in a row
+// with less than q/2 mean slow start again, so that a window does not crawl back after a slow
+// phase. Slow start ends above q, with the window that would have had q; the round trip after it is
+// not judged, because its chunks were posted before. The estimate never takes the window below 2q,
+// whatever the times are.
 //
-// q is queue_bytes, about what one switch port buffers, but no more than twice what is under way
-// without a queue, window * minRTT / RTT: a receiver that takes little, or has a short way, keeps
-// its link busy with less, and where ports buffer less than queue_bytes that is what keeps their
-// buffers from filling. But q is no less than four steps (unless queue_bytes is): an RTT has the
-// others' queues in it, too, and flows with a long way would starve beside them. So with a
-// queue_bytes of up to four steps, as by default, q is constant.
+// q is queue_bytes, about the buffer of one switch port, but at most twice what is under way
+// without a queue, window * minRTT / RTT: a receiver that takes little, or has a short path, keeps
+// its link busy with less, and this bound also protects ports that buffer less than queue_bytes.
+// But q is at least four steps (unless queue_bytes is less): an RTT also contains the queues of
+// other flows, and flows with a long path would starve beside them. So with a queue_bytes of up to
+// four steps, as by default, q is constant.
 //
-// An RTT holds the chunk's own serialisation, so times are compared within size classes only, four
-// to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter, so at
-// a saturated link a chunk counts at most a quarter of itself as queue that is not there. A class
-// seen for the first time takes the minimum of the larger ones if that is less: a smaller chunk
-// does not take longer.
+// An RTT includes the chunk's own serialisation, so times are compared only within size classes,
+// four to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter,
+// so at a saturated link a chunk counts at most a quarter of itself as a queue that does not exist.
+// A class seen for the first time takes the minimum of the larger classes if that is less: a
+// smaller chunk does not take longer.
 //
-// minRTT ages. If the route gets longer, all of it looks like queue; if it gets shorter under load,
-// our own queue takes its place and the times stay the same. So when no chunk confirmed minRTT
-// alone in the fabric for `base_age`, chunks go one at a time until a few were timed in the empty
-// fabric; theirs is the new minimum (other size classes move by the same time), and the window is
-// what it was. That idles the link for some four base round trips in a second; a receiver without
-// traffic, or with one chunk at a time, never does it.
+// minRTT ages. If the route gets longer, all the extra time looks like queue; if it gets shorter
+// under load, our own queue takes its place and the times stay the same. So if for `base_age` no
+// chunk that was alone in the fabric confirmed minRTT, chunks go one at a time until a few were
+// timed in the empty fabric. Their time is the new minimum (other size classes move by the same
+// amount), and the window is restored. That idles the link for some four base round trips in a
+// second; a receiver without traffic, or with one chunk at a time, never does it.
 //
-// Differs: [RDRP] has a constant c, chosen for one fabric; elsewhere it is too much or too little.
+// Differs: [RDRP] has a constant c, chosen for one fabric; for others it is too large or too small.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -52,7 +52,7 @@ class BudgetController {
   struct Config {
     bool adaptive = true;
     std::uint32_t reads = 16;                 // c, if fixed
-    std::uint32_t most_reads = 128;           // adaptive: reads at a time, however small
+    std::uint32_t most_reads = 128;           // adaptive: most reads at a time, however small
     std::uint64_t initial_bytes = 512 << 10;  // first window
     std::uint64_t least_bytes = 128 << 10;
     std::uint64_t most_bytes = 16 << 20;
@@ -69,20 +69,20 @@ class BudgetController {
   std::uint32_t reads() const { return config_.adaptive ? config_.most_reads : config_.reads; }
   std::uint64_t bytes() const;
   bool adaptive() const { return config_.adaptive; }
-  // An adaptive window where the fabric holds 2q without a queue, and 2q are queued.
+  // An adaptive window if the fabric holds 2q without a queue, and another 2q are queued.
   std::uint64_t most_usual_bytes() const {
     return std::min(4 * config_.queue_bytes, config_.most_bytes);
   }
 
-  // A chunk had to wait for the budget. A window that nobody wants does not grow.
+  // A chunk had to wait for the budget. Only a window that holds chunks back grows.
   void on_limited() { limited_ = true; }
 
-  // A read of `bytes` took `rtt`. 0 if that is no measure, for instance because nobody looked for
-  // completions. `outstanding_bytes`: of all reads, this one included. True if the limits changed.
+  // A read of `bytes` took `rtt`; 0: no measure, say because nobody looked for completions.
+  // `outstanding_bytes` of all reads includes this one. True if the limits changed.
   bool on_read(Time now, std::uint32_t bytes, Duration rtt, std::uint64_t outstanding_bytes);
 
   Phase phase() const { return phase_; }
-  // The best time of chunks like this one; 0 if there was none.
+  // The best time of chunks in this size class; 0 if there was none.
   Duration base_rtt(std::uint32_t bytes) const { return {bases_[size_class(bytes)].ns}; }
   std::uint64_t window_bytes() const { return window_; }
   // Bytes queued in the fabric by the last round trip's estimate.
@@ -99,8 +99,8 @@ class BudgetController {
 
   struct Base {
     std::int64_t ns = 0;      // 0: none yet
-    Time confirmed{};         // by a chunk alone in the fabric
-    std::int64_t before = 0;  // during a probe: what it was, if this class was measured
+    Time confirmed{};         // when a chunk alone in the fabric last confirmed it
+    std::int64_t before = 0;  // during a probe: the value before, if this class was measured
   };
 
   std::uint64_t queue_for(std::uint64_t moving_bytes) const;
@@ -121,14 +121,14 @@ class BudgetController {
   // This round trip.
   bool begun_ = false;
   Time since_{};
-  bool settling_ = false;  // not judged
+  bool settling_ = false;  // this round trip is not judged
   bool limited_ = false;
   std::uint64_t window_before_ = 0;
   std::uint64_t peak_outstanding_ = 0;
   double bytes_ = 0;
   double queued_share_ = 0;  // sum of bytes * (1 - minRTT / RTT)
 
-  std::uint32_t quiet_ = 0;  // round trips in a row
+  std::uint32_t quiet_ = 0;  // quiet round trips in a row
   std::uint32_t probed_ = 0;
   std::uint64_t queued_ = 0;
   std::uint64_t cuts_ = 0;

@@ -1,17 +1,17 @@
-// How many chunks may be outstanding, and how many bytes, on a port as a whole and per peer. The
-// read budget is one of these, the write budget another. The invariant:
+// How many chunks and bytes may be outstanding, on a port as a whole and per peer. The read budget
+// is one of these, the write budget another. The invariant:
 //
 //   chunks <= c  and  a peer's chunks <= its limit  and  (bytes <= limit or chunks == 1)
 //
-// except after a limit fell: then nothing is taken until what is out has come back. One chunk may
-// always be out, however large, and beside what is reserved for chains: a budget smaller than that
-// slows down, it never stops.
+// except after a limit fell: then nothing is taken until the excess has come back. One chunk may
+// always be out, however large, in addition to what is reserved for chains: a smaller budget slows
+// down, but never stops.
 //
 // A peer's limit is its queue pair's max_rd_atomic. One more read would only wait in the send
-// queue, and with it every eager frame behind it. [IBTA 9.7] Its bytes have no limit of their own:
-// so many chunks are at most so many bytes.
+// queue, and with it every eager frame behind it. [IBTA 9.7] Its bytes need no limit of their own:
+// a number of chunks bounds the bytes.
 //
-// Differs: [RDRP §3.3] bounds the gets of one transfer; a receiver with n transfers has n*c then.
+// Differs: [RDRP §3.3] bounds the gets of one transfer; with n transfers a receiver then has n*c.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -37,18 +37,18 @@ class ChunkBudget {
 
   ChunkBudget(std::uint32_t chunks, std::uint64_t bytes) { set_limits(chunks, bytes); }
 
-  // What is out beyond a lower limit stays out until it is done.
+  // Whatever is out beyond a lower limit stays out until it is done.
   void set_limits(std::uint32_t chunks, std::uint64_t bytes) {
     chunk_limit_ = std::max(chunks, 1u);
     byte_limit_ = bytes;
   }
 
-  // Whether the port has room for a chunk, its peer's limit apart.
+  // Whether the port has room for a chunk, apart from the limit of its peer.
   bool has_room(std::uint32_t bytes) const {
     return chunks_ == reserved_ || (chunks_ < chunk_limit_ && bytes_ + bytes <= byte_limit_);
   }
 
-  // There must be room for it.
+  // There must be room for the chunk.
   void take(Use& use, std::uint32_t bytes) {
     assert(has_room(bytes) && !use.at_limit());
     use.chunks += 1;
@@ -67,7 +67,7 @@ class ChunkBudget {
     bytes_ -= bytes;
   }
 
-  // For a chain, which has so many under way at most: all of it, or false.
+  // Reserves what a chain may have under way. False, and nothing changes, if it does not fit.
   bool reserve(std::uint32_t chunks, std::uint64_t bytes) {
     const bool fits = chunks_ + chunks <= chunk_limit_ && bytes_ + bytes <= byte_limit_;
     if (chunks_ > 0 && !fits) return false;
@@ -86,7 +86,7 @@ class ChunkBudget {
   }
 
   std::uint32_t chunks() const { return chunks_; }
-  std::uint32_t reserved() const { return reserved_; }  // of these
+  std::uint32_t reserved() const { return reserved_; }  // part of chunks()
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t chunk_limit() const { return chunk_limit_; }
   std::uint64_t byte_limit() const { return byte_limit_; }

@@ -2,15 +2,15 @@
 //
 //   * Every boundary inside a transfer lies on an aligned address of the memory that is written:
 //     local for a get, remote for a put. So no two chunks write the same cache line or page, and
-//     each line is written once. (Where local and remote addresses are congruent, both are.) The
-//     first chunk is shorter for it, by less than a quarter.
-//   * A tail of less than a quarter of a chunk is merged into the chunk before, unless that would
-//     be more than the device sends in one message: a read of a few bytes takes a place of
-//     max_rd_atomic like any other.
+//     each line is written once. (If local and remote addresses are congruent, both are aligned.)
+//     The first chunk becomes shorter by this, by less than a quarter.
+//   * A tail of less than a quarter of a chunk is merged into the chunk before, because a read of a
+//     few bytes uses up one of max_rd_atomic like any other. It is not merged if the result would
+//     be more than the device sends in one message.
 //   * No bytes, no chunk.
 //
-// Chunks are computed one after the other from the offset alone: nothing is stored per chunk.
-// Pure values.
+// Chunks are computed one after the other from the offset alone: nothing is stored per chunk. Pure
+// values.
 #pragma once
 
 #include <algorithm>
@@ -29,25 +29,25 @@ class ChunkPlan {
 
   explicit ChunkPlan(const Config& config)
       : chunk_(std::clamp(config.chunk_bytes, 1u, std::max(config.max_message_bytes, 1u))),
-        // An alignment that would cost more than a quarter of a chunk is not kept.
+        // An alignment that would cost more than a quarter of a chunk is reduced.
         alignment_(std::min(std::bit_floor(std::max(config.alignment_bytes, 1u)),
                             std::bit_floor(std::max(chunk_ / 4, 1u)))),
         largest_(std::min<std::uint64_t>(chunk_ + std::uint64_t{std::max(chunk_ / 4, 1u)} - 1,
                                          std::max(config.max_message_bytes, 1u))) {}
 
-  // The length of the chunk at `offset` of a transfer of `length` bytes; 0 at its end. `written`:
-  // where the first byte of the transfer is written to.
+  // The length of the chunk at `offset` of a transfer of `length` bytes; 0 at its end. `written` is
+  // the address to which the first byte of the transfer is written.
   std::uint32_t bytes_at(std::uint64_t offset, std::uint64_t length, std::uint64_t written) const {
     const std::uint64_t rest = length - offset;
     if (rest <= largest_) return static_cast<std::uint32_t>(rest);
-    // By what the boundary would miss the alignment; less than a quarter of the chunk.
+    // How far the boundary would miss the alignment; less than a quarter of the chunk.
     const std::uint64_t beyond = (written + offset + chunk_) & (alignment_ - 1);
     return static_cast<std::uint32_t>(chunk_ - beyond);
   }
 
   std::uint32_t chunk_bytes() const { return chunk_; }
   std::uint32_t alignment_bytes() const { return alignment_; }
-  // No chunk is larger.
+  // The size of the largest possible chunk.
   std::uint32_t largest_bytes() const { return static_cast<std::uint32_t>(largest_); }
 
  private:

@@ -1,11 +1,11 @@
 // The node's read budget: what all processes of a node together keep outstanding on a port. Each
-// brings its own idea of how much that may be (its window, see budget_controller.h) and takes
-// tokens from a pool they share, in the order they ask. So a chunk is issued when what the whole
-// node has outstanding, this chunk included, is within the issuer's window, or nothing else is.
+// process has its own limit for that sum (its window, see budget_controller.h), and all take tokens
+// from a shared pool, in the order they ask. So a chunk is issued when everything the node has
+// outstanding, including this chunk, is within the issuer's window, or nothing else is.
 //
 // Without a pool the process has the port for itself.
 //
-// Differs: [RDRP §3.3] bounds each transfer; a node whose n processes receive has n*c then.
+// Differs: [RDRP §3.3] bounds each transfer; a node with n receiving processes then has n*c.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -25,33 +25,33 @@ class NodeReads {
     return std::min(TokenCost{bytes_per_token}.tokens(bytes), PoolMember::most_tokens);
   }
 
-  // The bytes that a read of so many counts for.
+  // The bytes charged for a read of `bytes`.
   static constexpr std::uint64_t charged_bytes(std::uint64_t bytes) {
     return tokens(bytes) * bytes_per_token;
   }
 
   void join(PoolMember::Pool* pool) { member_.join(pool); }
 
-  // Whether the node has room for so many bytes more, in a window of so many.
+  // Whether the node has room for `bytes` more, within a window of `window_bytes`.
   bool ensure(std::uint64_t bytes, std::uint64_t window_bytes) {
     return !member_.joined() || member_.ensure(tokens(bytes), limit(bytes, window_bytes));
   }
-  // They are issued. Returns the tokens.
+  // The bytes are issued. Returns their tokens.
   std::uint32_t commit() { return member_.joined() ? member_.commit() : 0; }
   void give(std::uint32_t tokens) {
     if (tokens > 0) member_.give(tokens);
   }
-  // Nothing is to be issued now.
+  // Nothing has to be issued now.
   void decline(std::uint64_t window_bytes) {
     if (member_.joined()) member_.decline(limit(0, window_bytes));
   }
 
-  // To be called from time to time while reads wait (PoolMember::excuse).
+  // Call from time to time while reads wait (PoolMember::excuse).
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
   bool waiting() const { return member_.waiting(); }
   std::uint32_t out() const { return member_.out(); }
-  // Outstanding or waited for, of the node's other processes; rounded up to whole tokens.
+  // What the node's other processes have outstanding or wait for, rounded up to whole tokens.
   std::uint64_t bytes_of_others() const {
     return member_.joined() ? member_.asked_by_others() * bytes_per_token : 0;
   }

@@ -12,7 +12,7 @@ using Path = TransferPath;
 
 constexpr std::array<Path, 3> paths = {Path::get, Path::put, Path::chain};
 
-// Of what does not go as a chain.
+// The path of transfers that do not go as a chain.
 constexpr Path scheduled_path(TransferKind kind) {
   return kind == TransferKind::get ? Path::get : Path::put;
 }
@@ -51,7 +51,7 @@ TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request)
   return transfer.id;
 }
 
-// Whether the peer's next get may go as a chain: nothing of it is issued, and nobody else has a
+// Whether the peer's next get may go as a chain: no chunk of it is issued, and nobody else has a
 // claim to a budget that can be divided anew with each chunk.
 bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
   const TransferPeer& peer = *gets.peer;
@@ -71,8 +71,8 @@ bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
     return false;
   }
   if (!controller_.adaptive()) return true;
-  // The window moves by a chunk or so all the time; what it was when the lane was made still fits
-  // as long as it is not much too deep, nor half as deep as it could be.
+  // The window always moves by a chunk or so. The depth chosen when the lane was made still fits,
+  // unless it is much too deep, or half as deep as it could be.
   const std::uint64_t window = controller_.bytes();
   const std::uint64_t give = std::max<std::uint64_t>(plan_.chunk_bytes(), under_way / 4);
   return window + give >= under_way && window < 2 * under_way;
@@ -129,7 +129,7 @@ void Scheduler::close_chain(TransferPeer& peer) {
   peer.chain_reads_ = 0;
 }
 
-// Of a peer's large gets none passes another: behind a chain that is not handed over yet they wait.
+// A peer's large gets do not pass each other: they wait behind a chain not handed over in full.
 bool Scheduler::may_issue(const Flow& flow, Path path) {
   const TransferPeer& peer = *flow.peer;
   const bool open = path == Path::chain ? peer.chain_open_ : peer.open_;
@@ -137,8 +137,8 @@ bool Scheduler::may_issue(const Flow& flow, Path path) {
   return path != Path::get || peer.flows_[of(Path::chain)].empty() || !flow.small.empty();
 }
 
-// In the round while it may issue, and only then. What is left of its turn, or its debt, stays:
-// both are less than a quantum. With a chain its peer's gets may begin or have to wait.
+// The flow is in the round exactly while it may issue. The rest of its turn, or its debt, stays:
+// both are less than a quantum. A change of the chain may start or stop its peer's gets.
 void Scheduler::refresh(Flow& flow, Path path) {
   const bool may = may_issue(flow, path);
   auto& active = directions_[of(path)].active;
@@ -179,7 +179,7 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
       begin_chain(*flow, transfer);
       return take(Path::chain, chunk, gate);
     }
-    // One of several goes chunk by chunk, alone: behind a chain it would measure that.
+    // One in several goes chunk by chunk, and alone: behind a chain it would measure the chain.
     if (peer.reserved_reads_ > 0) return false;
     transfer.measures = true;
     peer.chains_since_measured_ = 0;
@@ -195,7 +195,7 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
   if (path == Path::get && !has_node_room(bytes)) return false;
   if (gate != nullptr && !gate->admit(bytes)) return false;
   if (path == Path::get) transfer.read_tokens += node_.commit();
-  // Its turn begins. A debt is less than the largest chunk, which is the quantum, so it is paid.
+  // Its turn begins. A debt is less than the quantum, which is the largest chunk, so it is paid.
   if (flow->deficit <= 0) flow->deficit += plan_.largest_bytes();
   direction.budget.take(flow->use, bytes);
   issue(*flow, transfer, bytes, chunk);
@@ -216,7 +216,7 @@ bool Scheduler::has_node_room(std::uint64_t bytes) {
   return false;
 }
 
-// Charges the read budget with what the peer's chain has under way at most.
+// Charges the read budget with the most that the peer's chain has under way.
 bool Scheduler::reserve_for(TransferPeer& peer) {
   if (peer.reserved_reads_ > 0) return true;
   const std::uint64_t bytes = std::uint64_t{peer.chain_reads_} * plan_.chunk_bytes();
@@ -231,7 +231,7 @@ bool Scheduler::reserve_for(TransferPeer& peer) {
   return true;
 }
 
-// Gives that back when nothing is left that would need it.
+// Ends that reservation when nothing needs it any more.
 void Scheduler::settle_reserve(TransferPeer& peer) {
   const Flow& chains = peer.flows_[of(Path::chain)];
   if (peer.reserved_reads_ == 0 || chains.use.chunks > 0 || !chains.empty()) return;
@@ -241,13 +241,13 @@ void Scheduler::settle_reserve(TransferPeer& peer) {
   peer.reserved_bytes_ = 0;
 }
 
-// What is not handed over yet of the peer's chain, if it has one.
+// Moves the rest of the peer's chain to the path for gets, if there is a chain.
 void Scheduler::end_chain(TransferPeer& peer) {
   Flow& chains = peer.flows_[of(Path::chain)];
   if (!chains.empty()) leave_chain(pick(chains));
 }
 
-// Somebody else reads: the rest of it goes chunk by chunk, before what came later.
+// Other reads came: the rest of the chain goes chunk by chunk, before later transfers.
 void Scheduler::leave_chain(Transfer& transfer) {
   Flow& chains = flow_of(transfer);
   chains.queue_of(transfer).remove(&transfer);
@@ -297,7 +297,7 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
   ++counts_.chunks_issued;
 }
 
-// The transfer whose chunk is over, after the budget has it back; nullptr if there is none.
+// Gives a finished chunk back to the budget and returns its transfer; nullptr if there is none.
 Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained) {
   Transfer* transfer = transfers_.find(id);
   if (transfer == nullptr || transfer->outstanding_chunks == 0 ||
@@ -354,7 +354,7 @@ bool Scheduler::on_chunk_failed(TransferId id, std::uint32_t bytes, bool chained
   return true;
 }
 
-// No chunk of it is issued any more.
+// Stops issuing chunks of the transfer.
 void Scheduler::fail(Transfer& transfer) {
   if (transfer.state == TransferState::done || transfer.state == TransferState::failed) return;
   transfer.move_to(TransferState::failed);
@@ -366,7 +366,7 @@ void Scheduler::fail(Transfer& transfer) {
   }
 }
 
-// Hands it back if it is over and nothing of it is under way.
+// Hands the transfer back if it is over and no chunk of it is under way.
 void Scheduler::finish(Transfer& transfer) {
   const bool over =
       transfer.state == TransferState::done || transfer.state == TransferState::failed;

@@ -5,35 +5,35 @@
 //                                                                  │
 //   next_finished ◀── every byte is there, or failed and nothing outstanding
 //
-// Between peers: deficit round robin, a quantum a turn (the largest chunk). Peers that always have
-// something to issue have had the same bytes to within two quanta at any moment, and none waits for
-// more than two quanta of each other one.
+// Between peers: deficit round robin, with a quantum (the largest chunk) per turn. Peers that
+// always have something to issue have had the same bytes to within two quanta at any moment, and no
+// peer waits for more than two quanta of each other one.
 //
 // Within a peer: first come, first served, but small transfers pass large ones. For every
-// `bypass_bytes` that passed it, the oldest large transfer issues a chunk. So a large one has at
-// least every (bypass_bytes / largest chunk + 2)th chunk, and a small one waits for the small ones
-// before it and one large chunk per bypass_bytes of those, and one more.
+// `bypass_bytes` that passed it, the oldest large transfer issues a chunk. So a large transfer gets
+// at least every (bypass_bytes / largest chunk + 2)th chunk. A small one waits for the small ones
+// before it, for one large chunk per bypass_bytes of those, and for one more.
 //
 // Gets and puts take turns, each kind under its own budget: reads within c and a peer's
-// max_rd_atomic, writes within bytes. If the chunk whose turn it is does not fit, its kind waits;
-// a smaller one does not pass it, or the large one might never fit.
+// max_rd_atomic, writes within bytes. If the next chunk of a kind does not fit, that kind waits; a
+// smaller chunk does not pass, or the large one might never fit.
 //
-// Chains: a get may go to a lane of its own whose queue pair has only c reads under way: the
-// adapter starts read i+c when read i is there [RDRP §3.3], and no software is needed in between.
-// Its chunks are handed out at once, as far as that lane's queue has room; the budget is charged
-// with c chunks while there are any. That is chosen when nobody else reads, for a get of more
-// chunks than c and at least `chain_bytes`, if c is what the fabric bears now: it must be known
-// from gets that went chunk by chunk. When somebody else comes, what was not handed out yet goes
-// chunk by chunk, too.
+// Chains: a get may go to a separate lane whose queue pair has only c reads under way: the adapter
+// starts read i+c when read i is there [RDRP §3.3], without software in between. Its chunks are
+// handed out at once, as far as that lane's queue has room; the budget is charged c chunks while
+// there are any. A get becomes a chain when nobody else reads, if it has more than c chunks and at
+// least `chain_bytes`, and if c is what the fabric bears now: this must be known from gets that
+// went chunk by chunk. When somebody else comes, the part not handed out yet goes chunk by chunk,
+// too.
 //
-// The node: reads are charged to a budget that all its processes share, too, if there is one
-// (node_reads.h), and a gate (below) may have a say in every chunk. A chunk that has to wait for
-// either waits for another process, so somebody has to come back and ask: `waits_for_node`.
+// The node: reads are also charged to a budget that all its processes share, if there is one
+// (node_reads.h), and a gate (below) may decide about every chunk. A chunk that waits for either
+// waits for another process, so the caller has to come back and ask: `waits_for_node`.
 //
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
-// Allocates for more transfers at a time than ever before.
+// Allocates only for a new maximum of concurrent transfers.
 //
-// A chunk that `next` gave counts against the budget until exactly one of these:
+// A chunk from `next` counts against the budget until exactly one of these calls:
 //   on_chunk_done     it completed
 //   on_chunk_failed   it completed with an error, or was flushed
 //   drop_peer         its lanes are gone and nothing of it can arrive any more
@@ -61,7 +61,7 @@ struct Chunk {
   TransferId transfer = TransferId::none;
   TransferKind kind = TransferKind::get;
   bool last = false;     // of its transfer
-  bool chained = false;  // to be posted to the lane for chains, which bounds what is under way
+  bool chained = false;  // post it to the lane for chains, which bounds its reads under way
   PeerId peer = PeerId::none;
   std::uint32_t length_bytes = 0;
   std::uint64_t offset = 0;  // in the transfer
@@ -71,7 +71,7 @@ struct Chunk {
   std::uint32_t rkey = 0;
 };
 
-// Who else has a say in whether a chunk may go. Asked last: if it says yes, the chunk goes.
+// A further condition for chunks. Asked last: if it says yes, the chunk goes.
 class ChunkGate {
  public:
   virtual bool admit(std::uint32_t bytes) = 0;
@@ -80,7 +80,7 @@ class ChunkGate {
   ~ChunkGate() = default;
 };
 
-// What the layer above is to hear, once per transfer.
+// Reported to the layer above, once per transfer.
 struct FinishedTransfer {
   TransferKind kind = TransferKind::get;
   bool failed = false;
@@ -94,11 +94,11 @@ class Scheduler {
   struct Config {
     ChunkPlan::Config plan;
     BudgetController::Config reads;
-    std::uint64_t write_bytes = 4 << 20;     // of puts outstanding on the port
+    std::uint64_t write_bytes = 4 << 20;     // bytes of puts outstanding on the port
     std::uint64_t small_bytes = 256 << 10;   // a transfer up to this is small
-    std::uint64_t bypass_bytes = 512 << 10;  // of small ones, for one chunk of a large one
-    std::uint64_t chain_bytes = 0;           // the least get that goes as a chain; 0: none does
-    std::uint32_t measure_every = 16;        // of so many that could, one does not: c stays known
+    std::uint64_t bypass_bytes = 512 << 10;  // of small transfers, for one chunk of a large one
+    std::uint64_t chain_bytes = 0;           // least size of a get that goes as a chain; 0: none
+    std::uint32_t measure_every = 16;  // one in so many possible chains goes by chunks, to know c
   };
 
   struct Counts {
@@ -110,64 +110,64 @@ class Scheduler {
     std::uint64_t chunks_lost = 0;    // failed, or dropped with their peer
     std::uint64_t chunks_late = 0;    // completions of transfers that are over
     std::uint64_t budget_stalls = 0;  // times a chunk did not fit into the port's budget
-    std::uint64_t node_stalls = 0;    // times one did not fit into what the node has left
+    std::uint64_t node_stalls = 0;    // times a chunk did not fit into what the node has left
     std::uint64_t peer_stalls = 0;    // times a peer reached its own limit with more to read
     std::uint64_t bypasses = 0;       // chunks of small transfers that passed a large one
     std::uint64_t chains = 0;         // transfers that began as a chain
-    std::uint64_t chains_left = 0;    // of them, that went on chunk by chunk
+    std::uint64_t chains_left = 0;    // chains that went on chunk by chunk
   };
 
   explicit Scheduler(const Config& config);
 
-  // Makes room for so many transfers at a time.
+  // Makes room for `transfers` transfers at a time.
   void reserve(std::uint32_t transfers) { transfers_.reserve(transfers); }
 
-  // The read budget is shared with the node's other processes from here on (nullptr: no longer).
+  // From here on the read budget is shared with the node's other processes (nullptr: no longer).
   // Nothing may be outstanding. The pool outlives this.
   void join_node(PoolMember::Pool* reads) { node_.join(reads); }
 
-  // Takes a get or put, always. Nothing of it is issued before its peer is open. The record of the
-  // peer is the caller's, the same for all its transfers; it outlives this.
+  // Takes every get or put. None of it is issued before its peer is open. The caller owns the
+  // peer's record, which is the same for all its transfers and outlives this.
   TransferId submit(TransferPeer& peer, const TransferRequest& request);
 
   // The peer's lanes take work: at most `max_reads` reads at a time (max_rd_atomic).
   void open_peer(TransferPeer& peer, std::uint32_t max_reads);
-  // They take at most so many from now on; with 0, none for now.
+  // The lanes take at most `max_reads` reads from now on; with 0, none for now.
   void limit_reads(TransferPeer& peer, std::uint32_t max_reads);
-  // For now they do not (no lane yet, send queue full). What is under way stays.
+  // The lanes take no work now (no lane yet, send queue full). What is under way stays.
   void hold_peer(TransferPeer& peer);
 
   // The peer has a lane for chains, whose queue pair has at most `reads` under way; from now on
-  // gets may be meant for it. Or its queue has room again.
+  // gets may be assigned to it. Or the lane's queue has room again.
   void open_chain(TransferPeer& peer, std::uint32_t reads);
-  // Its queue is full for now.
+  // The queue of the lane for chains is full for now.
   void hold_chain(TransferPeer& peer);
-  // It is gone. What was meant for it goes with `drop_peer`.
+  // The lane for chains is gone. `drop_peer` ends what was assigned to it.
   void close_chain(TransferPeer& peer);
-  // How many reads a new lane for chains should have under way: c, or while that is not known, what
-  // gets begin with. A power of two, for adapters round max_rd_atomic up to one: the next one below
-  // a fixed c, the nearest to a c that moves.
+  // How many reads a new lane for chains should have under way: c, or the initial window while c is
+  // unknown. A power of two, because adapters round max_rd_atomic up to one: for a fixed c the next
+  // one below, for a moving c the nearest.
   std::uint32_t chain_reads() const;
   bool knows_c() const {
     return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;
   }
-  // Whether a get of that size would be a chain, were there a lane.
+  // Whether a get of that size would be a chain if there were a lane.
   bool wants_chain(const TransferRequest& request) const {
     return chain_bytes_ > 0 && request.opcode == Opcode::read &&
            request.length_bytes >= chain_bytes_;
   }
 
-  // The next chunk to post, if any may go now. It is outstanding from here on.
+  // The next chunk to post, if one may go now. It is outstanding from here on.
   bool next(Chunk& chunk, ChunkGate* gate = nullptr);
-  // Reads wait for what other processes of the node have outstanding, or did.
+  // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
-  // What reads of processes that do not move would make others wait for does not count from here
-  // on; to be called no more often than `excuse_after` while reads wait. Returns the tokens.
+  // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
+  // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return node_.excuse(); }
-  // Whoever has neither begun nor ended a read in that time, in which ours would have come twice,
-  // does not move.
+  // A process that has neither begun nor ended a read for so long, in which ours would have come
+  // twice, does not move.
   Duration excuse_after() const { return {2 * last_rtt_.ns}; }
-  // There is one, and nothing is under way whose end would remind anybody to ask for it.
+  // A chunk could go, but nothing is under way whose end would make anybody ask for it.
   bool stalled() const {
     bool may_go = false;
     if (node_.waiting()) return false;
@@ -178,32 +178,32 @@ class Scheduler {
     return may_go;
   }
 
-  // What a chunk is a part of; its transfer must not be over.
+  // The request that a chunk belongs to; its transfer must not be over.
   const TransferRequest& request(TransferId id) { return transfers_.find(id)->request; }
 
-  // A chunk is over. `post_to_completion`: 0 if that is no measure. False, and nothing changes, if
-  // its transfer is over already.
+  // A chunk is over. `post_to_completion` is 0 if the time is no measure. False, and nothing
+  // changes, if its transfer is over already.
   bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion,
                      bool chained = false);
-  // The same for one that completed with an error: its transfer fails.
+  // The same for a chunk that completed with an error: its transfer fails.
   bool on_chunk_failed(TransferId id, std::uint32_t bytes, bool chained = false);
 
   // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
   // when the last one is over.
   void cancel_peer(TransferPeer& peer);
-  // The same, and what was outstanding is over: its queue pairs are destroyed.
+  // The same, and the outstanding chunks are over: their queue pairs are destroyed.
   void drop_peer(TransferPeer& peer);
 
   // The next transfer that is over, oldest first.
   bool next_finished(FinishedTransfer& finished);
   bool has_finished() const { return !finished_.empty(); }
 
-  // Nothing submitted that was not handed back.
+  // Everything submitted was handed back.
   bool idle() const { return transfers_.live() == 0; }
 
   const ChunkPlan& plan() const { return plan_; }
   const ChunkBudget& reads() const { return budget_of(TransferKind::get); }
-  // The read budget now: found from the chunks' times, or c chunks.
+  // The read budget now: as found from the chunks' times, or c chunks.
   std::uint64_t read_window_bytes() const {
     return controller_.adaptive() ? controller_.window_bytes()
                                   : std::uint64_t{controller_.reads()} * plan_.chunk_bytes();
@@ -234,7 +234,7 @@ class Scheduler {
   bool may_be_chain(const Flow& gets, const Transfer& transfer) const;
   void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
-  // What the reads of the whole node may come to.
+  // The limit for the reads of the whole node.
   std::uint64_t node_window() const {
     return controller_.adaptive()
                ? controller_.bytes()

@@ -1,7 +1,7 @@
 // A Scheduler that keeps the records of its peers itself, by number: for models and tests, which
-// have no table of peers of their own.
+// have no table of peers.
 //
-// Not thread-safe. A peer that is new allocates.
+// Not thread-safe. A new peer allocates.
 #pragma once
 
 #include <cstdint>

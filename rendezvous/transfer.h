@@ -1,4 +1,4 @@
-// One get or put, from its submission until the layer above has heard of its end.
+// One get or put, from its submission until its end is reported to the layer above.
 //
 //   waiting ──first chunk──▶ running ──last byte──▶ done
 //      │  └──no bytes──────────────────────────────▲
@@ -23,7 +23,7 @@ enum class TransferKind : std::uint8_t { get, put };
 
 enum class TransferState : std::uint8_t {
   waiting,  // no chunk was issued yet
-  running,  // some were
+  running,  // some chunks were issued
   done,     // every byte is where it belongs
   failed,   // no chunk is issued any more
 };
@@ -33,8 +33,8 @@ constexpr const char* to_text(TransferState state) {
   return names[static_cast<unsigned>(state)];
 }
 
-// How its next chunks go: one by one under the budget of its kind, or, of a get, in a chain that
-// the adapter works off by itself.
+// How its next chunks go: one by one under the budget of its kind, or, for a get, in a chain that
+// the adapter works through by itself.
 enum class TransferPath : std::uint8_t { get, put, chain };
 
 // Whether the picture above has the edge.
@@ -58,7 +58,7 @@ struct TransferRequest {
   std::uint64_t length_bytes = 0;
   std::uint32_t lkey = 0;
   std::uint32_t rkey = 0;
-  std::uint64_t token = 0;       // the layer above's; never looked at
+  std::uint64_t token = 0;       // for the layer above; never looked at
   Opcode opcode = Opcode::read;  // write for a put; atomics are gets of 8 bytes
   std::uint64_t operand = 0;     // of an atomic
   std::uint64_t compare = 0;
@@ -71,24 +71,24 @@ struct Transfer {
   TransferState state = TransferState::waiting;
   TransferPath path = TransferPath::get;
   bool small = false;     // goes before large ones of its peer
-  bool measures = false;  // goes chunk by chunk though it could be a chain: c stays known
+  bool measures = false;  // goes chunk by chunk though it could be a chain, to know c
   bool live = false;      // the slot is taken
   TransferPeer* peer = nullptr;
   TransferRequest request;
   std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
-  std::uint64_t done_bytes = 0;    // of them, completed
+  std::uint64_t done_bytes = 0;    // of these, completed
   std::uint64_t outstanding_bytes = 0;
   std::uint32_t outstanding_chunks = 0;
-  std::uint32_t read_tokens = 0;    // of the node's, for what is outstanding and not chained
-  std::uint64_t chained_bytes = 0;  // of these, on the lane for chains
+  std::uint32_t read_tokens = 0;    // tokens of the node, for outstanding chunks outside chains
+  std::uint64_t chained_bytes = 0;  // part of outstanding_bytes, on the lane for chains
   std::uint32_t chained_chunks = 0;
 
-  Link<Transfer> queue;    // in its peer's queue, then in the list of the finished, or in the free
-  Link<Transfer> of_peer;  // among all of its peer
+  Link<Transfer> queue;    // in its peer's queue, then among the finished, or the free
+  Link<Transfer> of_peer;  // among all transfers of its peer
 
   bool all_issued() const { return issued_bytes == request.length_bytes; }
 
-  // Where its first byte is written to.
+  // The address to which its first byte is written.
   std::uint64_t written() const {
     return request.kind == TransferKind::get ? request.local_address : request.remote_address;
   }

@@ -1,7 +1,7 @@
-// What a scheduler keeps of one peer: its transfers, and how much of the budgets they have. The
-// scheduler alone changes it; it lives in the record of whoever has a table of peers.
+// What a scheduler keeps about one peer: its transfers, and how much of the budgets they use. Only
+// the scheduler changes it; it lives in the record of the owner of the peer table.
 //
-// A value until it is used, then it stays where it is; the caller serialises.
+// A value until its first use, after which it must not move; the caller serialises.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@ class TransferPeer {
  private:
   friend class Scheduler;
 
-  // Its transfers of one path.
+  // The peer's transfers of one path.
   struct Flow {
     TransferPeer* peer = nullptr;
     TransferQueue small;
     TransferQueue large;
     ChunkBudget::Use use;
     std::int64_t deficit = 0;        // bytes it may still issue this turn; a debt if negative
-    std::uint64_t passed_bytes = 0;  // of small ones since a large one was served
+    std::uint64_t passed_bytes = 0;  // bytes of small transfers since a large one was served
     Link<Flow> active;
 
     bool empty() const { return small.empty() && large.empty(); }
@@ -47,10 +47,10 @@ class TransferPeer {
 
   bool open_ = false;
   bool chain_open_ = false;
-  std::uint32_t chain_reads_ = 0;     // of its lane for chains; 0: there is none
-  std::uint32_t reserved_reads_ = 0;  // of the read budget, while chains are under way
+  std::uint32_t chain_reads_ = 0;     // reads of its lane for chains; 0: no such lane
+  std::uint32_t reserved_reads_ = 0;  // part of the read budget, while chains are under way
   std::uint64_t reserved_bytes_ = 0;
-  std::uint32_t reserved_tokens_ = 0;  // and of the node's
+  std::uint32_t reserved_tokens_ = 0;  // and part of the node's
   std::uint32_t chains_since_measured_ = 0;
   std::array<Flow, 3> flows_;  // by path
   TransfersOfPeer transfers_;

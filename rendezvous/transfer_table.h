@@ -1,5 +1,5 @@
-// The slots transfers live in. They stay where they are and are used again; only the most there
-// ever were at a time are allocated. Not thread-safe.
+// The slots that transfers live in. They never move and are reused; allocates only for a new
+// maximum of concurrent transfers. Not thread-safe.
 #pragma once
 
 #include <cassert>
@@ -12,7 +12,7 @@ namespace weir {
 
 class TransferTable {
  public:
-  // Makes room for `count` transfers at a time, so that the running path does not.
+  // Makes room for `count` transfers at a time, so that the running path does not allocate.
   void reserve(std::uint32_t count) {
     while (slots_.size() < count) free_.push(&add());
   }
@@ -37,7 +37,7 @@ class TransferTable {
     return transfer.live && transfer.id == id ? &transfer : nullptr;
   }
 
-  // It must be in no list.
+  // The transfer must be in no list.
   void release(Transfer& transfer) {
     assert(transfer.live && !transfer.queue.linked && !transfer.of_peer.linked);
     transfer.live = false;

@@ -5,9 +5,9 @@
 // and posted + held + free + withdrawn == total, always. Buffers come in slabs of registered memory
 // that the engine provides. Only `add_slab` allocates.
 //
-// Memory goes back a slab at a time, the youngest first. What is posted cannot be taken back from
+// Memory goes back a slab at a time, the youngest first. Posted buffers cannot be taken back from
 // the adapter, so a slab retires: its buffers are withdrawn as messages use them up, and once all
-// of them are, the slab is dropped.
+// are withdrawn, the slab is dropped.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -25,29 +25,29 @@ class ReceivePool {
  public:
   explicit ReceivePool(std::uint32_t buffer_bytes) : buffer_bytes_(buffer_bytes) {}
 
-  // `count` more buffers of `buffer_bytes` each, in one registered piece of memory at `address`.
+  // Adds `count` buffers of `buffer_bytes` each, in one registered piece of memory at `address`.
   void add_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count);
 
-  // Moves up to `count` buffers from free to posted and appends a post for each to `posts`.
-  // Returns how many.
+  // Moves up to `count` buffers from free to posted and appends a post for each to `posts`. Returns
+  // how many.
   std::uint32_t post(std::uint32_t count, std::vector<ReceivePost>& posts);
 
   // A receive completed into `id`. False, and nothing changes, if it was not posted.
   bool arrive(BufferId id);
 
-  // The upper layer is done with `id`: it is withdrawn if its slab retires and `may_withdraw`, else
-  // free. False, and nothing changes, if it was not held.
+  // The upper layer is done with `id`. The buffer is withdrawn if its slab retires and
+  // `may_withdraw`, else free. False, and nothing changes, if it was not held.
   bool release(BufferId id, bool may_withdraw = true);
 
-  // Retires the youngest slabs as far as at least `keep` buffers stay active. True if any did.
+  // Retires the youngest slabs while at least `keep` buffers stay active. True if any did.
   bool retire(std::uint32_t keep);
 
-  // Takes slabs back from retirement until `want` buffers are active, or none retires. Their
-  // withdrawn buffers are free again.
+  // Takes slabs back from retirement until `want` buffers are active, or no slab retires. Their
+  // withdrawn buffers become free again.
   void restore(std::uint32_t want);
 
-  // Forgets the youngest slab if all of its buffers are withdrawn: its memory may go. Returns its
-  // buffers, 0 if there is no such slab.
+  // Forgets the youngest slab if all of its buffers are withdrawn: its memory may go. Returns how
+  // many buffers it had, 0 if there is no such slab.
   std::uint32_t drop_slab();
   bool can_drop() const {
     return !slabs_.empty() && slabs_.back().retiring &&
@@ -63,14 +63,14 @@ class ReceivePool {
   std::uint32_t held() const { return held_; }
   std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
   std::uint32_t withdrawn() const { return withdrawn_; }
-  // In use or ready for it.
+  // Buffers in use or ready for use.
   std::uint32_t backed() const { return total() - withdrawn_; }
-  // In slabs that do not retire.
+  // Buffers in slabs that do not retire.
   std::uint32_t active() const { return active_; }
   bool retiring() const { return active_ < total(); }
 
-  // Most buffers held or free, not posted, at an arrival since `reset_peak_used`: what the traffic
-  // took of the window.
+  // The most buffers held or free, not posted, at an arrival since `reset_peak_used`: how much of
+  // the window the traffic took.
   std::uint32_t peak_used() const { return peak_used_; }
   void reset_peak_used() { peak_used_ = 0; }
 
@@ -84,7 +84,7 @@ class ReceivePool {
     std::uint64_t address;
     std::uint32_t lkey;
     State state;
-    bool retiring;  // its slab is; kept here for the eager path
+    bool retiring;  // its slab retires; copied here for the eager path
   };
 
   struct Slab {
@@ -103,7 +103,7 @@ class ReceivePool {
   std::uint32_t withdrawn_ = 0;
   std::uint32_t active_ = 0;
   std::uint32_t peak_used_ = 0;
-  std::vector<Slab> slabs_;  // by age; the retiring ones are at the end
+  std::vector<Slab> slabs_;  // by age; retiring slabs are at the end
   std::vector<Buffer> buffers_;
   std::vector<BufferId> free_;  // last in, first out: the warmest buffer is posted next
 };

@@ -11,7 +11,7 @@ constexpr std::array<std::int32_t, 32> timer_10us = {
     48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
     2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-// Codes by rising duration.
+// Ranks codes by rising duration.
 std::int64_t rank(std::uint8_t code) { return code == 0 ? 32 : code; }
 
 std::int64_t distance(std::int64_t a, std::int64_t b) { return a < b ? b - a : a - b; }

@@ -1,5 +1,5 @@
-// The RNR NAK timer: how long a sender waits before it tries again when the receiver had no
-// buffer. Verbs takes a 5-bit code; people give a duration. [IBTA 9.7.5.2.8, table 45]
+// The RNR NAK timer: how long a sender waits before it tries again when the receiver had no buffer.
+// Verbs takes a 5-bit code; people give a duration. [IBTA 9.7.5.2.8, table 45]
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace weir {
 
-// The code of the shortest timer that waits at least `wanted`; the longest one if none does.
-// Never by accident 0, which does not mean "none" but 655.36 ms.
+// The code of the shortest timer that waits at least `wanted`; if none does, the longest timer.
+// Code 0 never comes up by accident: it does not mean "none" but 655.36 ms.
 std::uint8_t rnr_timer_code(Duration wanted);
 
-// How long the code waits. Codes are taken modulo 32.
+// How long a sender with this code waits. Codes are taken modulo 32.
 Duration rnr_timer_duration(std::uint8_t code);
 
-// Finds the timer to advertise from how long reposts take after a limit event: their smoothed time
-// and twice its deviation, the way TCP finds its timeout (RFC 6298). A sender that waits less is
-// turned back again, one that waits longer stands idle.
+// Finds the timer to advertise from the time that reposts take after a limit event: their smoothed
+// time plus twice its deviation, in the way TCP finds its timeout (RFC 6298). A sender that waits
+// less is turned back again; one that waits longer stands idle.
 //
 // Pure; the caller serialises.
 class RnrAdvisor {
  public:
   explicit RnrAdvisor(std::uint8_t code) : code_(code) {}
 
-  // A repost took so long. True if the advice changed: by two codes or more, for each change costs
-  // a call for every queue pair.
+  // A repost took this long. True if the advice changed; it changes only by two codes or more,
+  // because each change costs a call for every queue pair.
   bool add(Duration event_to_repost);
 
   std::uint8_t code() const { return code_; }

@@ -1,11 +1,11 @@
 // When the receive window gives memory back. [ARWS] leaves this to future work (§6): a window that
 // shrinks at once would grow again with the next burst.
 //
-// Of the window, at most three eighths were in use for `after`: then half of it may go. Two of the
-// eighths may be buffers that only wait to be posted again in one go, so traffic took no more than
-// one, which is a quarter of what is left, and the limit (W/2) is not reached by the same traffic
-// again. Should the window have to grow nevertheless, the next shrink waits twice as long, up to
-// `most_periods` times; two shrinks in a row that did no harm halve the wait again.
+// If at most three eighths of the window were in use for `after`, half of it may go. Two of these
+// eighths may be buffers that only wait to be posted again in one go. So traffic took no more than
+// one eighth, a quarter of what is left, and the same traffic does not reach the limit (W/2) again.
+// If the window has to grow nevertheless, the next shrink waits twice as long, up to `most_periods`
+// times; two harmless shrinks in a row halve the wait again.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -36,7 +36,7 @@ class ShrinkPolicy {
     shrinks_since_growth_ = 0;
   }
 
-  // A look. `used`: most buffers of the window in use since the look before. True if half of the
+  // Looks at the window. `used`: most buffers in use since the look before. True if half of the
   // window may go.
   bool look(Time now, std::uint32_t window, std::uint32_t used) {
     const bool busy = used > window / 8 * 3;
@@ -48,7 +48,7 @@ class ShrinkPolicy {
     return now - quiet_since_ >= after_ * periods_;
   }
 
-  // That was done.
+  // The window was shrunk.
   void shrank(Time now) {
     quiet_since_ = now;
     if (++shrinks_since_growth_ > 1) periods_ = std::max<std::int64_t>(periods_ / 2, 1);

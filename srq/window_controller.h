@@ -1,11 +1,11 @@
-// The receive window W: how many receive buffers are meant to be posted. [ARWS §3]
+// The receive window W: how many receive buffers should be posted. [ARWS §3]
 //
 //   W_current = min(2^nlimit * W_initial, W_max)        Limit_current = W_current / 2
 //
-// Two more things move it than the paper has: a floor that rises with every connected peer, and
-// a peer's lack of eager credits.
-// Differs: [ARWS] grows on limit events only, because its senders are not bound by credits; ours
-// hold credits for no more than W, so a burst can stop short of the limit and must ask.
+// Two things move W that are not in the paper: a floor that rises with every connected peer, and a
+// peer's lack of eager credits. Differs: [ARWS] grows on limit events only, because credits do not
+// bind its senders; ours hold credits for no more than W, so a burst can stop short of the limit
+// and must ask.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -20,7 +20,7 @@ class WindowController {
   struct Config {
     std::uint32_t initial = 8;  // buffers
     std::uint32_t max = 256;    // buffers; W_max
-    std::uint32_t most = 0;     // W_max may be raised so far for many peers; 0: not at all
+    std::uint32_t most = 0;     // W_max may be raised to this for many peers; 0: not at all
   };
 
   explicit WindowController(const Config& config)
@@ -31,36 +31,36 @@ class WindowController {
   std::uint32_t window() const { return window_; }
   std::uint32_t max() const { return max_; }
 
-  // The SRQ has to have room for so many.
+  // How many receives the SRQ must have room for.
   std::uint32_t most() const { return most_; }
 
-  // The SRQ is made now, with room for what may be wanted of it later: twice W_max, or 1024.
+  // The SRQ is made now, with room for later needs: up to twice W_max, or 1024.
   void settle_most() { most_ = std::max(max_, std::min(most_, std::max(2 * max_, 1024u))); }
 
-  // So many peers are expected that they need `buffers`: raises W_max, as far as it may be.
+  // So many peers are expected that they need `buffers`: raises W_max as far as allowed.
   void allow(std::uint32_t buffers) { max_ = std::max(max_, std::min(buffers, most_)); }
 
-  // What the SRQ limit is to be armed with.
+  // The value to arm the SRQ limit with.
   std::uint32_t limit() const { return window_ / 2; }
 
-  // A limit event, or a peer that ran out of credits: doubles. True if W grew.
+  // A limit event came, or a peer ran out of credits: doubles W. True if W grew.
   bool grow() {
     const std::uint32_t before = window_;
     window_ = std::min(window_ * 2, max_);
     return window_ > before;
   }
 
-  // At least `buffers` from now on, as far as W_max allows. True if W grew.
+  // Raises W to at least `buffers`, as far as W_max allows. True if W grew.
   bool raise_to(std::uint32_t buffers) {
     const std::uint32_t before = window_;
     window_ = std::max(window_, std::min(buffers, max_));
     return window_ > before;
   }
 
-  // Down to `buffers`.
+  // Lowers W to `buffers`.
   void shrink_to(std::uint32_t buffers) { window_ = std::clamp(buffers, 1u, window_); }
 
-  // The memory for more than `buffers` could not be had: W stays there for good.
+  // There was no memory for more than `buffers`: W stays at that for good.
   void cap(std::uint32_t buffers) {
     most_ = max_ = std::clamp(buffers, 1u, max_);
     window_ = std::min(window_, max_);

@@ -1,20 +1,20 @@
-// One process's dealings with a token pool of its node: the ticket that waits, if there is one, and
-// tokens in hand for the request that is next.
+// One process's use of a token pool of its node: the ticket that waits, if there is one, and the
+// tokens in hand for the next request.
 //
 //   ensure ──▶ ticket waits ──▶ in hand ──commit──▶ out ──give──▶ the pool's
 //                                  └──────decline────────────────▶
 //
-// The request may have become another one while its ticket waited (its peer failed, a smaller one
-// is next). What is in hand then serves that one, and goes back if it is too little.
+// While a ticket waits, another request may become the next one (the peer failed, a smaller one
+// comes first). The tokens in hand then serve that request, and go back if they are too few.
 //
-// A process that is stopped, or looks at its completions seldom, keeps tokens for what its adapter
-// finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a process
-// that lives: so tokens that were drawn by those that neither took nor gave any for a while do not
-// count (`excuse`), until they move again. The limit is exceeded by what they then still have under
+// A process that is stopped, or seldom looks at its completions, keeps tokens for work that its
+// adapter finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a
+// process that lives: so tokens of processes that neither took nor gave any for a while do not
+// count (`excuse`), until these move again. The limit is exceeded by what they still have under
 // way, if anything.
 //
-// Tokens in hand are a promise to the others that they are used or given back soon: they never
-// wait for anything that itself waits for such tokens.
+// Tokens in hand are a promise to the others: they are used or given back soon, and never wait for
+// anything that itself waits for such tokens.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -43,10 +43,10 @@ class PoolMember {
   bool joined() const { return pool_ != nullptr; }
 
   // Whether that many tokens are in hand now. If not, a ticket waits: ask again later, for the
-  // request that is next then. More than `limit` is taken as the limit.
+  // request that is next then. More than `limit` counts as `limit`.
   bool ensure(std::uint32_t tokens, std::uint32_t limit) {
     tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
-    if (excused_ > 0) [[unlikely]] {  // who moves again counts again
+    if (excused_ > 0) [[unlikely]] {  // a process that moves again counts again
       count_stuck([](Seen& seen, bool moved) {
         seen.stuck = seen.stuck && !moved;
         return seen.stuck;
@@ -62,7 +62,7 @@ class PoolMember {
     return true;
   }
 
-  // The tokens in hand go with a request. Returns how many.
+  // The request takes the tokens in hand along. Returns how many.
   std::uint16_t commit() {
     out_ += in_hand_;
     return static_cast<std::uint16_t>(std::exchange(in_hand_, 0));
@@ -75,13 +75,13 @@ class PoolMember {
     pool_->give(tokens);
   }
 
-  // No request wants what was asked for. To be repeated while a ticket waits, which has to be taken
-  // to be given back.
+  // No request needs the tokens asked for. Repeat the call while a ticket waits: its tokens can be
+  // given back only once they are taken.
   void decline(std::uint32_t limit) {
     if (look(limit)) put_back(in_hand_);
   }
 
-  // Whether the ticket that waits is granted by now, or none does. Else see `ensure`.
+  // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
     if (!pool_->recheck(ticket_, limit)) return false;
@@ -89,8 +89,8 @@ class PoolMember {
     return true;
   }
 
-  // To be called from time to time while a ticket waits: who has not moved since the last call is
-  // stuck. Returns the tokens that do not count from here on.
+  // Call from time to time while a ticket waits: a process that has not moved since the last call
+  // is stuck. Returns the tokens that do not count from here on.
   std::uint64_t excuse() {
     return count_stuck([](Seen& seen, bool moved) {
       seen.stuck = !moved;
@@ -101,9 +101,9 @@ class PoolMember {
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
   std::uint32_t in_hand() const { return in_hand_; }
-  // Tokens that are out or waited for, by the processes of the node.
+  // Tokens that processes of the node hold or wait for.
   std::uint64_t asked() const { return pool_->asked(); }
-  // Of these, by others.
+  // Of these, those of other processes.
   std::uint64_t asked_by_others() const {
     const std::uint64_t own = std::uint64_t{out_} + in_hand_ + (waiting() ? ticket_.tokens : 0);
     return std::max(pool_->asked(), own) - own;
@@ -128,7 +128,7 @@ class PoolMember {
       const Pool::Holder now = pool_->holder(i);
       const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
       if (is_stuck(seen_[i], moved)) {
-        // Those who ask after us were never in our way.
+        // Processes that ask after us were never in our way.
         excused_ += waiting() ? now.out_before(ticket_) : now.out;
       }
       seen_[i].drawn = now.drawn;

@@ -1,20 +1,19 @@
-// One process's dealings with the proxy of its node [TOK §5.2], as a task and as a server.
+// One process's use of its node's proxy [TOK §5.2], as a task and as a server.
 //
-// As a task it copies a frame for another process into a cell of memory that the node's processes
+// As a task, it copies a frame for another process into a cell of memory that the node's processes
 // of the job share, and puts a descriptor of it into its queue (task_queue.h). As a server, while
-// it has the token of its group (server_token.h), it takes what is in the queues of the group, its
-// own first, and later says what became of each request.
+// it has its group's token (server_token.h), it takes requests from the queues of the group, its
+// own first, and later reports the outcome of each.
 //
-// A server may send a frame from its cell (Work::frame). So a cell is written again only once the
-// server has said what became of the frame, whoever else has sent it meanwhile; one whose server
-// died without a word never again, for nobody knows what its adapter has been told.
+// A server may send a frame from its cell (Work::frame). So a cell is reused only once the server
+// has reported the frame's outcome, whoever else has sent the frame meanwhile. If the server died
+// before, the cell is never reused: nobody knows what its adapter was told to send.
 //
-// A server gives the token up only when nothing that it took is under way any more. So at any time
-// at most one process that lives has frames of a task in hand, and what comes later cannot overtake
-// them.
+// A server gives the token up only when nothing it took is under way any more. So at any time at
+// most one living process has frames of a task in hand, and later frames cannot overtake them.
 //
-// Pure; the caller serialises. Bytes in the shared memory are checked where they lead somewhere:
-// they are this user's, but a process that went wrong may have written them.
+// Pure; the caller serialises. Bytes in the shared memory are checked wherever they select an
+// address: they belong to this user, but a faulty process may have written them.
 #pragma once
 
 #include <array>
@@ -32,8 +31,8 @@
 
 namespace weir {
 
-inline constexpr std::uint32_t proxy_depth = 32;  // requests of a task, and its cells
-// Of a cell, before the frame's messages: for the headers of who sends them from there.
+inline constexpr std::uint32_t proxy_depth = 32;  // requests of a task, and cells
+// In a cell before the frame's messages: room for the headers of whoever sends from there.
 inline constexpr std::uint32_t proxy_headroom = 16;
 
 struct ProxyQueue {
@@ -44,7 +43,7 @@ struct ProxyQueue {
 // The memory of a proxy, as one process sees it.
 struct ProxyGround {
   std::span<SharedWord> tokens;           // one for each server
-  std::span<PoolSlot<SharedWord>> slots;  // whose leases say who is which task
+  std::span<PoolSlot<SharedWord>> slots;  // their leases say which process is which task
   std::span<ProxyQueue> queues;           // by slot
   std::byte* cells = nullptr;             // proxy_depth for each task, in order
   std::uint32_t cell_bytes = 0;           // a multiple of 8
@@ -54,23 +53,23 @@ struct ProxyGround {
 class Proxy {
  public:
   // Outcomes.
-  static constexpr std::uint64_t sent = 1;     // it arrived
-  static constexpr std::uint64_t refused = 2;  // its task has to send it, for it may not have
+  static constexpr std::uint64_t sent = 1;     // the frame arrived
+  static constexpr std::uint64_t refused = 2;  // it may not have arrived: its task has to send it
 
-  // What a task wants to be sent, as a server sees it.
+  // What a task wants sent, as a server sees it.
   struct Work {
-    std::uint32_t task = 0;  // these two name it
+    std::uint32_t task = 0;  // these two identify the request
     std::uint64_t at = 0;
     PeerName to;
     std::uint64_t key = 0;             // of the receiver, as the task knows it
     std::uint32_t rank = 0;            // of the task
-    bool is_void = false;              // the task has seen to it itself
+    bool is_void = false;              // the task has handled it itself
     std::byte* frame = nullptr;        // the task's cell: room for the server, then `bytes`
-    const std::byte* bytes = nullptr;  // stay until the outcome is there
+    const std::byte* bytes = nullptr;  // valid until the outcome is reported
     std::uint32_t length_bytes = 0;    // as the task says: to be checked
   };
 
-  // This process is task `slot` of the ground, which outlives this.
+  // This process becomes task `slot` of `ground`, which outlives this.
   void join(const ProxyGround& ground, std::uint32_t slot, ProcessId self) {
     ground_ = ground;
     slot_ = slot;
@@ -79,7 +78,7 @@ class Proxy {
     token_ = ServerToken<SharedWord>(ground.tokens[server_group(slot, servers)], self);
     const auto own = queue(slot);
     for (std::uint64_t at = own.retired(); at != own.submitted(); ++at) {
-      occupy(at, own.word(at, cell_word));  // an earlier owner's
+      occupy(at, own.word(at, cell_word));  // an earlier owner's request
     }
     joined_ = true;
   }
@@ -87,7 +86,7 @@ class Proxy {
 
   // ---- the task ----
 
-  // Number of the next request; false if there is no room for one. `bytes` are copied.
+  // Queues a request, which gets next_number(); false if there is no room. Copies `bytes`.
   bool submit(PeerName to, std::uint64_t key, std::uint32_t rank, const std::byte* bytes,
               std::uint32_t length_bytes) {
     auto own = queue(slot_);
@@ -110,19 +109,19 @@ class Proxy {
   Retirement oldest(std::uint64_t& outcome, Alive&& alive) const {
     return queue(slot_).oldest(outcome, alive);
   }
-  // With its outcome; 0: there is none, and will be none.
+  // Drops the oldest request with its outcome; 0: it has none, and never will.
   void drop_oldest(std::uint64_t outcome) {
     auto own = queue(slot_);
     if (outcome != 0) free_cells_ |= 1u << cell_of_[own.retired() % proxy_depth];
     own.drop_oldest();
   }
-  // Cells that no server has anything to do with, a bit for each.
+  // Cells that no server uses, a bit for each.
   std::uint32_t free_cells() const { return free_cells_; }
   bool arrived(std::uint64_t at) const { return queue(slot_).outcome(at) == sent; }
 
-  // The task sees to a request itself: whoever takes it now has nothing to do.
+  // The task handles a request itself: a server that takes it has nothing to do.
   void make_void(std::uint64_t at) { queue(slot_).amend(at, void_word, 1); }
-  // All that was retired is seen to.
+  // Everything that was retired is handled.
   void clear_doubt() { queue(slot_).clear_doubt(); }
 
   // Requests of this task wait for a server.
@@ -138,7 +137,7 @@ class Proxy {
   // The next queue of the round; false at its end.
   bool next_queue(std::uint32_t& task) { return order_.next(task); }
 
-  // Takes the next request of that queue, if there is one that may go.
+  // Takes the next request of that queue, if there is one and it may go.
   bool take(std::uint32_t task, Work& work) {
     auto from = queue(task);
     if (!from.waits() || !from.settled(token_.lease())) return false;
@@ -159,7 +158,7 @@ class Proxy {
 
   void complete(std::uint32_t task, std::uint64_t at, std::uint64_t outcome) {
     --in_hand_;
-    if (outcome != sent) queue(task).raise_doubt();  // before the outcome: nothing comes after it
+    if (outcome != sent) queue(task).raise_doubt();  // before the outcome: later requests must wait
     queue(task).complete(at, outcome);
   }
 
@@ -168,12 +167,12 @@ class Proxy {
 
   // ---- processes that are waited for ----
 
-  // The server that has the oldest request of this task, or had it; nobody, if none has begun or it
-  // is over.
+  // The server that has or had the oldest request of this task in hand; none if no server has begun
+  // it, or it is over.
   ProcessId server_of_oldest() const { return queue(slot_).server_of_oldest(); }
-  // Who else has the token of the group; nobody, if it is free.
+  // The other process that has the token of the group; none if the token is free.
   ProcessId other_server() const { return token_.other_owner(); }
-  // The process is dead: frees the token, if it has it.
+  // The process is dead: frees the token if the process has it.
   bool reap(ProcessId dead) {
     return token_.reap([dead](ProcessId id) { return id != dead; });
   }

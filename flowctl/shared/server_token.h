@@ -1,9 +1,9 @@
 // The proxy's server tokens [TOK §5.2]: a node has n of them, one for each group of its tasks
-// ("pool" in [TOK]). Whoever gets its group's token serves the queues of all its tasks
-// (task_queue.h), its own first; the others return at once.
+// ("pool" in [TOK]). A process that gets its group's token serves the queues of all the group's
+// tasks (task_queue.h), its own first; the others return at once.
 //
-// A token is a lease (lease.h), one word, so a server may be killed anywhere. What it was serving
-// then is the queue's business.
+// A token is a lease (lease.h), one word, so a server may be killed anywhere. The queue handles the
+// requests it was serving.
 //
 // Pure; in each process the caller serialises. Never blocks.
 #pragma once
@@ -17,10 +17,10 @@ namespace weir {
 template <typename Word>
 class ServerToken {
  public:
-  // `token`: a word of shared memory, 0 at first, the same for all tasks of the group.
+  // `token`: a word of shared memory, initially 0, the same for all tasks of the group.
   ServerToken(Word& token, ProcessId self) : token_(&token), self_(self) {}
 
-  // True if this process is the server now. A load if another one is, else one exchange.
+  // True if this process is the server now. Costs a load if another one is, else one exchange.
   bool try_take() {
     std::uint64_t now = token_->load();
     if (!lease::free(now)) return false;
@@ -30,24 +30,24 @@ class ServerToken {
     return true;
   }
 
-  // Only by the server.
+  // Only the server may call this.
   void give() {
     token_->store(lease::freed(lease_));  // nobody else changes it while we live
     lease_ = 0;
   }
 
   bool held() const { return lease_ != 0; }
-  // What names this process as the server, while it is.
+  // Identifies this process as the server, while it is.
   std::uint64_t lease() const { return lease_; }
 
-  // Who has it, but for this process.
+  // The process that has the token, unless it is this one.
   ProcessId other_owner() const {
     const std::uint64_t now = token_->load();
     return held() || lease::free(now) ? ProcessId{} : lease::process(now);
   }
 
-  // Frees the token if the server is dead: true for one of those who ask. For who was refused for
-  // long; `alive(ProcessId)` may cost system calls.
+  // Frees the token if the server is dead; true for only one of the callers. Call after a long
+  // refusal: `alive(ProcessId)` may cost system calls.
   template <typename Alive>
   bool reap(Alive&& alive) {
     std::uint64_t now = token_->load();
@@ -61,14 +61,14 @@ class ServerToken {
   std::uint64_t lease_ = 0;
 };
 
-// Which group a task belongs to, with `servers` of them on the node (at least one).
+// The group of a task, with `servers` groups on the node (at least one).
 constexpr std::uint32_t server_group(std::uint32_t slot, std::uint32_t servers) {
   return servers == 0 ? 0 : slot % servers;
 }
 
 // The order in which a server goes through the queues of its group: its own first, then the others
-// by turns. A round that ends early goes on with the next of them, so that it is not always the
-// same ones that are served. [TOK §5.2]
+// by turns. After a round that ended early, the next round goes on with the next queue, so that not
+// always the same ones are served. [TOK §5.2]
 class ServiceOrder {
  public:
   // Tasks have numbers below `slots`; `own` is the server's.
@@ -81,7 +81,7 @@ class ServiceOrder {
   // Before each round.
   void begin() { served_ = 0; }
 
-  // Whose queue is next in this round; false at its end.
+  // The task whose queue is next in this round; false at the end of the round.
   bool next(std::uint32_t& slot) {
     if (served_ == count_) return false;
     const std::uint32_t index = served_++ == 0 ? own_ : turn();

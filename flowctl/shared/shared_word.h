@@ -1,12 +1,12 @@
-// One 64-bit word of memory that processes share. All that the algorithms of this folder know of
-// shared memory is this: load, store and compare-and-exchange of such words, so that a test can
-// put a word of its own in its place and stop a process before every single access.
+// One 64-bit word of memory that processes share. The algorithms of this folder use shared memory
+// only by load, store and compare-and-exchange of such words, so that a test can substitute a word
+// of its own and stop a process before every single access.
 //
 // Orders: a store is a release, a load an acquire, an exchange both. The algorithms need no more:
-// where one process must see what another wrote before, there is a chain of exchanges of one word
-// between them (token_pool.h). So no store costs a fence.
+// where one process must see what another wrote before, a chain of exchanges of one word connects
+// them (token_pool.h). So no store costs a fence.
 //
-// Any thread of any process that maps it.
+// Any thread of any process that maps the word.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ class SharedWord {
 
   void store(std::uint64_t value) { value_.store(value, std::memory_order_release); }
 
-  // If the word is `expected` it becomes `wanted`: true. Else `expected` becomes what it is.
+  // If the word is `expected`, it becomes `wanted`: true. Else `expected` becomes its value.
   bool compare_exchange(std::uint64_t& expected, std::uint64_t wanted) {
     return value_.compare_exchange_strong(expected, wanted, std::memory_order_acq_rel,
                                           std::memory_order_acquire);

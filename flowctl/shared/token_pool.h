@@ -6,51 +6,51 @@
 //   G         tokens there are, plus all that were ever returned
 //   A ticket is granted once its end <= G.
 //
-// So nobody overtakes, a small request does not pass a big one, and nobody starves: a ticket is
-// granted when enough of those before it are returned, whoever comes later. And never too much is
-// out: the granted tickets lie in [0, G), which is the pool plus what was returned, all of it from
-// granted tickets.
+// So no ticket overtakes another, a small request does not pass a big one, and nobody starves: a
+// ticket is granted when enough of the tokens before it are returned, whoever comes later. And
+// there are never too many tokens out: the granted tickets lie in [0, G), which is the pool plus
+// everything returned, all of it from granted tickets.
 //
-// G is nowhere stored. Every process has a slot with what *it* returned so far, which only it
-// writes; G is the sum. `granted` holds some sum of the past: never too high, so it may be stale.
+// G is not stored. Each process has a slot with what *it* returned so far, which only it writes; G
+// is the sum. `granted` holds some sum of the past: never too high, so it may be stale.
 //
-// A process may be killed between any two accesses, and the others must know what it had:
+// A process may be killed between any two accesses, and the others must know what it held:
 //
 //   give   is one store: it is done or not.
-//   take   writes into the slot what it is about to do (`plan`: from where, how many), then moves
-//          `line`, then notes it in the slot (`drawn`). Killed in between: `line` also names the
-//          slot that moved it last, and whoever moves it on first notes that in this slot's
-//          `witness`, unless the owner has done so itself. So a plan has happened if and only if
-//          `line` still says so, or `witness` does. No two moves end at the same number.
-//   reap   first settles a plan that is not in `drawn`, then returns what is drawn and granted,
-//          then frees the lease: an exchange each, from the value it judged by, so that any
-//          number of reapers may be at it, and be killed at it, and each step is done once.
-//          `drawn` counts its changes and a lease its owners, so an exchange by a reaper that
-//          slept meanwhile fails. A dead process's waiting ticket stays in line, for those before
-//          it in line count on what it asked for not being back: it is returned when its turn has
-//          come for sure, that is when as much was returned as was asked for before it. (Its last
-//          ticket, then, whether it waited or not: with which limit it did is not known.)
+//   take   writes its plan into the slot (`plan`: from where, how many), then moves `line`, then
+//          notes the move in the slot (`drawn`). In case of death in between, `line` also names
+//          the slot that moved it last, and the next mover first notes that in this slot's
+//          `witness`, unless the owner has noted the move itself. So a plan was carried out if and
+//          only if `line` still says so, or `witness` does. No two moves end at the same number.
+//   reap   first settles a plan that is not in `drawn`, then returns the tokens drawn and granted,
+//          then frees the lease. Each step is one exchange from the value that it was judged by,
+//          so any number of reapers may work on a slot, and be killed, and each step is done once.
+//          `drawn` counts its changes and a lease its owners, so the exchange of a reaper that
+//          slept meanwhile fails. A dead process's waiting ticket stays in line, because tickets
+//          before it rely on its tokens not being back. It is returned when its turn has surely
+//          come: when as much was returned as was asked for before it. (That applies to its last
+//          ticket, whether it waited or not: the limit that it used is not known.)
 //
-// A process has at most one ticket that waits (in [TOK] a task stands still then); the requests
-// behind it wait in the process. That keeps one rank from filling the line, and lets a reaper see
-// which of its tickets is not granted: the last. What it holds meanwhile it must give back when
-// that is complete, not when the ticket is granted: others before it in line may wait for just
-// that.
+// A process has at most one waiting ticket (in [TOK] a task stands still then); the requests behind
+// it wait inside the process. That keeps one rank from filling the line, and tells a reaper which
+// of its tickets may not be granted: the last. The process must give back the tokens that it holds
+// meanwhile when their requests are complete, not when the ticket is granted: others ahead in the
+// line may wait for just those.
 //
-// Why the orders of shared_word.h do: `line` moves by exchanges only, so who reads it sees all that
-// was written before any earlier move: the mover's plan, and the witness of the one before it. What
-// a dead process wrote is seen by who learned from the kernel that it is dead.
+// Why the orders of shared_word.h suffice: `line` moves by exchanges only, so a process that reads
+// it sees everything written before any earlier move: the mover's plan, and the witness of the move
+// before. Whoever learned from the kernel that a process is dead sees all that it wrote.
 //
-// Differs: [TOK] gives a ticket only to those that are denied, under a lock; here every request has
-// one, for then nothing is left to lock. [TOK] activates the next in line on completion; here the
-// waiter looks itself, for its process may be computing.
+// Differs: [TOK] gives a ticket only to denied requests, under a lock; here every request has one,
+// so there is nothing to lock. [TOK] activates the next in line on completion; here the waiter
+// looks itself, because its process may be computing.
 //
-// A process may take the pool for smaller than it is (`limit`): it claims its tickets later than it
-// could, when what was asked for up to them and not returned is within the limit. Nothing else
-// changes, so processes with different limits may share a pool: each keeps what is out below its
-// own whenever it adds to it, and those with equal ones go in order.
+// A process may treat the pool as smaller than it is (`limit`): it claims each ticket later, once
+// the tokens asked for up to it and not returned are within the limit. Nothing else changes, so
+// processes with different limits may share a pool: each keeps the tokens out below its own limit
+// whenever it adds to them, and processes with equal limits go in order.
 //
-// Counters are modulo 2^47: what is compared is never that far apart. All zeros is a full pool.
+// Counters are modulo 2^47: compared values are never that far apart. All zeros is a full pool.
 //
 // Pure; in each process the caller serialises. Never blocks, never allocates.
 #pragma once
@@ -66,7 +66,7 @@ namespace weir {
 
 // How many tokens a request takes [TOK §5.1]: one each, or in proportion to its size.
 struct TokenCost {
-  std::uint64_t bytes_per_token = 0;  // 0: one a request
+  std::uint64_t bytes_per_token = 0;  // 0: one token per request
 
   constexpr std::uint32_t tokens(std::uint64_t bytes) const {
     if (bytes_per_token == 0) return 1;
@@ -75,8 +75,8 @@ struct TokenCost {
   }
 };
 
-// A process's part of the pool, a cache line of its own. Beside the owner, `witness` is written by
-// whoever draws next, and all of it by reapers once the owner is dead.
+// A process's part of the pool, in a cache line of its own. Besides the owner, the process that
+// draws next writes `witness`, and reapers write everything once the owner is dead.
 template <typename Word>
 struct alignas(64) PoolSlot {
   Word lease;     // lease.h
@@ -84,14 +84,14 @@ struct alignas(64) PoolSlot {
   Word drawn;     // tokens ever drawn 47 | dropped 1 | changes 16
   Word witness;   // an end that `line` once had from this slot 47 | 1
   Word returned;  // tokens ever returned
-  Word active;    // requests in the adapter now, those without tokens too
+  Word active;    // requests in the adapter now, including those without tokens
 };
 
 template <typename Word>
 struct PoolHead {
   alignas(64) Word line;     // tokens ever asked for 47 | slot that asked last, plus 1, 17
-  alignas(64) Word granted;  // G, as somebody saw it
-  Word used;                 // slots below this one were leased at some time
+  alignas(64) Word granted;  // a value of G that some process saw
+  Word used;                 // slots from here on were never leased
 };
 
 // What the node has under way, by the slots of all its processes.
@@ -106,15 +106,15 @@ class TokenPool {
   static constexpr std::uint32_t most_tokens = 0xffff;
 
   struct Ticket {
-    std::uint64_t end = 0;     // its number
+    std::uint64_t end = 0;     // the ticket's number
     std::uint32_t tokens = 0;  // at most the pool's
   };
 
-  // Over memory that all processes of the node map. `tokens` (1 … most_tokens) is the same for all.
+  // On memory that all processes of the node map; `tokens` (1 … most_tokens) is the same for all.
   TokenPool(PoolHead<Word>& head, std::span<PoolSlot<Word>> slots, std::uint32_t tokens)
       : head_(&head), slots_(slots), tokens_(std::clamp(tokens, 1u, most_tokens)) {}
 
-  // Leases a slot. False if all belong to processes that live.
+  // Leases a slot. False if all slots belong to living processes.
   template <typename Alive>
   bool join(ProcessId self, Alive&& alive) {
     assert(!joined());
@@ -125,7 +125,7 @@ class TokenPool {
         lease = slots_[i].lease.load();
       }
       if (!lease::free(lease)) continue;
-      // First, or a slot leased by a process killed here would be seen by no reaper.
+      // Before the lease: no reaper would see the slot of a process killed in between.
       raise_used(i + 1);
       const std::uint64_t mine = lease::taken(lease, self);
       if (!slots_[i].lease.compare_exchange(lease, mine)) continue;
@@ -140,8 +140,8 @@ class TokenPool {
   }
   bool joined() const { return slot_ != none; }
 
-  // The slot goes to others: at once, or by their reapers if there is something left in it. What
-  // the process had under way must be out of the adapter.
+  // The slot becomes free: at once, or by reapers if it still has tokens. The adapter must be done
+  // with everything of this process.
   void leave() {
     if (!joined()) return;
     const bool empty = total(drawn_) == returned_;
@@ -151,8 +151,8 @@ class TokenPool {
     waiting_ = false;
   }
 
-  // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting. One
-  // exchange; a second one if another process drew last and has not noted it yet.
+  // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting.
+  // Costs one exchange, and another if the process that drew last has not noted its draw yet.
   bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit = most_tokens) {
     assert(joined() && !waiting_);
     PoolSlot<Word>& own = slots_[slot_];
@@ -170,8 +170,8 @@ class TokenPool {
     return recheck(ticket, limit);
   }
 
-  // Whether the ticket is granted by now. Reads a word, or if that is not enough one word of every
-  // slot. Once it was true it is not to be asked again. With a `limit` below its tokens it waits
+  // Whether the ticket is granted by now. Reads one word, and if that is not enough, one word of
+  // every slot. Do not ask again once it was true. If `limit` is below its tokens, the ticket waits
   // until nothing else is out.
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     assert(waiting_);
@@ -180,26 +180,26 @@ class TokenPool {
     const std::uint64_t known = head_->granted.load();
     if (!reached(known, wanted)) {
       const std::uint64_t sum = available();
-      if (sum != known) head_->granted.store(sum);  // its line is everybody's
+      if (sum != known) head_->granted.store(sum);  // everybody shares its cache line
       if (!reached(sum, wanted)) return false;
     }
     waiting_ = false;
     return true;
   }
 
-  // So many tokens that are out do not count for this process: whoever has them does not move.
+  // So many of the tokens out do not count for this process: their holders do not move.
   void excuse(std::uint64_t tokens) { excused_ = tokens; }
 
-  // The tokens of another process, to tell whether it moves: it does if the first two change. `out`
-  // has those of its ticket that waits, too: a process that does not move will not claim it.
+  // The tokens of another process, to tell whether it moves: if so, the first two change. `out`
+  // includes its waiting ticket, because a process that does not move will not claim it.
   struct Holder {
     std::uint64_t drawn = 0;
     std::uint64_t returned = 0;
     std::uint64_t out = 0;
-    std::uint64_t last = 0;         // the last ticket: where it begins in the line
+    std::uint64_t last = 0;         // where its last ticket begins in the line
     std::uint32_t last_tokens = 0;  // 0: not known
 
-    // Of `out`, what was asked for before `ticket`.
+    // The part of `out` that was asked for before `ticket`.
     std::uint64_t out_before(const Ticket& ticket) const {
       return reached(last, ticket.end) ? out - std::min<std::uint64_t>(out, last_tokens) : out;
     }
@@ -222,9 +222,9 @@ class TokenPool {
     slots_[slot_].returned.store(returned_);
   }
 
-  // Takes back what dead processes held. Returns the tokens; their last tickets are taken back by a
-  // later call, if what was asked for before them is not back yet. `alive(ProcessId)` may cost
-  // system calls, so this is for a ticket that has waited for long.
+  // Takes back the tokens of dead processes. Returns how many. A dead process's last ticket is
+  // taken back by a later call, if tokens asked for before it are still out. `alive(ProcessId)` may
+  // cost system calls: call this for a ticket that has waited for long.
   template <typename Alive>
   std::uint64_t reap(Alive&& alive) {
     std::uint64_t back = 0;
@@ -237,10 +237,10 @@ class TokenPool {
     return back;
   }
 
-  // The requests this process has in the adapter now, with tokens or without. A plain store.
+  // The requests that this process has in the adapter, with or without tokens. A plain store.
   void set_active(std::uint64_t requests) { slots_[slot_].active.store(requests); }
 
-  // Reads two words of every slot: for once in a while.
+  // Reads two words of every slot: for occasional use.
   NodeLoad load() const {
     NodeLoad sum;
     const std::uint64_t count = used();
@@ -254,12 +254,12 @@ class TokenPool {
     return sum;
   }
 
-  // Tokens that are out or waited for, by the process of a slot.
+  // Tokens that the process of a slot holds or waits for.
   static std::uint64_t asked(const PoolSlot<Word>& slot) {
     return sub(total(slot.drawn.load()), slot.returned.load());
   }
-  // Of these, those that its process waits for, if it takes the pool for `limit`; `back` is all
-  // that was ever returned. What it excuses is not known here: it may hold them already.
+  // Of these, the tokens that its process waits for, if it uses `limit`; `back` is the sum ever
+  // returned. If the process excuses others, it may hold them already, which is not visible here.
   static std::uint64_t waited_for(const PoolSlot<Word>& slot, std::uint64_t back,
                                   std::uint64_t limit) {
     const std::uint64_t plan = slot.plan.load();
@@ -268,7 +268,7 @@ class TokenPool {
     if (reached(add(back, std::max(limit, tokens)), plan_end(plan))) return 0;
     return std::min(tokens, asked(slot));
   }
-  // Tokens that are out or waited for, by all processes.
+  // Tokens that all processes hold or wait for.
   std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
 
   bool waiting() const { return waiting_; }
@@ -292,7 +292,7 @@ class TokenPool {
   static std::uint64_t total(std::uint64_t drawn) { return drawn >> 17; }
   // The plan is noted in `drawn`, as done or as dropped.
   static bool settled(std::uint64_t plan, std::uint64_t drawn) { return ((plan ^ drawn) & 1) == 0; }
-  // `drawn` after a plan for so many; none: the plan is dropped.
+  // `drawn` after a plan for `tokens`; 0: the plan is dropped.
   static std::uint64_t next(std::uint64_t drawn, std::uint64_t tokens) {
     return add(total(drawn), tokens) << 17 | (tokens == 0 ? dropped : 0) | ((drawn + 1) & 0xffff);
   }
@@ -305,7 +305,7 @@ class TokenPool {
     return sum & mask;
   }
 
-  // A damaged word leads nowhere.
+  // A damaged word has no effect.
   std::uint64_t used() const { return std::min<std::uint64_t>(head_->used.load(), slots_.size()); }
 
   void raise_used(std::uint64_t to) {
@@ -313,7 +313,7 @@ class TokenPool {
     while (used < to && !head_->used.compare_exchange(used, to)) continue;
   }
 
-  // Notes that `line` was moved as it says, before it is moved on and says it no longer.
+  // Notes that `line` was moved as it says, before it is moved on and no longer says so.
   void testify(std::uint64_t line) {
     const std::uint64_t mover = line & 0x1ffff;
     if (mover == 0 || mover == slot_ + 1 || mover > slots_.size()) return;
@@ -327,17 +327,17 @@ class TokenPool {
     }
   }
 
-  // One slot whose lease has expired. Returns the tokens that came back. Every exchange that fails
-  // was done by another one, who goes on from there.
+  // Settles one slot whose lease has expired. Returns the tokens that came back. If an exchange
+  // fails, another reaper has done it and goes on from there.
   std::uint64_t settle(std::uint32_t i, std::uint64_t lease) {
     PoolSlot<Word>& slot = slots_[i];
     std::uint64_t returned = slot.returned.load();
     std::uint64_t drawn = slot.drawn.load();
     const std::uint64_t plan = slot.plan.load();
-    // Still the dead one's, so these three were too.
+    // The lease is still the dead one's, so these three values were too.
     if (slot.lease.load() != lease) return 0;
     if (!settled(plan, drawn)) {
-      // `line` before `witness`: moved on in between, it would be in neither.
+      // Read `line` before `witness`: if it moves on in between, the witness has it.
       const bool last = head_->line.load() == (plan_end(plan) << 17 | (i + 1));
       const bool happened = last || slot.witness.load() == (plan_end(plan) << 1 | 1);
       const std::uint64_t after = next(drawn, happened ? plan_tokens(plan) : 0);
@@ -345,7 +345,7 @@ class TokenPool {
       drawn = after;
     }
     const std::uint64_t held = sub(total(drawn), returned);
-    // Who has less than the last ticket's has claimed it, and given some of it back.
+    // A process with less than its last ticket has claimed that ticket, and given part of it back.
     const bool maybe_waits = held > 0 && held >= plan_tokens(plan) && (drawn & dropped) == 0 &&
                              !reached(sub(available(), tokens_), plan >> 17);
     const std::uint64_t back = held - (maybe_waits ? plan_tokens(plan) : 0);
@@ -365,7 +365,7 @@ class TokenPool {
   std::uint64_t lease_ = 0;
   std::uint64_t drawn_ = 0;     // as in the slot
   std::uint64_t returned_ = 0;  // as in the slot
-  bool waiting_ = false;        // the ticket drawn last
+  bool waiting_ = false;        // for the ticket drawn last
   std::uint64_t excused_ = 0;
 };
 

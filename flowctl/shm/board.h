@@ -1,9 +1,8 @@
-// What a process shows of itself to the others of its node: who it is and what it has counted, for
-// `weir top` and for whoever wonders how many of a job share a segment.
+// What a process shows about itself to the others of its node: its identity and its counters, for
+// `weir top` and for counting how many of a job's processes share a segment.
 //
-// Written by its process now and then, a word at a time: numbers that belong together may be from
-// two moments. Valid while the slot of the same index in the token pool is leased and `shown_at` is
-// not 0.
+// Its process writes it now and then, a word at a time: related numbers may be from two moments.
+// Valid while the slot of the same index in the token pool is leased and `shown_at` is not 0.
 //
 // Any thread of any process that maps it.
 #pragma once
@@ -21,9 +20,9 @@ struct Board {
 
   SharedWord job;
   SharedWord rank;
-  SharedWord tokens;         // of the node, as many as it uses; 0: it takes none
-  SharedWord shown_at;       // CLOCK_MONOTONIC, ns; of the counters
-  SharedWord waiting_since;  // for tokens or reads of the node; 0: not
+  SharedWord tokens;         // of the node, as many as this process uses; 0: it takes none
+  SharedWord shown_at;       // time of the counters, CLOCK_MONOTONIC, ns
+  SharedWord waiting_since;  // for tokens or reads of the node; 0: not waiting
   SharedWord counters[counter_words];
 
   void show(std::uint64_t now_ns, const Counters& values) {

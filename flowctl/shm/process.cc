@@ -12,7 +12,7 @@
 namespace weir {
 namespace {
 
-// /proc/PID/stat, of which proc(5) tells: the fields after the command, which may hold anything.
+// From /proc/PID/stat, see proc(5): fields after the command, which may contain anything.
 struct Stat {
   char state = 0;                 // field 3
   long threads = 0;               // field 20
@@ -51,7 +51,7 @@ Found read_stat(std::uint32_t pid, Stat& stat) {
 std::optional<ProcessId> this_process() {
   const auto pid = static_cast<std::uint32_t>(::getpid());
   Stat stat;
-  // Where there is another process of this number, /proc is that of another pid namespace.
+  // If another process has this number there, /proc is that of another pid namespace.
   if (pid > lease::pid_mask || read_stat(pid, stat) != Found::yes) return std::nullopt;
   char self[32] = {};
   if (::readlink("/proc/self", self, sizeof self - 1) < 0) return std::nullopt;
@@ -67,7 +67,7 @@ bool process_alive(ProcessId id) {
     case Found::yes: break;
   }
   if (stat.start_ticks != id.start_ticks) return false;
-  // The first thread may be over while others run.
+  // The first thread may have ended while others run.
   const bool over = stat.state == 'Z' || stat.state == 'X' || stat.state == 'x';
   return !over || stat.threads > 1;
 }

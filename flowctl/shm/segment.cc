@@ -48,7 +48,7 @@ std::string error_text(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
 }
 
-// What a board shows is a list of counters: another list is another layout, whatever its length.
+// A board shows a list of counters: another list is another layout, even if it is as long.
 std::uint64_t layout_hash() {
 #define WEIR_X(name, unit, help) #name " "
   constexpr const char names[] = WEIR_COUNTERS(WEIR_X);
@@ -56,7 +56,7 @@ std::uint64_t layout_hash() {
   return fnv(names, sizeof names) ^ sizeof(NodeState);
 }
 
-// A descriptor or a mapping that goes away with its owner.
+// A file descriptor that is closed with its owner.
 struct Fd {
   int fd = -1;
   ~Fd() { reset(-1); }
@@ -76,7 +76,7 @@ Mapping map(int fd, std::size_t bytes) {
   return {at == MAP_FAILED ? nullptr : static_cast<NodeState*>(at), Unmap{bytes}};
 }
 
-// What the header of the segment says, or must say.
+// The header that the segment has, or must have.
 bool make_header(const SegmentOptions& options, SegmentHeader& header, std::string& reason) {
   std::memset(static_cast<void*>(&header), 0, sizeof header);
   const std::string key =
@@ -110,7 +110,7 @@ bool make_header(const SegmentOptions& options, SegmentHeader& header, std::stri
   return true;
 }
 
-// Null: `reason`, or nothing is there, or it is being unlinked (`reason` is empty). `file` has the
+// Null: see `reason`; if that is empty, there is no file, or it is being unlinked. `file` holds the
 // lock.
 Mapping open_existing(const std::string& path, Fd& file, std::string& reason) {
   reason.clear();
@@ -151,7 +151,7 @@ Mapping open_existing(const std::string& path, Fd& file, std::string& reason) {
   return state;
 }
 
-// False: `reason`, or somebody else was quicker (`reason` is empty).
+// False: see `reason`; if that is empty, another process was quicker.
 bool create(const SegmentOptions& options, const SegmentHeader& header, const std::string& path,
             std::string& reason) {
   reason.clear();
@@ -160,7 +160,7 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
     reason = error_text("cannot make a file in " + options.directory, errno);
     return false;
   }
-  // All of it now: later, a page that cannot be had is a SIGBUS.
+  // Allocates everything now: later, a page that cannot be had would be a SIGBUS.
   const std::size_t bytes = segment_bytes(header);
   if (const int error = ::posix_fallocate(file.fd, 0, static_cast<off_t>(bytes)); error != 0) {
     reason = error_text("no room for " + std::to_string(bytes) + " bytes in " + options.directory,
@@ -173,7 +173,7 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
     reason = error_text("cannot map a file of " + options.directory, errno);
     return false;
   }
-  // The rest is good as zeros.
+  // The rest is valid as zeros.
   std::memcpy(static_cast<void*>(&state->header), &header, offsetof(SegmentHeader, gate));
   char self[32];
   std::snprintf(self, sizeof self, "/proc/self/fd/%d", file.fd);
@@ -184,7 +184,7 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
   return true;
 }
 
-// A word as an exchange sees it: in one order with those of others.
+// Reads a word by an exchange, so that the read is ordered with other exchanges.
 std::uint64_t look_at(SharedWord& word) {
   std::uint64_t now = word.load();
   while (!word.compare_exchange(now, now)) continue;
@@ -204,10 +204,10 @@ void wait_a_little() {
   ::nanosleep(&pause, nullptr);
 }
 
-// Removes the segment if nobody lives in it. A gate closed by a process that died is taken over.
-// Who finds it closed by one that lives may go: that one looks again after it has opened it.
-// `file` is that of `state`: by the time the gate is ours it may have no name any more, and the
-// path be that of another segment.
+// Removes the segment if nobody lives in it. Takes over a gate closed by a process that died. A
+// process that finds the gate closed by a living one may go: that one looks again after opening it.
+// `file` is that of `state`: by the time the gate is ours, it may have lost its name, and the path
+// may be another segment's.
 bool remove_if_empty(NodeState& state, int file, const std::string& path, ProcessId self) {
   SharedWord& gate = state.header.gate;
   do {
@@ -218,7 +218,7 @@ bool remove_if_empty(NodeState& state, int file, const std::string& path, Proces
     struct stat about {};
     if (::fstat(file, &about) != 0 || about.st_nlink == 0) return false;
     if (!anybody_lives_in(state)) {
-      // Closed for good, and gone by name.
+      // Closed for good, and its name is gone.
       if (::unlink(path.c_str()) == 0) return true;
       if (errno != ENOENT) gate.compare_exchange(mine, lease::freed(mine));
       return false;
@@ -228,7 +228,7 @@ bool remove_if_empty(NodeState& state, int file, const std::string& path, Proces
   return false;
 }
 
-// One of another build of weir.
+// The same for a segment of another build of weir.
 bool remove_if_foreign_and_empty(const std::string& path) {
   struct Beginning {
     std::uint64_t magic;
@@ -275,7 +275,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     reason = "/proc does not show this process, so others could not tell whether it lives";
     return nullptr;
   }
-  // Other namespaces and keys are other segments. What is the same for all of a key is not in it.
+  // Other namespaces and keys have other segments. What is the same for all of a key is not hashed.
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx",
                 static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^ layout_hash() ^
@@ -291,7 +291,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
       if (!reason.empty()) return nullptr;
       if (create(options, wanted, path, reason)) continue;
       if (!reason.empty()) {
-        // There may be no room for it because of what killed jobs have left.
+        // Segments that killed jobs have left may take the room.
         if (tidied || remove_stale_segments(options.directory) == 0) return nullptr;
         tidied = true;
         continue;
@@ -328,7 +328,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
       segment->board().shown_at.store(0);
       const std::uint64_t gate = look_at(segment->state_->header.gate);
       if (lease::free(gate)) return segment;
-      // Somebody removes it, or died at that: then our leaving finishes it.
+      // A process removes it, or died doing so: then our leaving finishes the removal.
     }
     wait_a_little();
   }
@@ -378,7 +378,7 @@ std::uint32_t remove_stale_segments(const std::string& directory) {
     std::string reason;
     Fd file;
     if (const Mapping state = open_existing(path, file, reason); state == nullptr) {
-      file.reset(-1);  // with its lock
+      file.reset(-1);  // gives the lock up, too
       removed += remove_if_foreign_and_empty(path) ? 1 : 0;
     } else if (state->header.pid_namespace == pid_namespace()) {
       removed += remove_if_empty(*state, file.fd, path, *self) ? 1 : 0;

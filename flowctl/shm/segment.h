@@ -1,23 +1,23 @@
-// The memory that the processes of a node share for one port: a header that says what it is, the
+// The memory that the processes of a node share for one port: a header that identifies it, the
 // token pool, the pool of the read budget, the server tokens, and for each process a request queue
-// and a board; behind all that, if asked for, cells for the frames of the proxy. One file in
-// /dev/shm, for one user (0600), without pointers.
+// and a board; behind them, if asked for, cells for the frames of the proxy. One file in /dev/shm,
+// for one user (0600), without pointers.
 //
-// It appears under its name when it is complete (it is made nameless and then linked), so nobody
-// sees half of one, and a process killed while it makes one leaves nothing. The last one to leave
-// removes it. If all were killed, the next process with the same key goes on with it, for what the
-// dead held is reaped; `remove_stale_segments` removes those nobody asks for again.
+// It appears under its name only when complete (it is made nameless and then linked), so nobody
+// sees half of one, and a process killed while it makes one leaves nothing. The last process to
+// leave removes it. If all were killed, the next process with the same key goes on with it, because
+// the dead are reaped; `remove_stale_segments` removes those nobody asks for again.
 //
-// Removing is exclusive by the `gate`, a lease: closed first, then looked whether anybody lives
-// here, then unlinked. Who joins looks at the gate after it has its slot. One of the two sees the
-// other: both do it by an exchange of the gate.
+// The `gate`, a lease, makes removal exclusive: first close it, then look whether anybody lives
+// here, then unlink. A joining process looks at the gate after it has its slot. One of the two sees
+// the other: both look by an exchange of the gate.
 //
-// Builds of weir with another layout have other files, and leave some behind as well. Of these only
-// the header's beginning is known, and that whoever is in one has a shared lock on it (flock, which
-// ends with the process): who gets it alone may unlink it. So who has its lock looks whether the
-// file is still there by name.
+// Builds of weir with another layout use other files, and leave some behind as well. Known about
+// these are only the beginning of the header, and that every process in one holds a shared lock on
+// it (flock, which ends with the process): a process that gets the lock exclusively may unlink it.
+// So a process that has the lock checks whether the file still exists by name.
 //
-// Needs /proc, for leases. One thread at a time; system calls in every function.
+// Needs /proc, for leases. One thread at a time; every function makes system calls.
 #pragma once
 
 #include <cstddef>
@@ -36,27 +36,27 @@
 namespace weir {
 
 struct SegmentHeader {
-  std::uint64_t magic;  // these two are the same in all versions, and the lock is from 4 on
+  std::uint64_t magic;  // these two are the same in all versions; locks exist from version 4 on
   std::uint32_t version;
   std::uint32_t layout_bytes;
-  std::uint64_t checksum;  // of what follows, the gate not counted
+  std::uint64_t checksum;  // of what follows, without the gate
   std::uint64_t pid_namespace;
   std::uint32_t tokens;
   std::uint32_t servers;
   std::uint32_t cell_bytes;  // of the proxy
-  std::uint32_t tasks;       // that have cells
+  std::uint32_t tasks;       // tasks that have cells
   char key[160];             // zero-terminated
   SharedWord gate;
 };
 
-// Whole pages, so that the cells behind it are, and can be registered by themselves.
+// Whole pages, so that the cells behind it start on a page and can be registered separately.
 struct alignas(4096) NodeState {
   static constexpr std::uint32_t most_processes = 256;
   static constexpr std::uint32_t most_servers = 64;
   SegmentHeader header;
   PoolHead<SharedWord> pool;
   PoolSlot<SharedWord> slots[most_processes];
-  PoolHead<SharedWord> reads;  // of all that are allowed anywhere; each process has its limit
+  PoolHead<SharedWord> reads;  // of all reads allowed anywhere; each process has its limit
   PoolSlot<SharedWord> read_slots[most_processes];
   Board boards[most_processes];  // by slot of the token pool
   alignas(64) SharedWord servers[most_servers];
@@ -66,20 +66,20 @@ struct alignas(4096) NodeState {
 struct SegmentOptions {
   std::string device;  // e.g. mlx5_0
   std::uint32_t port = 1;
-  std::string sharers;  // empty: all jobs of this user; else those that say the same
+  std::string sharers;  // empty: all jobs of this user; else those with the same text
   std::uint32_t tokens = TokenPool<SharedWord>::most_tokens;  // 1 … most_tokens
   std::uint32_t servers = 0;                                  // server tokens, 0 … most_servers
   std::uint32_t cell_bytes = 0;  // for a frame of the proxy; a multiple of 8; 0: no cells
-  std::uint32_t tasks = 0;       // that have cells, proxy_depth each: 0 … most_processes
+  std::uint32_t tasks = 0;       // tasks with cells, proxy_depth each: 0 … most_processes
   std::string directory = "/dev/shm";
 };
 
 class Segment {
  public:
-  // The segment of the key, made if there is none, with a slot of this process in its pools. Null
-  // with a `reason` for people if that cannot be: no /dev/shm or no room in it, somebody else's or
-  // a damaged file, other constants while it is in use, all slots taken. Then each process limits
-  // itself.
+  // The segment of the key, made if there is none, with a slot of this process in its pools. If
+  // that fails, null with a `reason` for people: no /dev/shm or no room in it, a file that is
+  // damaged or another user's, other constants while it is in use, all slots taken. Then each
+  // process limits itself.
   static std::unique_ptr<Segment> open(const SegmentOptions& options, std::string& reason);
 
   // Leaves the pools. The last one removes the segment.
@@ -92,7 +92,7 @@ class Segment {
   Board& board() { return state_->boards[pool_.slot()]; }
   // Takes back what dead processes held. Reads a file of /proc for each slot.
   void reap();
-  // The proxy, for a process whose slot has cells.
+  // For a process whose slot has cells: the proxy.
   bool has_cells() const { return pool_.slot() < state_->header.tasks; }
   std::uint32_t slot() const { return pool_.slot(); }
   ProxyGround proxy();
@@ -112,13 +112,13 @@ class Segment {
   TokenPool<SharedWord> reads_;
 };
 
-// Of the file, as its header says.
+// Size of the file, as its header says.
 std::size_t segment_bytes(const SegmentHeader& header);
 
-// The header is that of a segment, of this version of weir, and undamaged.
+// Whether the header is that of an undamaged segment of this version of weir.
 bool is_whole(const SegmentHeader& header);
 
-// Removes this user's segments in which no process lives, those of other builds of weir too.
+// Removes this user's segments in which no process lives, including those of other builds of weir.
 // Returns how many.
 std::uint32_t remove_stale_segments(const std::string& directory = "/dev/shm");
 

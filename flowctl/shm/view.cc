@@ -16,7 +16,7 @@
 namespace weir {
 
 void SegmentView::Unmap::operator()(const NodeState* state) const {
-  ::munmap(const_cast<NodeState*>(state), sizeof *state);  // its cells are not mapped
+  ::munmap(const_cast<NodeState*>(state), sizeof *state);  // the cells are not mapped
 }
 
 SegmentView::SegmentView(Mapping state, std::string path, std::uint32_t user)
@@ -42,7 +42,7 @@ std::vector<SegmentView> SegmentView::find(const std::string& directory, bool pr
     if (at == MAP_FAILED) continue;
     Mapping state(static_cast<const NodeState*>(at));
     if (!is_whole(state->header) || state->header.pid_namespace != own_namespace) continue;
-    // One with cells is a job's proxy: its processes show themselves elsewhere.
+    // A segment with cells is a job's proxy: its processes show themselves elsewhere.
     if ((state->header.tasks > 0) != proxies) continue;
     found.push_back(SegmentView(std::move(state), path, about.st_uid));
   }
@@ -74,7 +74,7 @@ NodeView SegmentView::look() const {
     const Board& board = state_->boards[i];
     const std::uint64_t lease = slot.lease.load();
     if (lease::free(lease) || lease::expired(lease, process_alive)) continue;
-    if (board.shown_at.load() == 0) continue;  // it has just come
+    if (board.shown_at.load() == 0) continue;  // the process has just come
     MemberView member{.process = lease::process(lease),
                       .job = board.job.load(),
                       .rank = board.rank.load(),

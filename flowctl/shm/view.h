@@ -1,5 +1,4 @@
-// A look at segments from outside: without a slot in them, and without writing a word. For
-// `weir top`.
+// A look at segments from outside: takes no slot in them, and writes no word. For `weir top`.
 //
 // Any thread; system calls.
 #pragma once
@@ -15,21 +14,21 @@
 
 namespace weir {
 
-// One process of a segment, as it was when it was looked at.
+// One process of a segment, at the time of the look.
 struct MemberView {
   ProcessId process;
   std::uint64_t job = 0;
   std::uint64_t rank = 0;
   std::uint64_t tokens_held = 0;
   std::uint64_t tokens_waited_for = 0;
-  std::uint64_t read_tokens = 0;    // of the read budget: held or waited for
+  std::uint64_t read_tokens = 0;    // of the read budget, held or waited for
   std::uint64_t active = 0;         // requests in the adapter, if they are counted
-  std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: it does not wait
+  std::uint64_t waiting_since = 0;  // CLOCK_MONOTONIC, ns; 0: not waiting
   std::uint64_t shown_at = 0;       // of the counters, likewise
-  bool in_proxy = false;            // with what follows
-  ProcessId server;                 // who serves its group now; pid 0: nobody
+  bool in_proxy = false;            // if so, the next three fields are valid
+  ProcessId server;                 // which process serves its group now; pid 0: none
   std::uint64_t proxy_waiting = 0;  // its frames that no server has taken yet
-  std::uint64_t proxy_taken = 0;    // those that one has, or that it has not heard of yet
+  std::uint64_t proxy_taken = 0;    // frames a server has, or whose outcome it has not seen
   Counters counters;
 };
 
@@ -39,13 +38,13 @@ struct NodeView {
   std::uint32_t port = 0;
   std::string sharers;  // empty: all jobs of the user
   std::uint32_t user = 0;
-  std::vector<MemberView> members;  // those that live
+  std::vector<MemberView> members;  // the living ones
 };
 
 class SegmentView {
  public:
-  // The segments of this user on this node, of all users for root; of `directory` those that are
-  // whole and in this pid namespace. Without those of proxies, or these.
+  // The intact segments in `directory` and this pid namespace, of this user, or for root of all
+  // users. `all` leaves out the segments of proxies; `proxies` returns only these.
   static std::vector<SegmentView> all(const std::string& directory = "/dev/shm") {
     return find(directory, false);
   }
@@ -56,7 +55,7 @@ class SegmentView {
   SegmentView(SegmentView&&) = default;
   SegmentView& operator=(SegmentView&&) = default;
   NodeView look() const;
-  // Of a proxy: what it knows of those members of a node that take part.
+  // For a proxy's segment: adds what it knows about the members of `node` that take part.
   void add_to(NodeView& node) const;
   const std::string& path() const { return path_; }
 
@@ -73,7 +72,7 @@ class SegmentView {
   std::uint32_t user_;
 };
 
-// Processes of the job that live and share a segment here, of whatever port.
+// How many living processes of the job share a segment here, for any port.
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory);
 
 }  // namespace weir

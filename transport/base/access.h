@@ -5,8 +5,8 @@
 
 namespace weir {
 
-// Reading it locally (sends, writes to a peer) always; nothing else unless asked for, so read-only
-// memory can be registered. The bits are Open MPI's.
+// Local reading (sends, writes to a peer) is always allowed, anything else only if asked for, so
+// that read-only memory can be registered. The bits are Open MPI's.
 enum class Access : std::uint8_t {
   local_read = 0,
   local_write = 1,

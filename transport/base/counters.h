@@ -8,7 +8,7 @@
 
 namespace weir {
 
-// X(name, unit, what it tells)
+// X(name, unit, description)
 #define WEIR_COUNTERS(X)                                                                           \
   X(messages_sent, "messages", "Messages handed over for sending")                                 \
   X(messages_received, "messages", "Messages delivered to the MPI layer")                          \

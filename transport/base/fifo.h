@@ -25,7 +25,7 @@ class Fifo {
     ++size_;
   }
 
-  // Before all others.
+  // Puts `item` before all others.
   void push_front(T* item) {
     item->next = head_;
     head_ = item;

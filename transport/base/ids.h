@@ -14,7 +14,7 @@ struct PeerName {
   friend constexpr auto operator<=>(PeerName, PeerName) = default;
 };
 
-// Index of a peer in the core's table; stays the same while the process lives.
+// Index of a peer in the core's table; never changes while this process lives.
 enum class PeerId : std::uint32_t { none = 0xffffffff };
 
 // Index of a lane: one RC queue pair between two processes.
@@ -26,8 +26,8 @@ enum class BufferId : std::uint32_t { none = 0xffffffff };
 // The engine's number for one incoming connection request; 0 is none.
 enum class RequestId : std::uint64_t { none = 0 };
 
-// A get or put under way: slot and generation, so the id of one that is over never means the next
-// one in its slot.
+// A get or put under way: slot and generation, so that the id of a finished transfer never means
+// the next one in its slot.
 enum class TransferId : std::uint64_t { none = ~std::uint64_t{0} };
 
 constexpr std::uint32_t index(PeerId id) { return static_cast<std::uint32_t>(id); }

@@ -1,5 +1,5 @@
-// A doubly linked list threaded through its elements (`Link<T>` members): any element leaves in
-// constant time. Never allocates; a link is in at most one list. Not thread-safe.
+// A doubly linked list threaded through its elements (`Link<T>` members): removing any element
+// takes constant time. Never allocates; a link is in at most one list. Not thread-safe.
 #pragma once
 
 #include <cassert>

@@ -1,8 +1,8 @@
-// The time of one step. It is read when somebody first asks for it, and then stays: a step that
-// needs no time costs no clock, and all parts of a step see the same one.
+// The time of one step. The clock is read at the first request, and the value then stays: a step
+// that needs no time reads no clock, and all parts of a step see the same time.
 //
-// Whoever makes the step brings it: an engine with its clock, the simulator and tests with the time
-// itself. A value; not thread-safe.
+// The caller of the step supplies it: an engine gives its clock, the simulator and tests give the
+// time itself. A value; not thread-safe.
 #pragma once
 
 #include "transport/base/time.h"

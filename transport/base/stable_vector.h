@@ -1,5 +1,5 @@
-// A growing array whose elements stay where they are. One load more than a vector for an access;
-// only `emplace_back` allocates. Not thread-safe.
+// A growing array whose elements never move. An access costs one load more than in a vector; only
+// `emplace_back` allocates. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ enum class FailReason : std::uint8_t {
   connect_unreachable,  // no address or route to the peer
   rejected_version,     // no protocol version in common
   rejected_buffer,      // receive buffers of different size on the two sides
-  rejected_stranger,    // another process than the one looked for answers there
+  rejected_stranger,    // another process than the intended one answers there
   send_failed,          // a send completed with an error (see the completion status)
   receive_failed,       // a receive completed with an error
   bad_frame,            // bytes from the peer that no weir sends

@@ -1,5 +1,5 @@
-// What of the one-sided operations a device can do: what it lacks is not offered, for Open MPI has
-// ways without it, and an operation that was offered must be right.
+// Which one-sided operations a device can do. What it lacks is not offered: Open MPI has ways
+// without it, and an operation that was offered must be right.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -14,8 +14,8 @@ struct Capability {
 };
 
 struct Offer {
-  std::uint32_t flags;         // of btl_flags
-  std::uint32_t atomic_flags;  // btl_atomic_flags
+  std::uint32_t flags;         // for btl_flags
+  std::uint32_t atomic_flags;  // for btl_atomic_flags
 };
 
 constexpr Offer what_to_offer(const Offer& wanted, const Capability& device) {
@@ -26,7 +26,7 @@ constexpr Offer what_to_offer(const Offer& wanted, const Capability& device) {
       device.fetches > 0 && (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
   if (!can) return {flags & ~atomics, 0};
   std::uint32_t atomic_flags = wanted.atomic_flags;
-  // Only then the processor's own atomics on the same memory are safe beside them.
+  // Only then the processor's own atomics may be mixed with them on the same memory.
   if (device.atomics == IBV_ATOMIC_GLOB) atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
   return {flags, atomic_flags};
 }

@@ -1,9 +1,9 @@
-// Open MPI's C headers made fit for C++20, and everything that differs between Open MPI 4.1, 5.0
-// and 6.0. No other file includes an Open MPI header, or depends on its version.
+// Makes Open MPI's C headers fit for C++20, and covers everything that differs between Open MPI
+// 4.1, 5.0 and 6.0. No other file includes an Open MPI header or depends on its version.
 #pragma once
 
-// 1. Whatever those headers pull in themselves, first and outside of extern "C": seventeen of
-// them declare functions without it, so all of them are included inside.
+// 1. What those headers include themselves, first and outside of extern "C". Seventeen of Open
+// MPI's headers declare functions without it, so all of them are included inside.
 #include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
@@ -55,12 +55,12 @@ extern "C" {
 #include <pmix.h>
 #endif
 
-// 2. Some headers open more braces with BEGIN_C_DECLS than they close: ours is the only one.
+// 2. Some headers open more braces with BEGIN_C_DECLS than they close: our block is the only one.
 #undef BEGIN_C_DECLS
 #undef END_C_DECLS
 #define BEGIN_C_DECLS
 #define END_C_DECLS
-#define _Static_assert static_assert  // the C word, in headers of 6.0
+#define _Static_assert static_assert  // the C keyword, in headers of 6.0
 
 extern "C" {
 #include <opal/class/opal_bitmap.h>
@@ -96,7 +96,7 @@ namespace weir::btl {
 #define WEIR_BTL_INTERFACE MCA_BTL_BASE_VERSION_3_1_0
 #endif
 
-// The loader compares nothing that protects us, and a mismatch is a crash in the first callback.
+// The loader's own checks do not protect us, and a mismatch is a crash in the first callback.
 inline bool made_for_this_open_mpi() {
   const std::string prefix =
       std::to_string(OPAL_MAJOR_VERSION) + "." + std::to_string(OPAL_MINOR_VERSION) + ".";
@@ -107,20 +107,20 @@ inline bool made_for_this_open_mpi() {
 
 // ---- the module ----
 
-// A put that is complete here is complete there: a reliable connection qualifies. Asked for
-// from 5.0 on.
+// A put that is complete here is complete at the target: a reliable connection qualifies. Open MPI
+// asks for it from 5.0 on.
 #ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 inline constexpr std::uint32_t remote_completion_flag = MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION;
 #else
 inline constexpr std::uint32_t remote_completion_flag = 0;
 #endif
 
-// What the module can do, on a device that can do it.
+// What the module can do on a device that can do everything.
 inline constexpr std::uint32_t module_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA |
                                               MCA_BTL_FLAGS_RDMA_FLUSH | MCA_BTL_FLAGS_ATOMIC_OPS |
                                               MCA_BTL_FLAGS_ATOMIC_FOPS | remote_completion_flag;
 
-// Checkpoint and restart: a stub in 4.1, gone since.
+// Checkpoint and restart: a stub in 4.1, removed since.
 inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {
 #if OPAL_MAJOR_VERSION < 5
   module.btl_ft_event = [](int) { return static_cast<int>(OPAL_SUCCESS); };
@@ -146,19 +146,19 @@ inline void deliver(mca_btl_base_module_t& module,
                                                      .cbdata = receiver.cbdata};
   receiver.cbfunc(&module, &message);
 #else
-  mca_btl_base_descriptor_t message;  // only the segments are read
+  mca_btl_base_descriptor_t message;  // the callee only reads the segments
   message.des_segments = &segment;
   message.des_segment_count = 1;
   receiver.cbfunc(&module, tag, &message, receiver.cbdata);
 #endif
 }
 
-// Whether a descriptor that stays the caller's may be sent again once it is complete, with other
-// bytes. One-sided operations by messages do so, where a BTL does not do all of them by RDMA.
+// Whether a descriptor that stays the caller's may be sent again, with other bytes, once it is
+// complete. One-sided operations by messages do so, where a BTL does not do all of them by RDMA.
 inline constexpr bool sends_descriptors_again = OPAL_MAJOR_VERSION >= 5;
 
-// How a send ends whose peer has failed. ob1 of 4.1 aborts on any error here, before the report
-// that names the peer; the error callback that follows the report aborts in its place.
+// The status of a send to a failed peer. ob1 of 4.1 aborts on any error here, before the report
+// that names the peer; instead, the error callback that follows the report aborts.
 inline constexpr int undelivered = OPAL_MAJOR_VERSION >= 5 ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
 
 // ---- the runtime ----
@@ -185,7 +185,7 @@ struct Published {
   std::size_t size = 0;
 };
 
-// What `proc` published under the same component; empty if nothing. May ask the runtime's server.
+// What `proc` published for the same component; empty if nothing. May ask the runtime's server.
 inline Published published(const mca_base_component_t& component, const opal_proc_t& proc) {
   int rc = OPAL_SUCCESS;
   std::uint8_t* bytes = nullptr;
@@ -213,7 +213,7 @@ inline std::uint32_t job_size() {
 
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 
-// Whether the user listed this component: then silence would be no kindness.
+// Whether the user listed this component: then it must not fail silently.
 inline bool asked_for(const char* component) {
   const char* const list = opal_btl_base_framework.framework_selection;
   if (list == nullptr || list[0] == '^') return false;

@@ -1,6 +1,6 @@
-// The component: found, registered, opened and initialised by Open MPI, in this order, in every
-// process, whether it will use weir or not. So nothing here is expensive, and nothing is said
-// unless weir was asked for.
+// The component: Open MPI finds, registers, opens and initialises it, in this order, in every
+// process, whether the process will use weir or not. So nothing here is expensive, and nothing is
+// said unless weir was asked for.
 
 #include "transport/btl/component.h"
 
@@ -14,11 +14,11 @@
 namespace weir::btl {
 namespace {
 
-// Trivially destructible, all of it: a program may exit without MPI_Finalize.
+// Everything here is trivially destructible: a program may exit without MPI_Finalize.
 mca_btl_base_module_t standard;  // the standard variables live here
 std::atomic<Module*> the_module{nullptr};
 
-// Also in ompi_info and other tools: no hardware here.
+// Also runs in ompi_info and other tools, so it touches no hardware.
 int register_variables() noexcept {
   try {
     if (!made_for_this_open_mpi()) {
@@ -56,12 +56,12 @@ config::Fabric fabric_of(const verbs::PortChoice& port) {
   return port.ethernet ? config::Fabric::roce : config::Fabric::infiniband;
 }
 
-// Opens the port, listens, and tells the other processes where. The large things (queues, buffers,
-// the thread) are made when the first endpoint is.
+// Opens the port, listens, and publishes the address. The large things (queues, buffers, the
+// thread) are made with the first endpoint.
 mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
   *count = 0;
   try {
-    // Which port is in no profile, and which profile is up to the port.
+    // No profile sets the port, and the profile depends on the port.
     const config::Settings wish = read_configuration(config::Fabric::unknown).settings;
     std::string why;
     const auto port = verbs::choose_port({wish.device, static_cast<int>(wish.gid_index)}, why);

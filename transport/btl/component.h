@@ -1,4 +1,4 @@
-// What Open MPI finds in the plugin: the only symbol it exports.
+// The only symbol that the plugin exports, which Open MPI looks for.
 #pragma once
 
 #include "transport/btl/compat.h"
@@ -7,7 +7,7 @@ extern "C" __attribute__((visibility("default"))) mca_btl_base_component_t mca_b
 
 namespace weir::btl {
 
-// The module is about to end: no progress any more.
+// The module is about to end: its progress stops.
 void forget_module();
 
 }  // namespace weir::btl

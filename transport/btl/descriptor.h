@@ -1,5 +1,5 @@
-// What ob1 fills in and hands over for sending: Open MPI's descriptor, and the slot of registered
-// memory that its one segment lies in.
+// What ob1 fills in and passes on for sending: Open MPI's descriptor, and the slot of registered
+// memory that holds its one segment.
 //
 // Thread rule: a descriptor belongs to whoever got it from the pool.
 #pragma once
@@ -20,7 +20,7 @@ struct Descriptor : mca_btl_base_descriptor_t {
   bool waits;                         // the completion callback comes when the slot is retired
   std::unique_ptr<std::byte[]> heap;  // the memory of `segment` when there is no slot
 
-  // Once; what changes from use to use is set by who gets it from the pool.
+  // Once per record; whoever gets it from the pool sets what changes from use to use.
   Descriptor() {
     OBJ_CONSTRUCT(static_cast<mca_btl_base_descriptor_t*>(this), mca_btl_base_descriptor_t);
     des_segments = &segment;

@@ -1,7 +1,7 @@
-// The peers as Open MPI sees them. Each is found through the engine's table of peers, which has it
-// as the record of the layer above.
+// The peers as Open MPI sees them. Each endpoint is found through the engine's table of peers,
+// which keeps it as the record of the layer above.
 //
-// Thread rule: the endpoints have their own lock. One stays where it is until all of them end.
+// Thread rule: the endpoints have their own lock. An endpoint never moves until all of them end.
 #pragma once
 
 #include <atomic>
@@ -13,12 +13,12 @@
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
 
-// Open MPI only carries pointers to this about; the type is ours, its name is not.
+// Open MPI only passes pointers to this around; the type is ours, its name is not.
 struct mca_btl_base_endpoint_t {
   weir::PeerId id = weir::PeerId::none;
   weir::PeerName name;
   opal_proc_t* proc = nullptr;
-  std::atomic<bool> leaving{false};  // its end is wanted: failures are no news
+  std::atomic<bool> leaving{false};  // its end is wanted: failures are no longer news
 };
 
 namespace weir::btl {
@@ -40,7 +40,7 @@ class Endpoints {
     return id == PeerId::none ? nullptr : find(id);
   }
 
-  // The endpoint of that peer: the one that is there, if there is one. Endpoints come from both
+  // Returns the endpoint of that peer, and makes it if there is none. Endpoints come from both
   // sides (we add a process, or it was first to talk to us) and are added more than once.
   Endpoint* add(PeerName name, PeerId id, opal_proc_t* proc);
 

@@ -1,9 +1,9 @@
-// What a flush waits for: the operations that were begun before it, and no others, or it might wait
-// as long as there is traffic (ob1's gets of large messages are operations, too).
+// A flush waits only for the operations that were begun before it. Otherwise it might wait as long
+// as there is traffic (ob1's gets of large messages are operations, too).
 //
-// Operations belong to one of two epochs, and each epoch is counted. A flush begins the other one
-// and waits until all of the last are over. One flush at a time; a second one waits for its turn,
-// which comes, for what the first waits for ends.
+// Every operation belongs to one of two epochs, and each epoch counts its operations. A flush
+// begins the other epoch and waits until all operations of the last one are over. Only one flush
+// runs at a time; a second one waits for its turn, which comes because the first one ends.
 //
 // Thread rule: any thread.
 #pragma once
@@ -18,7 +18,7 @@ class FlushEpochs {
  public:
   static constexpr std::uint8_t none = 0xff;
 
-  // An operation begins; what is returned is for its end.
+  // An operation begins; pass the result to `end`.
   std::uint8_t begin() {
     const std::uint8_t epoch = now_.load(std::memory_order_acquire);
     under_way_[epoch].fetch_add(1, std::memory_order_acq_rel);
@@ -26,11 +26,11 @@ class FlushEpochs {
   }
   void end(std::uint8_t epoch) { under_way_[epoch].fetch_sub(1, std::memory_order_release); }
 
-  // Calls `progress` at least once, and until all that was begun before is over.
+  // Calls `progress` at least once, and until all operations begun before are over.
   template <typename Progress>
   void flush(Progress&& progress) {
     while (flushing_.test_and_set(std::memory_order_acquire)) progress();
-    // Stragglers: who looked at the epoch before the last flush, and counted after it.
+    // Stragglers read the epoch before the last flush, and counted themselves after it.
     const std::uint8_t last = now_.load(std::memory_order_relaxed);
     const std::uint8_t next = last ^ 1;
     while (under_way(next) > 0) progress();

@@ -1,4 +1,4 @@
-// What was not given back or is not over when everything should be.
+// Finds what was not given back, or is not over, when everything should be.
 
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"

@@ -9,7 +9,7 @@ namespace {
 
 bool is_open = false;
 
-// Memory is about to be unmapped. Allocates nothing, as it may be the allocator that unmaps.
+// Memory is about to be unmapped. Allocates nothing, because the allocator may be unmapping.
 void pass_on(void* address, std::size_t length_bytes, void*, bool) {
   verbs::RegistrationCache::memory_goes_away(address, length_bytes);
 }
@@ -23,8 +23,8 @@ bool open_memory_hooks(std::string& why) {
     return false;
   }
   if (verbs::load_ucx(why) == nullptr) return false;
-  // Never closed again by us: Open MPI patches once only, so the next one to open it would get
-  // none.
+  // We never close it again: Open MPI patches only once, so the next component to open it would get
+  // no hooks.
   const int rc =
       mca_base_framework_open(&opal_memory_base_framework, static_cast<mca_base_open_flag_t>(0));
   constexpr int needed = OPAL_MEMORY_FREE_SUPPORT | OPAL_MEMORY_MUNMAP_SUPPORT;

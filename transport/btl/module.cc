@@ -23,8 +23,8 @@ int guarded(F&& action) noexcept {
   }
 }
 
-// NULL for every process that is out of our reach, and success: an error would take the whole
-// module out of the call. `reachable` is NULL when a single process is added later on.
+// Gives NULL for every process that we cannot reach, and success: an error would take the whole
+// module out of the call. `reachable` is NULL when a single process is added later.
 int add_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs,
               Endpoint** endpoints, opal_bitmap_t* reachable) noexcept {
   std::fill_n(endpoints, count, nullptr);
@@ -40,8 +40,8 @@ int add_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs
   });
 }
 
-// Never looks at or writes the array of endpoints: bml/r2 compares it afterwards, and may call
-// again with one that is no longer good. So endpoints live until the module ends.
+// Never reads or writes the array of endpoints: bml/r2 compares it afterwards, and may call again
+// with an endpoint that is no longer valid. So endpoints live until the module ends.
 int del_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs,
               Endpoint**) noexcept {
   return guarded([&]() -> int {
@@ -86,7 +86,7 @@ void dump(mca_btl_base_module_t* btl, Endpoint* only, int verbose) noexcept {
   });
 }
 
-// The PML is closed by now: nothing goes up any more, and failures are no news.
+// The PML is closed by now: nothing is handed up, and failures are no longer news.
 int finalize(mca_btl_base_module_t* btl) noexcept {
   return guarded([&]() -> int {
     const std::unique_ptr<Module> module(&of(btl));
@@ -111,7 +111,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;
 
-  // Every fragment has to fit one receive buffer.
+  // Every fragment has to fit into one receive buffer.
   const std::size_t most = engine->max_payload_bytes();
   btl_eager_limit = std::min(btl_eager_limit, most);
   btl_rndv_eager_limit = std::min(btl_rndv_eager_limit, most);
@@ -131,7 +131,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
   btl_register_error = register_error;
   set_ft_event(*this);
   offer_rdma(*this);
-  // btl_register stays NULL: the receive callbacks are in a table of Open MPI's.
+  // btl_register stays NULL: Open MPI keeps the receive callbacks in a table of its own.
 }
 
 bool Module::start() {
@@ -156,7 +156,7 @@ void Module::make_registrations() {
   if (registration_state.load(std::memory_order_relaxed) != StartState::no) return;
   verbs::RegistrationCache::Options options;
   options.max_bytes = registration_bytes(settings);
-  if (options.max_bytes == 0) {  // as wished
+  if (options.max_bytes == 0) {  // as configured
     registration_state.store(StartState::failed, std::memory_order_release);
     return;
   }

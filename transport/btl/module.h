@@ -1,8 +1,8 @@
-// The one module: what Open MPI holds of weir in a process. All rails are inside the engine, so
-// ob1 never has a choice to make.
+// The one module, which is all that Open MPI holds of weir in a process. All rails are inside the
+// engine, so ob1 never has a choice to make.
 //
-// Thread rule: any thread may be in any entry point, and again from inside an upcall. No lock of
-// ours is held during an upcall.
+// Thread rule: any thread may be in any entry point, and again from inside an upcall. We hold no
+// lock during an upcall.
 #pragma once
 
 #include <atomic>
@@ -32,28 +32,28 @@ struct Module : mca_btl_base_module_t {
   // The endpoint of a process that runs weir; nullptr for any other.
   Endpoint* add(opal_proc_t* proc);
 
-  // The endpoint behind an id of the engine's; made now if that peer came to us first.
+  // The endpoint for an id of the engine's; made now if that peer came to us first.
   Endpoint* endpoint_of(PeerId id);
 
-  // Progress until `endpoint` is closed.
+  // Makes progress until `endpoint` is closed.
   void close(Endpoint& endpoint);
 
-  // A send that is over for ob1 within its own call.
+  // Completes a send that is over for ob1 within its own call.
   int complete_at_once(Descriptor& descriptor, int status);
-  // A send that ob1 waits for.
+  // Completes a send that ob1 waits for.
   void complete(Descriptor& descriptor, int status);
   void release(Descriptor& descriptor);
 
-  // Of the application's memory; made when it is first asked for. nullptr: copy instead.
+  // Registrations of application memory; made at first use. nullptr: copy instead.
   verbs::RegistrationCache* registrations();
-  // Memory could not be registered; said once.
+  // Memory could not be registered; warns once.
   void warn_no_registration(int error);
-  // Of those, the ones in use.
+  // How many of these registrations are in use.
   std::uint64_t registrations_in_use() const;
-  // Where peers look up what this process exports; made when it is first asked for. nullptr: they
-  // have handles only.
+  // Where peers look up what this process exports; made at first use. nullptr: peers have only
+  // handles.
   Directory* directory();
-  // No registration is needed any more.
+  // Registrations are no longer needed.
   void end_registrations();
 
   const config::Settings settings;
@@ -63,11 +63,11 @@ struct Module : mca_btl_base_module_t {
   Operations operations;
   Pool<Lookup> lookups;
   RdmaCounters rdma_counters;
-  FlushEpochs flushes;  // of those
+  FlushEpochs flushes;  // of these operations
   Pool<Handle> handles;
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
-  std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still to come
+  std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still owed
   std::atomic<mca_btl_base_module_error_cb_fn_t> on_error{nullptr};
 
  private:
@@ -99,19 +99,19 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
           std::size_t header_size, std::size_t payload_size, std::uint8_t order,
           std::uint32_t flags, mca_btl_base_tag_t, mca_btl_base_descriptor_t**) noexcept;
 
-// The entry points for large messages and one-sided operations, in rdma.cc; then what this module's
-// device cannot do is taken back.
+// The entry points for large messages and one-sided operations, in rdma.cc; offer_rdma then
+// withdraws what this module's device cannot do.
 void set_rdma_entry_points(mca_btl_base_module_t& module);
 void offer_rdma(Module& module);
-// `tell`: there is still somebody to be told.
+// `tell`: somebody is still there to be told.
 void conclude(Module& module, const Operation& done, bool ok, bool tell);
 void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
-// One look at what there is, in progress.cc. Returns how much.
+// Looks once at what there is, in progress.cc. Returns how much it handed up.
 int progress(Module& module);
-// Sends what is pending, takes leave of all peers and ends the engine; no upcalls any more.
+// Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
-// Says what is still not over or not given back after that (check_leaks), in leaks.cc.
+// Reports what is not over or not given back after that (check_leaks), in leaks.cc.
 void report_leaks(Module& module);
 
 }  // namespace weir::btl

@@ -1,5 +1,5 @@
-// One-sided operations as Open MPI sees them: the handle of registered memory, and what is to be
-// called back when an operation is over.
+// One-sided operations as Open MPI sees them: the handle of registered memory, and the callback for
+// the end of an operation.
 #pragma once
 
 #include <atomic>
@@ -14,11 +14,11 @@
 #include "transport/lane/send_slot.h"
 #include "transport/verbs/registration_cache.h"
 
-// The type is ours, its name is not. Open MPI hands the first `handle_bytes` of it to peers, and
-// carries pointers to whole ones about in this process.
+// The type is ours, its name is not. Open MPI hands its first `handle_bytes` to peers, and passes
+// pointers to whole handles around in this process.
 struct mca_btl_base_registration_handle_t {
   weir::btl::Exported exported;
-  // From here on only in this process.
+  // The rest is only for this process.
   weir::verbs::Registration* registration = nullptr;
   std::uint32_t listed = weir::btl::Directory::nowhere;  // in the directory
   mca_btl_base_registration_handle_t* next = nullptr;
@@ -32,7 +32,7 @@ inline constexpr std::size_t handle_bytes = sizeof(Handle::exported);
 
 struct Lookup;
 
-// A get, put or atomic under way. Aligned, for the token below.
+// A get, put or atomic under way. Aligned for the token below.
 struct alignas(128) Operation {
   mca_btl_base_rdma_completion_fn_t callback = nullptr;
   void* context = nullptr;
@@ -40,13 +40,13 @@ struct alignas(128) Operation {
   Endpoint* endpoint = nullptr;
   void* local_address = nullptr;
   Handle* local_handle = nullptr;
-  SendSlot* scratch = nullptr;  // where the result of an atomic lands that nobody wants
-  Handle* target = nullptr;     // of memory registered for this operation only
+  SendSlot* scratch = nullptr;  // where an unwanted result of an atomic lands
+  Handle* target = nullptr;     // for memory registered for this operation only
   Lookup* lookup = nullptr;     // it reads a directory, into `scratch`, for another operation
-  Export memory{};              // at the target, as the handle had it
+  Export memory{};              // the memory at the target, as the handle described it
   Operation* next = nullptr;
   std::uint8_t epoch = FlushEpochs::none;
-  std::uint8_t generation = 0;  // how often its record was used; see Operations
+  std::uint8_t generation = 0;  // how often the record was used; see Operations
 };
 
 // An operation that waits for its key.
@@ -57,11 +57,11 @@ struct Lookup {
   Lookup* next = nullptr;
 };
 
-// Those under way. Whoever is told twice that his operation is over has given away what it was for,
-// so each has a token that is good once: its record's address, and in the low bits that are always
-// zero there the record's generation.
+// The operations under way. An owner that hears of an end for the second time has already released
+// what the operation needed. So each operation has a token that is good once: its record's address,
+// with the record's generation in the low bits, which are always zero in the address.
 //
-// Thread rule: any thread, as Pool.
+// Thread rule: any thread, like Pool.
 class Operations {
  public:
   // May throw std::bad_alloc.
@@ -73,7 +73,7 @@ class Operations {
     return reinterpret_cast<std::uint64_t>(record) | generation;
   }
 
-  // False if what has this token is over already; that is counted.
+  // False if the operation of this token is over already; that is counted.
   bool end(std::uint64_t token, Operation& done) {
     auto* const record = reinterpret_cast<Operation*>(token & ~generations);
     if (record->generation != (token & generations)) {

@@ -19,7 +19,7 @@
 namespace weir::btl {
 namespace {
 
-// Open MPI writes the values here. Texts, so that units can be given and errors be ours.
+// Open MPI writes the values here, as texts, so that they can have units and errors can be ours.
 std::array<char*, 64> values;
 std::array<int, 64> indexes;
 char* named_file;
@@ -37,7 +37,7 @@ int register_text(const mca_base_component_t& component, const char* name, const
       MCA_BASE_VAR_SCOPE_READONLY, &value);
 }
 
-// "MCA parameter btl_weir_mtu", and the file if it is from one; empty if nobody has set it.
+// "MCA parameter btl_weir_mtu", with the file it comes from, if any; empty if nobody has set it.
 std::string set_by(const char* name, int index) {
   mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
   const char* file = nullptr;
@@ -62,7 +62,7 @@ config::Source mca_parameters() {
 }
 
 void fill_defaults(mca_btl_base_module_t& standard) {
-  // No profile sets the size of a buffer, so the port need not be known.
+  // No profile sets the size of a buffer, so the port is not needed here.
   const config::Settings settings = read_configuration(config::Fabric::unknown).settings;
   const auto largest = static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
 
@@ -70,21 +70,21 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   standard.btl_eager_limit = largest;
   standard.btl_rndv_eager_limit = largest;
   standard.btl_max_send_size = largest;
-  // No PUT pipeline: ob1 hangs when something in it is refused.
+  // No PUT pipeline: ob1 hangs if something in it is refused.
   standard.btl_min_rdma_pipeline_size = SIZE_MAX;
   standard.btl_rdma_pipeline_send_length = SIZE_MAX;
   standard.btl_rdma_pipeline_frag_size = SIZE_MAX;
-  // One get or put for each message: with several, ob1 hangs when one of them fails.
+  // One get or put for each message: with several, ob1 hangs if one of them fails.
   standard.btl_get_limit = SIZE_MAX;
   standard.btl_put_limit = SIZE_MAX;
-  standard.btl_exclusivity = 2048;  // before openib (1024) and tcp, after shared memory (65536)
+  standard.btl_exclusivity = 2048;  // ahead of openib (1024) and tcp, behind shared memory (65536)
   standard.btl_latency = 2;         // between shared memory and tcp
   standard.btl_bandwidth = 0;       // the port's speed
   standard.btl_flags = module_flags;
-  set_rdma_entry_points(standard);  // flags without their functions are dropped while registering
+  set_rdma_entry_points(standard);  // while registering, Open MPI drops flags without functions
 }
 
-// "; roce: 268ms", where profiles say something.
+// "; roce: 268ms", if profiles set the key.
 std::string profile_values(const config::Key& key,
                            const std::vector<config::ProfileEntry>& profiles) {
   std::string text;
@@ -99,9 +99,9 @@ T to(std::int64_t value) {
   return static_cast<T>(value);
 }
 
-// 4.096us * 2^code is what the adapter waits. [IBTA 11.6.2, Local ACK Timeout]
+// The adapter waits 4.096us * 2^code. [IBTA 11.6.2, Local ACK Timeout]
 std::uint8_t ack_timeout_code(std::int64_t ns) {
-  std::uint8_t code = 1;  // 0 would be for ever
+  std::uint8_t code = 1;  // 0 would mean for ever
   while (code < 31 && (std::int64_t{4096} << code) < ns) ++code;
   return code;
 }
@@ -122,8 +122,8 @@ int register_params(const mca_base_component_t& component, mca_btl_base_module_t
   gathered = new config::Sources(
       config::gather(config::own_environment(), named_file != nullptr ? named_file : ""));
 
-  // What is set below the MCA variables is their default: so ompi_info shows what is in effect, but
-  // for the profile. Which one that is depends on the port, and is not known yet.
+  // Settings that rank below the MCA variables become their defaults, so ompi_info shows the values
+  // in effect, except the profile: it depends on the port, which is not known yet.
   const config::Configuration below = config::resolve(*gathered, config::Fabric::unknown);
   const std::vector<config::ProfileEntry> profiles = config::profile_entries();
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -150,7 +150,7 @@ config::Configuration read_configuration(config::Fabric fabric) {
 std::vector<std::string> configuration_warnings() {
   std::vector<std::string> warnings;
   if (gathered != nullptr) warnings = gathered->warnings;
-  // mpirun hands its --mca parameters on in the environment; Open MPI takes any name.
+  // mpirun passes its --mca parameters on in the environment; Open MPI accepts any name.
   constexpr std::string_view prefix = "OMPI_MCA_btl_weir_";
   for (const std::string_view variable : config::own_environment()) {
     if (!variable.starts_with(prefix)) continue;
@@ -201,7 +201,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   BudgetController::Config& reads = core.transfers.reads;
   reads.adaptive = s.reads_max == automatic;
   if (s.reads_max != automatic) reads.reads = to<std::uint32_t>(s.reads_max);
-  // What is less than a chunk can be neither seen nor steered.
+  // Less than a chunk can neither be seen nor controlled.
   const auto chunk = to<std::uint64_t>(s.chunk_bytes);
   reads.step_bytes = chunk;
   reads.queue_bytes = std::max(reads.queue_bytes, chunk);
@@ -212,7 +212,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   core.admission = config::admission(s);
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
   options.node.share = s.node_sharing != "off";
-  const int busy = processes + (port.soft_roce ? 1 : 0);  // whose work the kernel does
+  const int busy = processes + (port.soft_roce ? 1 : 0);  // the kernel does its work, too
   options.node.share_reads = s.node_sharing != "auto" || busy <= usable_cpus();
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);

@@ -1,5 +1,5 @@
-// The MCA variables btl_weir_*: weir's own from the schema, the standard ones of every BTL, and
-// what the engine makes of them. Below them stand the files and the environment.
+// The MCA variables btl_weir_*: weir's own from the schema, the standard ones of every BTL, and the
+// engine options made from them. Files and the environment rank below them.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace weir::btl {
 
-// Registers all of them; touches no hardware. `standard` gets weir's defaults first and keeps the
+// Registers all of them; touches no hardware. `standard` first gets weir's defaults, then keeps the
 // values of the standard variables; it must live as long as the component.
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard);
 
-// The values in effect if the port is of `fabric`: from files, the environment and the MCA
-// variables. Files are read once, by register_params.
+// The values in effect for a port of `fabric`: from files, the environment and the MCA variables.
+// register_params reads the files once.
 config::Configuration read_configuration(config::Fabric fabric);
 
-// Something that deserves a note, though it keeps nothing from running.
+// Findings that deserve a note, though weir can run with them.
 std::vector<std::string> configuration_warnings();
 
-// The end of what register_params has read.
+// Frees what register_params has read.
 void forget_params();
 
 Engine::Options engine_options(const config::Settings& settings, const verbs::PortChoice& port,

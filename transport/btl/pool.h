@@ -1,6 +1,6 @@
-// Small records that come and go with every operation; memory is kept and used again.
+// Small records that come and go with every operation; the pool keeps their memory for reuse.
 //
-// Thread rule: a lock of its own, taken only when Open MPI runs with threads.
+// Thread rule: the pool's own lock, taken only if Open MPI runs with threads.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace weir::btl {
 template <typename T>
 class Pool {
  public:
-  // What a record held before is still in it. May throw std::bad_alloc.
+  // The record still holds its earlier contents. May throw std::bad_alloc.
   T* get() {
     const auto guard = lock();
     if (free_ == nullptr) grow();
@@ -31,8 +31,8 @@ class Pool {
     free_ = record;
   }
 
-  // Records that were taken and not put back; a huge number if one was put back twice. Walks the
-  // list.
+  // Records that were taken and not put back; a huge number if a record was put back twice. Walks
+  // the list.
   std::size_t out() {
     const auto guard = lock();
     const std::size_t all = chunks_.size() * chunk;

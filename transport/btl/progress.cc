@@ -22,7 +22,7 @@ void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
   deliver(module, endpoint, tag, payload, length);
 }
 
-// Completes a send that ob1 waits for; the slot goes back first, for the callback may want one.
+// Completes a send that ob1 waits for; the slot goes back first, because the callback may want one.
 Descriptor& finish(Module& module, SendSlot* slot) {
   Descriptor& descriptor = *static_cast<Descriptor*>(slot->user);
   module.owed_bytes.fetch_sub(slot->capacity_bytes, std::memory_order_relaxed);
@@ -54,7 +54,7 @@ class Upcalls {
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
   void on_warning(const std::string& what) { complain(what); }
 
-  // To serve the node's other processes we have to know whom they talk to.
+  // To serve the node's other processes, we have to know the peers they talk to.
   void on_wanted(PeerName name) {
     opal_proc_t* const proc = opal_proc_for_name(to_opal(name));
     if (proc != nullptr) module_.add(proc);
@@ -78,7 +78,7 @@ class Upcalls {
     report_failure(name, proc, module_.engine->port().name(), failure,
                    operation != nullptr ? operation->memory : Export{});
     if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
-      static char text[] = "weir lost a peer; see its message above";  // a format in 4.1
+      static char text[] = "weir lost a peer; see its message above";  // a format string in 4.1
       callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, proc, text);
     }
   }
@@ -87,7 +87,7 @@ class Upcalls {
   Module& module_;
 };
 
-// After the PML is gone: its callbacks are no longer there to be called.
+// Used after the PML is gone: its callbacks can no longer be called.
 class LastUpcalls {
  public:
   explicit LastUpcalls(Module& module) : module_(module) {}
@@ -103,7 +103,7 @@ class LastUpcalls {
   Module& module_;
 };
 
-// Messages that came before their receiver, if it is there now.
+// Hands up messages that came before their receiver, if it is there now.
 int hand_up_early(Module& module) {
   int count = 0;
   for (EarlyMessages::Message& message : module.early_messages.take()) {
@@ -118,7 +118,7 @@ int hand_up_early(Module& module) {
   return count;
 }
 
-// Sends that found no registered memory, if there is some now.
+// Sends the messages that found no registered memory, if there is some now.
 int send_waiting(Module& module) {
   int count = 0;
   WaitingSends::Send send;
@@ -131,7 +131,7 @@ int send_waiting(Module& module) {
     ++count;
     std::memcpy(slot->payload(), send.bytes.get(), send.length_bytes);
     if (send.descriptor != nullptr) {
-      // Counted with its length until now, from here on with its slot.
+      // Until now counted with its length, from here on with its slot.
       module.owed_bytes.fetch_add(std::int64_t{slot->capacity_bytes} - send.length_bytes,
                                   std::memory_order_relaxed);
       send.descriptor->slot = slot;

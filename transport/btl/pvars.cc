@@ -8,7 +8,7 @@
 namespace weir::btl {
 namespace {
 
-// Counters come in groups, each kept by somebody who may not be there yet, or any more.
+// Counters come in groups; the owner of a group may not be there yet, or no longer.
 template <typename Group>
 struct Variable {
   const char* name;
@@ -38,11 +38,11 @@ constexpr std::array rdma_variables{
                            &RdmaCounters::keys_looked_up}};
 
 template <typename Group>
-Group last;  // while and after there is nobody
+Group last;  // while there is no owner, and after it
 template <typename Group>
 std::atomic<const Group*> shown{&last<Group>};
 
-// May run in any thread beside the engine: a counter is one aligned word.
+// Any thread may call this while the engine runs: a counter is one aligned word.
 template <typename Group>
 int read_variable(const mca_base_pvar_t* variable, void* value, void*) {
   const auto& v = *static_cast<const Variable<Group>*>(variable->ctx);
@@ -69,26 +69,26 @@ constexpr std::array device_variables{
                    &verbs::HwCounters::rnr_naks_received},
 };
 
-// Never freed: a handle may be read until MPI_T ends, which may be after the component's end.
+// Never freed: a handle may be read until MPI_T ends, possibly after the component's end.
 struct DeviceCounters {
   std::string folder;
   verbs::HwCounters start;
 };
 const DeviceCounters* device_counters = nullptr;
 
-// Reads a file of sysfs: for looking at now and then, not for every message.
+// Reads a file of sysfs: fit for an occasional look, not for every message.
 int read_device_variable(const mca_base_pvar_t* variable, void* value, void*) {
   const auto& v = *static_cast<const DeviceVariable*>(variable->ctx);
   const auto start = device_counters->start.*v.field;
   const auto now = verbs::read_hw_counters(device_counters->folder).*v.field;
-  // Not there any more, or set back: the device was replaced under us.
+  // The counter is gone or was reset: the device was replaced meanwhile.
   *static_cast<unsigned long long*>(value) = now && *now >= *start ? *now - *start : 0;
   return OPAL_SUCCESS;
 }
 
 int register_level(const mca_base_component_t& component, const char* name, const char* help,
                    mca_base_get_value_fn_t read, void* context) {
-  // "Level", because Open MPI shows the counter classes relative to the start of a handle.
+  // "Level", because for counter classes Open MPI shows the change since the start of a handle.
   return mca_base_component_pvar_register(
       &component, name, help, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_LEVEL,
       MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, nullptr, MCA_BASE_VAR_BIND_NO_OBJECT,
@@ -131,7 +131,7 @@ void register_device_pvars(const mca_base_component_t& component, const verbs::P
   device_counters = new DeviceCounters{folder, verbs::read_hw_counters(folder)};
   for (const DeviceVariable& v : device_variables) {
     if (!(device_counters->start.*v.field)) continue;
-    // Without them there is less to see, but weir works.
+    // Without these variables there is less to see, but weir works.
     register_level(component, v.name, v.help, read_device_variable,
                    const_cast<DeviceVariable*>(&v));
   }

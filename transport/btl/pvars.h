@@ -8,23 +8,23 @@
 
 namespace weir::btl {
 
-// Registers all of them. They read zero until there are counters to show.
+// Registers all of them. They read zero until show_counters is called.
 int register_pvars(const mca_base_component_t& component);
 
 // Registers the device-wide counters btl_weir_rnr_naks_sent and _received of `port`, as far as the
-// device has them. They show what happened since this call. A second thing than register_pvars,
-// because the device is known only when the component is initialised.
+// device has them. They count from this call on. Separate from register_pvars, because the device
+// is known only when the component is initialised.
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port);
 
-// Of what the plugin does for one-sided operations.
+// What the plugin counts of one-sided operations.
 struct RdmaCounters {
   std::uint64_t keys_looked_up = 0;
 
   void count_lookup() { __atomic_fetch_add(&keys_looked_up, 1, __ATOMIC_RELAXED); }
 };
 
-// What they show from now on. `counters` must stay until the next call; nullptr: the last values
-// stay as they are.
+// Sets the counters that the variables show from now on. `counters` must stay until the next call;
+// nullptr keeps the last values.
 void show_counters(const Counters* counters);
 // The same for these,
 void show_rdma_counters(const RdmaCounters* counters);

@@ -1,6 +1,6 @@
-// Large messages and one-sided operations, as ob1 and osc/rdma ask for them. Nothing is refused for
-// being too much: ob1 turns a refused get into copies, and hangs where it is one of several. What
-// exceeds the read budget waits in the core.
+// Large messages and one-sided operations, as ob1 and osc/rdma ask for them. None is refused
+// because there are too many: ob1 turns a refused get into copies, and hangs if it is one of
+// several. Whatever exceeds the read budget waits in the core.
 
 #include <exception>
 
@@ -25,8 +25,8 @@ struct Local {
 
 struct Remote {
   std::uint64_t address;
-  Handle* handle;        // the peer's bytes: only what is exported is there
-  bool is_ours = false;  // the handle: for this operation, to be given back at its end
+  Handle* handle;        // of the peer's bytes: only what is exported is set
+  bool is_ours = false;  // the handle is for this operation, and given back at its end
 };
 
 struct Callback {
@@ -39,13 +39,13 @@ std::uint32_t lkey_of(const Local& local) {
   return local.handle != nullptr ? local.handle->registration->lkey : 0;
 }
 
-// Whether memory of these rights is a window's, or part of one: for no peer in particular.
+// Whether the memory belongs to a window: it is for no peer in particular, and peers have rights.
 bool is_exported(const Endpoint* endpoint, Access access) {
   constexpr Access remote = Access::remote_read | Access::remote_write | Access::remote_atomic;
   return endpoint == MCA_BTL_ENDPOINT_ANY && (access & remote) != Access::local_read;
 }
 
-// nullptr makes ob1 copy instead. `endpoint` may be none or any: a registration is for all peers.
+// nullptr makes ob1 copy instead. A registration is for all peers, whatever `endpoint` is.
 Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base, std::size_t size,
                      std::uint32_t flags) noexcept {
   Module& module = of(btl);
@@ -82,7 +82,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_SUCCESS;
 }
 
-// Starts an operation whose end is told by `callback`.
+// Starts an operation; `callback` reports its end.
 int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
           TransferRequest request, const Callback& callback) noexcept {
   Operation operation{callback.function, callback.context, callback.data,
@@ -120,7 +120,7 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
     module.flushes.end(operation.epoch);
     return OPAL_ERR_BAD_PARAM;
   }
-  // From here on it may be with the adapter: without memory for it this process cannot go on.
+  // From here on the adapter may have it: if memory runs out now, this process cannot go on.
   module.engine->transfer(request);
   return OPAL_SUCCESS;
 }
@@ -139,9 +139,9 @@ int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
                {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
 }
 
-// What adapters can do: 64 bits, add and compare-swap. osc/rdma makes the rest from these, when it
-// is told so with OPAL_ERR_NOT_SUPPORTED; after OPAL_ERR_NOT_AVAILABLE, which btl.h names,
-// get_accumulate of 4.1 does not end.
+// What adapters can do: 64 bits, add and compare-swap. osc/rdma builds the rest from these if it
+// gets OPAL_ERR_NOT_SUPPORTED; after OPAL_ERR_NOT_AVAILABLE, which btl.h names, get_accumulate of
+// 4.1 does not end.
 bool adapter_can(int flags) { return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0; }
 
 int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
@@ -161,10 +161,10 @@ int add(mca_btl_base_module_t* btl, Endpoint* endpoint, std::uint64_t remote_add
                order, callback, context, data);
 }
 
-// Memory that osc/rdma can reach by itself (ours, or shared on this node) has no handle, and an
-// address that is good in this process. 4.1 asks for a compare-and-swap there as anywhere. It has
-// to be the adapter's, or it would not be atomic with those of other processes: so by way of
-// ourself.
+// Memory that osc/rdma can reach by itself (ours, or shared on this node) has no handle, and its
+// address is valid in this process. 4.1 asks for a compare-and-swap there as anywhere else. The
+// adapter has to do it, or it would not be atomic with those of other processes: so it goes through
+// a connection to ourselves.
 int compare_swap_here(Module& module, const Local& local, std::uint64_t address,
                       const TransferRequest& request, const Callback& callback) noexcept {
   Endpoint* const self = module.endpoints.find(to_name(opal_proc_local_get()->proc_name));
@@ -193,8 +193,8 @@ int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_add
                {callback, context, data});
 }
 
-// Of one peer or of all: Open MPI asks for all. Ends in any case: a peer that does not answer is
-// given up after peer_timeout, and with it everything that is under way to it.
+// For one peer or for all: Open MPI asks for all. Always ends: a peer that does not answer is given
+// up after peer_timeout, together with everything under way to it.
 int flush(mca_btl_base_module_t* btl, Endpoint*) noexcept {
   Module& module = of(btl);
   module.flushes.flush([&] { progress(module); });
@@ -232,7 +232,7 @@ void offer_rdma(Module& module) {
 // Called by progress: without a lock, in order.
 void finish_operation(Module& module, const TransferEnd& end, bool tell) {
   Operation done;
-  if (!module.operations.end(end.token, done)) return;  // told twice: see leaks.cc
+  if (!module.operations.end(end.token, done)) return;  // reported twice: see leaks.cc
   if (done.lookup != nullptr) [[unlikely]]
     return finish_lookup(module, done, end.ok, tell);
   conclude(module, done, end.ok, tell);

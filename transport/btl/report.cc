@@ -10,7 +10,7 @@ std::string own_host() {
   return opal_process_info.nodename != nullptr ? opal_process_info.nodename : "unknown";
 }
 
-// Why it is no frame, and how it begins: what a report of a bug needs.
+// Why the bytes are no frame, and their first ones: what a bug report needs.
 std::string frame_text(const BadFrame& frame) {
   std::string text = std::string(to_text(frame.fault)) + "; frame " + std::to_string(frame.due) +
                      " of the lane, " + std::to_string(frame.size_bytes) + " bytes:";

@@ -1,10 +1,10 @@
-// Sending, as ob1 asks for it. Nothing that ob1 was promised is refused: it would hang.
+// Sending, as ob1 asks for it. Nothing promised to ob1 is refused: it would hang.
 //
 //   sendi                 header and data go straight into a frame; may be turned back
-//   alloc, send           control messages, eager copies: complete when send returns (1); what
-//                         stays the caller's (compat.h): when it is delivered
+//   alloc, send           control messages, eager copies: complete when send returns (1); a
+//                         descriptor that stays the caller's (compat.h): when it is delivered
 //   prepare_src, send     fragments of large messages: complete when the frame is delivered (0);
-//                         that is what bounds how many of them there are
+//                         that bounds their number
 
 #include <algorithm>
 #include <exception>
@@ -15,7 +15,7 @@
 namespace weir::btl {
 namespace {
 
-// A descriptor with `size` bytes of memory. Only when there is no memory at all: nullptr.
+// A descriptor with `size` bytes of memory. nullptr only if there is no memory at all.
 Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags) {
   Descriptor* const descriptor = module.descriptors.get();
   SendSlot* const slot = module.engine->acquire(static_cast<std::uint32_t>(size));
@@ -35,7 +35,7 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
   return descriptor;
 }
 
-// The bytes of a header: a call of memcpy costs more than they do.
+// Copies the bytes of a header: a call of memcpy would cost more than the copy.
 inline void copy_header(std::byte* to, const void* from, std::size_t size) {
   if (size < 8 || size > 16) {
     std::memcpy(to, from, size);
@@ -65,8 +65,8 @@ void end_original(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_d
   if (original->des_cbfunc != nullptr) original->des_cbfunc(btl, endpoint, original, status);
 }
 
-// What is sent in the place of a descriptor whose memory the caller goes on using. Delivered, it
-// ends the original: not before, for that would call back from within the send.
+// Sent instead of a descriptor whose memory the caller goes on using. Its delivery completes the
+// original; completing it earlier would call back from within the send.
 Descriptor& copy_of(Module& module, Descriptor& original) {
   const std::size_t size = original.segment.seg_len;
   Descriptor& copy = *get_descriptor(module, size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
@@ -109,7 +109,7 @@ mca_btl_base_descriptor_t* prepare_src(mca_btl_base_module_t* btl, Endpoint*,
   if (reserve > most) return nullptr;
   const std::size_t wanted = std::min(*size, most - reserve);
 
-  // The one refusal ob1 copes with: a callback is still to come, after which it tries again.
+  // The one refusal that ob1 copes with: a callback is still to come, after which it tries again.
   const std::int64_t owed = module.owed_bytes.load(std::memory_order_relaxed);
   if (owed > 0 && owed + static_cast<std::int64_t>(wanted) > module.settings.send_memory_bytes) {
     return nullptr;
@@ -156,7 +156,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
 
   SendSlot* const slot = descriptor.slot;
   if (slot == nullptr) {
-    if (descriptor.heap == nullptr) return OPAL_ERR_BAD_PARAM;  // sent before
+    if (descriptor.heap == nullptr) return OPAL_ERR_BAD_PARAM;  // already sent
     try {
       module.waiting_sends.push(
           {endpoint, tag, length, std::move(descriptor.heap), waits ? &descriptor : nullptr});
@@ -179,7 +179,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   if (waits) module.owed_bytes.fetch_sub(memory, std::memory_order_relaxed);
   if (status == Status::peer_failed) {
     // What is left for that peer goes nowhere, and nobody waits for it.
-    progress(module);  // a program that only sends would never hear of the failure
+    progress(module);  // otherwise a program that only sends would never hear of the failure
     return module.complete_at_once(descriptor, undelivered);
   }
   return OPAL_ERR_BAD_PARAM;

@@ -1,7 +1,7 @@
-// Two waiting rooms that are empty in a healthy run: sends without registered memory to leave
-// from, and messages without a receiver to go to.
+// Two waiting rooms, both empty in a healthy run: sends that lack registered memory, and messages
+// that lack a receiver.
 //
-// Thread rule: each has its own lock; `any` may be asked without it.
+// Thread rule: each has its own lock; `any` may be called without it.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace weir::btl {
 
-// ob1 hangs when a control message is refused, so a message that finds no registered memory is
-// kept here, in ordinary memory, until a slot is free again.
+// ob1 hangs when a control message is refused. So a message that finds no registered memory waits
+// here, in ordinary memory, until a slot is free again.
 class WaitingSends {
  public:
   struct Send {
@@ -26,7 +26,7 @@ class WaitingSends {
     std::uint8_t tag;
     std::uint32_t length_bytes;
     std::unique_ptr<std::byte[]> bytes;
-    Descriptor* descriptor;  // whose completion callback is owed, or nullptr
+    Descriptor* descriptor;  // its completion callback is owed; or nullptr
   };
 
   bool any() const { return any_.load(std::memory_order_relaxed); }
@@ -37,7 +37,7 @@ class WaitingSends {
     any_.store(true, std::memory_order_relaxed);
   }
 
-  // Takes the oldest, or false.
+  // Takes the oldest send; false if there is none.
   bool pop(Send& send) {
     std::lock_guard guard(lock_);
     if (sends_.empty()) return false;
@@ -47,7 +47,7 @@ class WaitingSends {
     return true;
   }
 
-  // Puts back what `pop` gave.
+  // Puts back the send that `pop` gave.
   void push_front(Send send) {
     std::lock_guard guard(lock_);
     sends_.push_front(std::move(send));
@@ -60,8 +60,8 @@ class WaitingSends {
   std::atomic<bool> any_{false};
 };
 
-// Messages whose receive callback is not registered yet: a peer may be through with MPI_Init when
-// we are not.
+// Messages whose receive callback is not registered yet: a peer may have finished MPI_Init before
+// us.
 class EarlyMessages {
  public:
   struct Message {
@@ -72,7 +72,7 @@ class EarlyMessages {
 
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
-  // False, and nothing kept, when more than `most_bytes` would wait.
+  // False, and keeps nothing, if more than `most_bytes` would wait.
   bool push(PeerId from, std::uint8_t tag, const std::byte* payload, std::uint32_t length_bytes) {
     std::lock_guard guard(lock_);
     if (bytes_ + length_bytes > most_bytes) return false;

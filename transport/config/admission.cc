@@ -49,7 +49,7 @@ Admission::Config admission(const Settings& settings) {
   each(settings.delay, TableOf::durations,
        [&](unsigned size, std::int64_t value) { config.rate.set_delay(size, {value}); });
 
-  // A row holds for its number of cores and more, up to the next row; the first one for fewer, too.
+  // A row holds from its number of cores up to the next row; the first row also for fewer cores.
   const auto rows = table(settings.crct, TableOf::counts_by_cores);
   std::uint32_t from = 1;
   for (auto row = rows.begin(); row != rows.end();) {

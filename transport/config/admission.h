@@ -1,4 +1,4 @@
-// The settings of the node's admission as flowctl/ takes them.
+// The settings of the node's admission, in the form that flowctl/ takes.
 //
 // Pure; any thread.
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace weir::config {
 
-// The tables in `settings` must be good ones: `check` has looked.
+// The tables in `settings` must have passed `check`.
 Admission::Config admission(const Settings& settings);
 
 }  // namespace weir::config

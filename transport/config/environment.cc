@@ -45,7 +45,7 @@ Source from_environment(Environment environment) {
   for (const Key& key : schema()) {
     const std::string name = environment_name(key);
     const std::string_view value = value_of(environment, name);
-    if (value.empty()) continue;  // as if it were not set
+    if (value.empty()) continue;  // the same as not set
     source.entries.push_back({key.name, std::string(value), "environment variable " + name, 0});
   }
   return source;

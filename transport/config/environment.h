@@ -1,6 +1,6 @@
-// What the environment of a process says: WEIR_<KEY>, and where its files are.
+// What the environment of a process says: the WEIR_<KEY> variables, and where its files are.
 //
-// Any thread, as long as none changes the environment.
+// Any thread, as long as no thread changes the environment.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ std::string_view value_of(Environment environment, std::string_view name);
 // The WEIR_<KEY> variables that are set.
 Source from_environment(Environment environment);
 
-// A sentence for each WEIR_ variable that is no key but almost one.
+// A sentence for each WEIR_ variable that is not a key but resembles one.
 std::vector<std::string> suspicious_variables(Environment environment);
 
 inline constexpr const char* system_file = "/etc/weir/weir.yaml";

@@ -26,7 +26,7 @@ std::string plain(std::string_view name) {
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: this letter's, the last one's, and the one before for swaps.
+  // Three rows of the usual table: the current one, the previous one, and the one before for swaps.
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
@@ -47,7 +47,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 const char* nearest(std::string_view name, std::span<const char* const> names) {
-  if (name.size() > 64) return nullptr;  // no slip of the finger
+  if (name.size() > 64) return nullptr;  // too long for a typing mistake
   const char* best = nullptr;
   std::size_t least = std::max<std::size_t>(1, name.size() / 3) + 1;
   for (const char* const known : names) {

@@ -11,17 +11,17 @@
 
 namespace weir::config {
 
-// Of `names` the one closest to `name`; nullptr if none is close enough to be what was meant.
+// The one of `names` that is closest to `name`; nullptr if none is close enough.
 const char* nearest(std::string_view name, std::span<const char* const> names);
 
-// Why `name` is no key, with the one that was probably meant, or the command that lists them all.
+// Says that `name` is no key, with the key probably meant, or the command that lists all keys.
 std::string no_such_key(const char* meant, const char* list);
 
-// The key whose name is closest to `name`, which may also be written as its MCA or environment
-// variable; nullptr if none is close enough to be what was meant.
+// The key whose name is closest to `name`, which may be written as an MCA or environment variable;
+// nullptr if none is close enough.
 const Key* nearest_key(std::string_view name);
 
-// The same of the transport's keys.
+// The same for the transport's keys.
 std::string no_such_key(std::string_view name);
 
 // How many letters have to be added, dropped, changed or swapped with their neighbour.

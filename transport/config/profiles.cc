@@ -40,7 +40,7 @@ Source profile(std::string_view name) {
   if (text.empty()) return {.layer = Layer::profile, .entries = {}, .problems = {}};
   const std::string where = "profile " + std::string(name);
   Source source = parse_yaml(std::string(text), where, Layer::profile);
-  for (Entry& entry : source.entries) entry.where = where;  // its lines are nowhere to be found
+  for (Entry& entry : source.entries) entry.where = where;  // its line numbers would help nobody
   return source;
 }
 

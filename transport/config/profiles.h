@@ -1,5 +1,5 @@
-// Defaults for one kind of fabric. The YAML files in conf/ are compiled in, for the plugin is one
-// file and finds no others.
+// Defaults for one kind of fabric. The YAML files in conf/ are compiled in, because the plugin is a
+// single file and finds no others.
 //
 // Pure functions; any thread.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace weir::config {
 
-// What the chosen port turned out to be.
+// The kind of the chosen port.
 enum class Fabric : std::uint8_t { unknown, rxe, roce, infiniband };
 
 // The name of its profile; empty for unknown.
@@ -24,10 +24,10 @@ std::span<const std::string_view> profile_names();
 // The text of conf/<name>.yaml; empty if there is no such profile.
 std::string_view profile_text(std::string_view name);
 
-// What the profile says; nothing if there is no such profile.
+// The values of the profile; none if there is no such profile.
 Source profile(std::string_view name);
 
-// What all of them say, in the order of their names. Reads them anew: once for many keys.
+// The values of all profiles, in the order of their names. Reads all anew: call once for many keys.
 struct ProfileEntry {
   std::string_view profile;
   Entry entry;

@@ -13,12 +13,12 @@
 namespace weir::config {
 namespace {
 
-// A variable names its key already.
+// A variable's name already shows the key.
 std::string key_to_show(Layer layer, const std::string& key) {
   return layer >= Layer::environment ? "" : key;
 }
 
-// The strongest acceptable word on the profile; "auto" if there is none.
+// The strongest acceptable value for the profile; "auto" if there is none.
 std::string wanted_profile(const Sources& sources) {
   const Key& key = *find_key("profile");
   Settings settings = defaults();
@@ -53,7 +53,7 @@ void apply(const Source& source, Configuration& into) {
                    [](const Problem& a, const Problem& b) { return a.line < b.line; });
 }
 
-// Of the keys that do not go together, the one set last is where to look.
+// Of the keys that contradict each other, the user should look at the one set last.
 Problem blame(const Contradiction& contradiction, const Configuration& configuration) {
   const Key* const key = *std::max_element(
       contradiction.keys.begin(), contradiction.keys.end(), [&](const Key* a, const Key* b) {
@@ -69,8 +69,7 @@ Sources gather(Environment environment, std::string named, const std::string& sy
   Sources sources;
   if (named.empty()) named = value_of(environment, "WEIR_CONFIG");
   if (named == "none") return sources;
-  // Files that nobody named may be missing; and one that is closed to this user is no reason for a
-  // job to end.
+  // Files that nobody named may be missing; and an unreadable one is no reason for a job to end.
   const auto read_usual = [&](const std::string& path, Layer layer) {
     if (path.empty()) return;
     if (access(path.c_str(), R_OK) == 0) {

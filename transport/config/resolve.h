@@ -14,14 +14,14 @@
 
 namespace weir::config {
 
-// What is said by files and the environment, the weakest first.
+// What files and the environment set, the weakest first.
 struct Sources {
   std::vector<Source> list;
-  std::vector<std::string> warnings;  // nothing that keeps weir from running
+  std::vector<std::string> warnings;  // none keeps weir from running
 };
 
-// Reads them. `named` is the file that was named explicitly; if empty, WEIR_CONFIG may name one.
-// Named `none`, nothing counts: what is measured must not depend on what somebody wrote somewhere.
+// Reads them. `named` is the file named explicitly; if empty, WEIR_CONFIG may name one. If it is
+// `none`, nothing counts: measurements must not depend on settings that lie around somewhere.
 Sources gather(Environment environment, std::string named, const std::string& system = system_file);
 
 struct Value {
@@ -33,14 +33,14 @@ struct Value {
 struct Configuration {
   Settings settings;
   std::vector<Value> values;  // in the order of schema()
-  std::string profile;        // the one in effect; empty if none is
+  std::string profile;        // the profile in effect; empty if there is none
   std::vector<Problem> problems;
 
   const Value& value(const Key& key) const { return values[index_of(key)]; }
 };
 
-// The values in effect, when the port is of `fabric`. All problems of all sources are in it; a
-// value that is not acceptable is left out.
+// The values in effect for a port of `fabric`. Contains all problems of all sources; a value that
+// is not acceptable is left out.
 Configuration resolve(const Sources& sources, Fabric fabric);
 
 }  // namespace weir::config

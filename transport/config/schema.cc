@@ -57,8 +57,8 @@ constexpr Key number_or_auto(const char* name, Kind kind, const char* fallback, 
   return key;
 }
 
-// The fallbacks are the values the protocol was measured with on Soft-RoCE. At level 1 stand the
-// few that matter most.
+// The fallbacks are the values with which the protocol was measured on Soft-RoCE. Level 1 has the
+// few keys that matter most.
 constexpr std::array keys{
     // Which port.
     choice("profile", "auto, rxe, roce, infiniband", "auto", 1,
@@ -413,8 +413,8 @@ std::int64_t window_by_traffic(const Settings& settings) {
                                           : settings.window_max;
 }
 
-// A maximum above what another key leaves room for is no contradiction: the smaller one rules. So
-// lowering one key never asks for a second one to be set.
+// A maximum above what another key allows is no contradiction: the smaller one rules. So lowering
+// one key never requires setting a second one.
 std::vector<Contradiction> check(const Settings& settings) {
   std::vector<Contradiction> found;
   const auto value = [&](const char* name) {

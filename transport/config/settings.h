@@ -1,5 +1,5 @@
-// Everything a user can set, as plain values. The keys, their defaults and what they mean are in
-// the schema; a Settings is made by `config::defaults`.
+// Everything a user can set, as plain values. The schema has the keys, their defaults and meanings;
+// `config::defaults` makes a Settings.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace weir::config {
 
-inline constexpr std::int64_t automatic = -1;  // "auto", where the key takes it
+inline constexpr std::int64_t automatic = -1;  // "auto", for keys that accept it
 
-inline constexpr std::int64_t window_max_auto = 512;      // W_max where few peers are
-inline constexpr std::int64_t window_unasked_auto = 256;  // beyond, W grows for their bursts only
+inline constexpr std::int64_t window_max_auto = 512;      // W_max with few peers
+inline constexpr std::int64_t window_unasked_auto = 256;  // beyond this only for peers' bursts
 
 struct Settings {
   std::string profile;
-  std::string tuned_for;  // hardware, or any
+  std::string tuned_for;  // the hardware, or any
   std::string device;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
@@ -46,7 +46,7 @@ struct Settings {
   std::int64_t proxy_servers = 0;  // 0: none
   std::string admission;           // off, thresholds, always
   std::int64_t tokens = 0;
-  std::int64_t bytes_per_token = 0;  // 0: one token a request
+  std::int64_t bytes_per_token = 0;  // 0: one token per request
   std::string cct;                   // tables, see table.h
   std::string nrct;
   std::string crct;

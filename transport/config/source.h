@@ -1,4 +1,4 @@
-// Where values come from: the layers, from the weakest to the strongest, and what one of them says.
+// Where values come from: the layers, from the weakest to the strongest, and the content of one.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ enum class Layer : std::uint8_t {
   profile,
   system_file,
   user_file,
-  named_file,   // by WEIR_CONFIG or btl_weir_config
+  named_file,   // named by WEIR_CONFIG or btl_weir_config
   environment,  // WEIR_<KEY>
-  parameter     // btl_weir_<key>, in all the ways Open MPI takes it
+  parameter     // btl_weir_<key>, in all the ways that Open MPI accepts
 };
 
-// Whether somebody set it for this very run: then silence about a mistake would be no kindness.
+// Whether somebody set it for this very run: then a mistake must not be passed over in silence.
 inline bool is_for_this_run(Layer layer) { return layer >= Layer::named_file; }
 
 struct Entry {
@@ -30,15 +30,15 @@ struct Entry {
 struct Problem {
   Layer layer = Layer::builtin;
   std::string where;
-  std::string key;  // empty if it is about no key, or `where` names it
+  std::string key;  // empty if no key is concerned, or `where` names it
   std::string reason;
   int line = 0;  // of a file
 };
 
-// "weir.yaml:3: window_max: '0' is out of range …", fit for a terminal whatever was in the file.
+// "weir.yaml:3: window_max: '0' is out of range …", safe for a terminal whatever the file contains.
 std::string to_text(const Problem& problem);
 
-// What one place says.
+// The content of one source.
 struct Source {
   Layer layer = Layer::builtin;
   std::vector<Entry> entries;

@@ -8,7 +8,7 @@ namespace weir::config {
 namespace {
 
 constexpr std::int64_t most_value = std::int64_t{1} << 31;
-constexpr std::int64_t most_delay_ns = 1'000'000'000;  // more, and a job only seems to hang
+constexpr std::int64_t most_delay_ns = 1'000'000'000;  // beyond this a job only seems to hang
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);

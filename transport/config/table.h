@@ -1,10 +1,10 @@
 // Values by message size, and perhaps by active cores, as people write them:
 //
-//   "64B=12, 4KiB=8"          12 for messages up to 64 bytes, 8 for larger ones; what is smaller
-//                             than the first size takes the first value
+//   "64B=12, 4KiB=8"          12 for messages up to 64 bytes, 8 for larger ones; sizes below the
+//                             first one take the first value
 //   "1@4KiB=64, 8@4KiB=16"    the same with a number of cores in front: 16 for 8 cores and more
 //
-// Sizes are taken by powers of two (flowctl/size_class.h), as the tables of [TOK §7] are.
+// Sizes count by powers of two (flowctl/size_class.h), as in the tables of [TOK §7].
 //
 // Pure functions; any thread.
 #pragma once
@@ -24,7 +24,7 @@ struct TableEntry {
   std::int64_t value = 0;  // a count, or nanoseconds
 };
 
-// False, and what is wrong in `error`, if `text` is no such table. "none" and "" are empty ones.
+// False, with the mistake in `error`, if `text` is no such table. "none" and "" are empty tables.
 // Entries come in rising order of cores, then of sizes.
 bool parse_table(std::string_view text, TableOf kind, std::vector<TableEntry>& entries,
                  std::string& error);

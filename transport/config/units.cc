@@ -14,7 +14,7 @@ struct Unit {
   std::int64_t factor;
 };
 
-// Largest first: the first that divides a value is the one to print it with.
+// Largest first: a value is printed with the first unit that divides it.
 constexpr std::array<Unit, 6> durations{{{"h", 3'600'000'000'000},
                                          {"min", 60'000'000'000},
                                          {"s", 1'000'000'000},
@@ -34,7 +34,7 @@ std::string_view trimmed(std::string_view text) {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// Splits "12.5 ms" into digits before and after the point and the unit. False if there are no
+// "12.5 ms" split into the digits before and after the point and the unit. False if there are no
 // digits in front.
 struct Number {
   std::string_view whole;
@@ -64,7 +64,7 @@ bool to_integer(std::string_view digits, std::int64_t& value) {
   return std::from_chars(digits.data(), digits.data() + digits.size(), value).ec == std::errc{};
 }
 
-// number * factor, exactly; false if that is no whole 63-bit number.
+// number * factor, exactly; false if the result is no 63-bit integer.
 bool scale(const Number& number, std::int64_t factor, std::int64_t& value) {
   std::int64_t whole = 0;
   if (!to_integer(number.whole, whole) || __builtin_mul_overflow(whole, factor, &value)) {

@@ -9,15 +9,15 @@
 
 namespace weir::config {
 
-// Nanoseconds of "10ns", "640us", "4ms", "1.5s", "2min", "1h" or "0". False, and what is wrong in
-// `error`, for anything else: a bare number says nothing about its unit.
+// Nanoseconds of "10ns", "640us", "4ms", "1.5s", "2min", "1h" or "0". Anything else, such as a
+// number without unit, gives false and the mistake in `error`.
 bool parse_duration(std::string_view text, std::int64_t& ns, std::string& error);
 
-// Bytes of "256", "256B", "8KiB", "64MiB", "1GiB"; the "iB" may be left out. False, and what is
-// wrong in `error`, for anything else: "KB" means 1000 to some and 1024 to others.
+// Bytes of "256", "256B", "8KiB", "64MiB", "1GiB"; "iB" may be omitted. Anything else gives false
+// and the mistake in `error`: "KB" means 1000 to some people and 1024 to others.
 bool parse_size(std::string_view text, std::int64_t& bytes, std::string& error);
 
-// A whole decimal number, perhaps negative.
+// A decimal integer, perhaps negative.
 bool parse_count(std::string_view text, std::int64_t& count, std::string& error);
 
 // The shortest exact text that the functions above read back.

@@ -1,4 +1,4 @@
-// The receive window of the settings as srq/ and the core take it.
+// The settings of the receive window, in the form that srq/ and the core take.
 //
 // Pure; any thread.
 #pragma once
@@ -12,7 +12,7 @@ namespace weir::config {
 
 struct ReceiveWindow {
   WindowController::Config window;
-  std::uint32_t unasked = UINT32_MAX;  // beyond, W grows only for peers without credits
+  std::uint32_t unasked = UINT32_MAX;  // beyond this W grows only for peers without credits
 };
 
 ReceiveWindow receive_window(const Settings& settings);

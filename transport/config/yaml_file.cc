@@ -20,8 +20,8 @@ namespace {
 constexpr const char* no_lines = "expected lines of the form 'key: value'";
 constexpr const char* no_key = "a key has to be a plain word";
 
-// Takes the parser's events instead of a tree: keeps every line number, sees keys that are there
-// twice, and neither aliases nor nesting can make it large.
+// Takes the parser's events instead of a tree: it keeps every line number and sees duplicate keys,
+// and neither aliases nor nesting can make it large.
 class Reader : public YAML::EventHandler {
  public:
   Reader(const std::string& file, Source& into) : file_(file), into_(into) {}
@@ -92,7 +92,7 @@ class Reader : public YAML::EventHandler {
     }
   }
 
-  // Where a scalar should be, something else begins.
+  // Something else begins where a scalar should be.
   void compound(const YAML::Mark& mark, const char* what) {
     if (in_the_mapping()) {
       problem(mark, in_value_ ? key_ : "", in_value_ ? what : no_key);
@@ -105,7 +105,7 @@ class Reader : public YAML::EventHandler {
   void end() {
     --depth_;
     if (!in_the_mapping()) return;
-    if (!in_value_) key_.clear();  // it was a key, and its value follows
+    if (!in_value_) key_.clear();  // that was a key, and its value follows
     in_value_ = !in_value_;
   }
 
@@ -143,7 +143,7 @@ Source parse_yaml(const std::string& text, const std::string& file, Layer layer)
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    // Twice at most: yaml-cpp finds empty documents without end before a stray bracket.
+    // At most twice: for a stray bracket yaml-cpp returns empty documents without end.
     if (parser.HandleNextDocument(reader)) parser.HandleNextDocument(reader);
   } catch (const YAML::Exception& error) {
     reader.problem(error.mark, "", "this is no YAML: " + error.msg);

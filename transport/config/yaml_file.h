@@ -1,7 +1,7 @@
-// A configuration file: a flat YAML mapping of keys to values. Finds out what is written where;
-// whether the keys exist and the values are acceptable is the schema's business.
+// A configuration file: a flat YAML mapping of keys to values. Only finds what is written where;
+// the schema checks whether keys exist and values are acceptable.
 //
-// Any thread. Whatever the bytes are: problems, never an exception or a crash.
+// Any thread. Any bytes are handled: they may cause problems, but no exception and no crash.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace weir::config {
 // A file larger than this is no configuration.
 inline constexpr std::size_t max_file_bytes = 64 * 1024;
 
-// `text` under the name `file`.
+// Parses `text`, which problems call `file`.
 Source parse_yaml(const std::string& text, const std::string& file, Layer layer);
 
-// A file that cannot be read is a problem, too.
+// A file that cannot be read counts as a problem, too.
 Source read_yaml_file(const std::string& path, Layer layer);
 
 }  // namespace weir::config

@@ -5,8 +5,8 @@ namespace weir {
 FrameFault Arrival::take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size) {
   if (lane.use != LaneUse::frames) return FrameFault::lane;
   if (size > config_.buffer_bytes) return FrameFault::length;
-  // Soft-RoCE, when it repeats a SEND of several packets, may number one anew that has arrived: it
-  // is delivered empty, or in full as one of those last received. PROTOCOL.md §2.
+  // When Soft-RoCE repeats a SEND of several packets, it may renumber one that has arrived. That
+  // SEND comes empty, or in full as one of those received last. PROTOCOL.md §2.
   if (size == 0) return FrameFault::twice;
   if (!wire::check_frame(frame, size)) return FrameFault::layout;
   return take_header(peer, lane, wire::get_frame_header(frame));

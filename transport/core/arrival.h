@@ -1,7 +1,7 @@
-// What arrives on a lane: looks at all of a frame before anything of it is used, and books what its
+// Takes frames from a lane: checks a whole frame before any of it is used, and books what its
 // header says. Bytes from a peer are untrusted.
 //
-// Frames of a lane come in order and once; one that the device delivers again is left out.
+// Frames of a lane come in order and once; a frame that the device delivers again is ignored.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -24,12 +24,12 @@ namespace weir {
 
 class Arrival {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender, Connector& connector)
       : config_(config), receiver_(receiver), sender_(sender), connector_(connector) {}
 
-  // `none`: the frame is good, and its header is booked. `twice`: it is to be left out. Anything
-  // else: no correct peer sends that.
+  // `none`: the frame is good, and its header is booked. `twice`: ignore the frame. Anything else:
+  // no correct peer sends such a frame.
   FrameFault take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size);
 
  private:

@@ -1,4 +1,4 @@
-// What can be wrong with bytes that came as a frame, and what a report of that needs.
+// What can be wrong with the bytes of a frame, and the data for a report of it.
 //
 // Pure; any thread.
 #pragma once
@@ -11,7 +11,7 @@ namespace weir {
 
 enum class FrameFault : std::uint8_t {
   none,
-  twice,             // the device delivered it before; left out, the peer is not to blame
+  twice,             // the device delivered it before; ignored, the peer is not to blame
   lane,              // it came on a queue pair that the peer no longer sends on
   length,            // it is longer than a receive buffer
   layout,            // its headers and messages do not fit together
@@ -21,14 +21,14 @@ enum class FrameFault : std::uint8_t {
   control_credits,   // sent without a control credit, or it returns more than we were given
   returned_credits,  // it gives back credits that it did not have
   granted_credits,   // it grants more credits than any receive queue is deep
-  relayed,           // relayed for a process that is none of the job, or out of turn
+  relayed,           // relayed for a process outside the job, or out of turn
   lane_end,          // the second lane's end was not due
 };
 
 // A short sentence without a full stop, for a person.
 const char* to_text(FrameFault fault);
 
-// What there is to know of a frame that no correct peer sends.
+// What is known about a frame that no correct peer sends.
 struct BadFrame {
   FrameFault fault = FrameFault::none;
   std::uint32_t due = 0;         // the sequence number expected on the lane

@@ -1,5 +1,5 @@
-// What a core is set to. Filled by whoever drives it: the plugin from its keys, the simulator from
-// a plan, a test by hand.
+// The settings of a core. The driver fills them in: the plugin from its keys, the simulator from a
+// plan, a test by hand.
 //
 // A value.
 #pragma once
@@ -19,7 +19,7 @@ namespace weir {
 
 struct CoreConfig {
   PeerName self;
-  wire::Key key{};                    // ours: who asks for a connection has to know it
+  wire::Key key{};                    // ours: a process needs it to ask for a connection
   std::uint32_t buffer_bytes = 8192;  // one receive buffer = the largest frame
   WindowController::Config window;
   EagerWindow::Config credits;
@@ -33,19 +33,19 @@ struct CoreConfig {
   std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
   Scheduler::Config transfers;
   Admission::Config admission;
-  std::uint32_t max_rd_atomic = 16;     // reads and atomics a queue pair of ours has under way
-  std::uint32_t fetches_answered = 16;  // of those of a peer's queue pair; 1 to 255
-  // Gets and atomics have a lane without sends and writes: Soft-RoCE takes one for complete that
-  // lost its data when it repeats a send before it.
+  std::uint32_t max_rd_atomic = 16;     // most reads and atomics that a queue pair of ours starts
+  std::uint32_t fetches_answered = 16;  // most that it answers for a peer's queue pair; 1 to 255
+  // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,
+  // it takes the get or atomic behind it for complete without its data.
   bool fetches_apart = false;
-  std::uint32_t window_unattended = 128;  // W grows beyond only for an application that receives
-  std::uint32_t window_unasked = UINT32_MAX;   // and beyond this only for peers without credits
-  Duration shrink_after = seconds(2);          // of a receive window hardly used; 0: never
+  std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
+  std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits
+  Duration shrink_after = seconds(2);          // W shrinks if hardly used so long; 0: never
   Duration attempt_timeout = seconds(2);       // then a connection is asked for again
   Duration connect_timeout = seconds(30);      // then the peer is given up
-  Duration peer_timeout = seconds(30);         // without a sign of life, asked for: the same
+  Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up
   bool proxy = false;                          // leave room for what a relay adds to a frame
-  Duration server_silence = milliseconds(50);  // with a server that does not move
+  Duration server_silence = milliseconds(50);  // then we go on without a silent server
 };
 
 }  // namespace weir

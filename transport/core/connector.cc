@@ -30,7 +30,7 @@ wire::Hello Connector::hello_to(Peer& peer, Outbox& out) {
   return hello;
 }
 
-// No more than we start, and than the peer's adapter answers. [IBTA 9.4.3]
+// The smaller of what we can start and what the peer's adapter answers. [IBTA 9.4.3]
 void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
   peer.connection.most_fetches_ = std::clamp(answered, 1u, config_.max_rd_atomic);
 }
@@ -64,8 +64,8 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
   connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
-  sender_.begin(peer);  // an attempt before this one may have brought credits
-  // The time, so that numbers rise even should this process have forgotten what it used before.
+  sender_.begin(peer);  // an earlier attempt may have brought credits
+  // At least the time: numbers must rise even if this process has forgotten the earlier ones.
   connection.attempt_ =
       std::max(connection.attempt_ + 1, static_cast<std::uint64_t>(now.time().ns));
   wire::Hello hello = hello_to(peer, out);
@@ -92,7 +92,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
 
   Peer& peer = peers_.find_or_make(hello.from);
   Connection& connection = peer.connection;
-  // An older request that a newer one overtook must not end what the newer one began.
+  // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
   switch (connection.state_) {
     case PeerState::closing:
@@ -107,7 +107,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
         if (config_.self < peer.name) return reject(wire::Reject::crossed);
       }
       break;
-    case PeerState::accepting:  // it asks again: our answer to its first request was lost
+    case PeerState::accepting:  // the peer asks again: our first answer was lost
     case PeerState::idle:
     case PeerState::closed: break;
   }
@@ -116,8 +116,8 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   drop_lane(peer, out);
   end_session(peer);
   connection.since_ = since;
-  // The connection manager repeats our answer; only its silence is to be bounded here. Shorter
-  // than the time that the asker waits, it would break connections that the asker believes in.
+  // The connection manager repeats our answer, so this deadline only bounds its silence. A deadline
+  // shorter than the asker's would break connections that the asker believes in.
   connection.attempt_deadline_ = now + config_.connect_timeout;
   move_to(peer, PeerState::accepting);
   connection.attempt_seen_ = hello.attempt;
@@ -149,7 +149,7 @@ void Connector::on_answer(const Now& now, LaneId lane, const wire::Hello& hello,
   if (hello.buffer_bytes != config_.buffer_bytes) {
     return fail(now, *peer, FailReason::rejected_buffer, out);
   }
-  // Beside what a frame that overtook the answer may have brought.
+  // Adds to the credits that a frame which overtook the answer may have brought.
   sender_.grant(*peer, hello.credits, hello.control_credits);
   agree_on_fetches(*peer, hello.fetches);
   become_ready(now, *peer, out);
@@ -161,7 +161,7 @@ void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
   if (peer->connection.state_ == PeerState::accepting) {
     become_ready(now, *peer, out);
   } else if (peer->connection.state_ == PeerState::connecting && peer->name == config_.self) {
-    // Looped: what we granted to "the peer" is what we may use.
+    // A loop: the credits that we granted to "the peer" are ours to use.
     sender_.begin(*peer);
     sender_.grant(*peer, peer->share.out, config_.credits.control_reserve);
     agree_on_fetches(*peer, config_.fetches_answered);
@@ -183,7 +183,7 @@ void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Ou
   if (peer == nullptr || peer->connection.state_ != PeerState::connecting) return;
   switch (reason) {
     case wire::Reject::crossed:
-      // The peer's own request is on its way; should it get lost, the timer asks again.
+      // The peer's own request is on its way; if it gets lost, the timer asks again.
       drop_lane(*peer, out);
       receiver_.take_back(peer->share);
       return;
@@ -197,7 +197,7 @@ void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Ou
 void Connector::on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || !peer->connection.is_pending()) return;
-  // No address or route: for now, perhaps. A link may come back, or a subnet manager.
+  // No address or route may be temporary: a link or a subnet manager may come back.
   const bool passing =
       reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable;
   if (passing || peer->connection.state_ == PeerState::accepting) {
@@ -207,7 +207,7 @@ void Connector::on_connect_failed(const Now& now, LaneId lane, FailReason reason
   }
 }
 
-// One that had failed before was only waiting; its reason is the one to tell in the end.
+// Without a lane, the attempt failed earlier and only waited; report the reason of that failure.
 void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (connection.lane_ != LaneId::none) {
@@ -222,13 +222,13 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
 void Connector::retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.state_ == PeerState::accepting && !listener_.has_work(peer)) {
-    // The asker went away, and we have nothing to say to it.
+    // The asker went away, and we have nothing to send to it.
     return finish_close(now, peer, out);
   }
   if (now - connection.since_ >= config_.connect_timeout) return fail(now, peer, reason, out);
   if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable) {
-    // It is closing an earlier connection, or the network is changing: ask again at the deadline of
-    // this attempt.
+    // The peer is closing an earlier connection, or the network is changing: ask again at the
+    // deadline of this attempt.
     drop_lane(peer, out);
     receiver_.take_back(peer.share);
     connection.trouble_ = reason;
@@ -272,7 +272,7 @@ void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
-// After its goodbye, what was still under way does not matter.
+// After the peer's goodbye, the work still under way does not matter.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                                   const TransferRequest& request, Outbox& out) {
   if (peer.connection.left_) return finish_close(now, peer, out);
@@ -312,7 +312,7 @@ void Connector::close(const Now& now, Peer& peer, Outbox& out) {
   }
 }
 
-// Sends the goodbye if it has not gone yet, and ends when all that was posted is delivered.
+// Sends the goodbye if it was not sent yet, and ends when everything posted is delivered.
 void Connector::try_finish_close(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.left_) return finish_close(now, peer, out);

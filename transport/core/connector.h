@@ -1,11 +1,11 @@
-// The connections of a process: made at the first message, from either side, once; ended with a
-// goodbye, or by failure.
+// The connections of a process: each is made once, at the first message from either side, and ends
+// with a goodbye or by failure.
 //
-// Of a peer at most one connection is there or asked for, and it is the only one whose lanes carry
-// anything. A peer that is given up is reported once. Every wait ends: an attempt is repeated after
-// `attempt_timeout`, or twice the time of one that nobody answered, so that a late answer is waited
-// for; and the peer is given up after `connect_timeout`. Many that ask one process at the same time
-// ask again at different times.
+// A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
+// that is given up is reported once. Every wait ends: an attempt is repeated after
+// `attempt_timeout`, or after twice the time of an attempt that nobody answered, because the answer
+// may take long. The peer is given up after `connect_timeout`. Many processes that ask one process
+// at the same time ask again at different times.
 //
 // Pure; the caller serialises. A new peer and new lanes allocate.
 #pragma once
@@ -29,19 +29,19 @@ class Connector {
  public:
   class Listener {
    public:
-    // Frames of the peer wait, or transfers with it are not over.
+    // Frames for the peer wait, or transfers with it are not over.
     virtual bool has_work(const Peer& peer) const = 0;
     virtual void on_ready(const Now& now, Peer& peer, Outbox& out) = 0;
-    // The lane for frames is about to be released; other lanes of the peer go before it.
+    // The lane for frames is about to be released; the peer's other lanes have to go before it.
     virtual void on_lane_ends(Peer& peer, Outbox& out) = 0;
-    // The peer was given up, or was left: nothing goes to it any more, and nothing comes.
+    // The peer was given up, or was left: nothing goes to it or comes from it any more.
     virtual void on_gone(const Now& now, Peer& peer, Outbox& out) = 0;
 
    protected:
     ~Listener() = default;
   };
 
-  // All of these outlive this.
+  // All arguments outlive this object.
   Connector(const CoreConfig& config, Counters& counters, Peers& peers, Lanes& lanes,
             Receiver& receiver, Sender& sender, Listener& listener)
       : config_(config),
@@ -56,26 +56,26 @@ class Connector {
 
   // ---- making them ----
 
-  // Asks the peer, whose connection is idle.
+  // Asks an idle peer for a connection.
   [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
   void on_established(const Now& now, LaneId lane, Outbox& out);
   void on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out);
   void on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out);
-  // A frame came on a lane that the peer has not confirmed yet: it can overtake the confirmation.
+  // A frame came on a lane that the peer has not confirmed yet: it overtook the confirmation.
   void on_first_frame(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.state() == PeerState::accepting) become_ready(now, peer, out);
   }
 
   // ---- ending them ----
 
-  // The peer's goodbye arrived: errors on its lane are no failures from here on.
+  // The peer's goodbye arrived: from here on errors on its lane are no failures.
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
   void on_disconnected(const Now& now, LaneId lane, Outbox& out);
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
-  // A work request of the peer's lanes completed with an error. It was a part of `request`, if that
-  // names a peer.
+  // A work request on one of the peer's lanes completed with an error. It was a part of `request`,
+  // if that names a peer.
   void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                          const TransferRequest& request, Outbox& out);
 
@@ -89,14 +89,14 @@ class Connector {
     fail(now, peer, reason, CompletionStatus::success, out);
   }
 
-  // Leaves the peer: what is pending goes out, then a goodbye; then the lane is released. To be
-  // called until it is `closed`.
+  // Leaves the peer: pending frames go out, then a goodbye; then the lane is released. Call again
+  // until the peer is `closed`.
   void close(const Now& now, Peer& peer, Outbox& out);
   // Something that closing waited for is over.
   void go_on_closing(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.state() == PeerState::closing) try_finish_close(now, peer, out);
   }
-  // Gives up waiting for that.
+  // Stops waiting for the end of `close`.
   void abandon(const Now& now, Peer& peer, Outbox& out);
   static bool is_closed(const Peer& peer) {
     return peer.connection.is_idle() || peer.connection.state() == PeerState::failed;
@@ -106,7 +106,7 @@ class Connector {
 
   Time next_deadline() const;
   void on_timer(const Now& now, Outbox& out);
-  // That are asked for.
+  // How many connections are asked for and not settled.
   std::uint32_t pending() const { return pending_; }
 
  private:

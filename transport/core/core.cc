@@ -3,10 +3,10 @@
 namespace weir {
 namespace {
 
-// With admission the end of each chain of frames has to be heard of, for its tokens are waited for.
-// And no chain of reads: it could not wait for tokens in the middle.
+// With admission, every chain of frames ends with a signalled work request: its completion returns
+// the tokens. Chains of reads are off: a chain could not wait for tokens in the middle.
 CoreConfig fitted(CoreConfig config) {
-  if (config.proxy) config.queue.signal_ends = true;  // whether a lane is empty decides the way
+  if (config.proxy) config.queue.signal_ends = true;  // the way depends on whether a lane is empty
   if (config.admission.policy == Admission::Policy::off) return config;
   config.queue.signal_ends = true;
   config.transfers.chain_bytes = 0;
@@ -72,7 +72,7 @@ void Core::pump(const Now& now, Outbox& out) {
 
 void Core::on_send_completion(const Now& now, const Completion& completion, Outbox& out) {
   Lane* lane = lanes_.open(completion.lane);
-  if (lane == nullptr) return;  // of a lane dropped meanwhile
+  if (lane == nullptr) return;  // the lane was dropped meanwhile
   Peer& peer = peers_[lane->peer];
   if (completion.status != CompletionStatus::success) {
     const RdmaInFlight* const chunk = lane->queue.find_chunk(completion.id);
@@ -99,7 +99,7 @@ void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
   } else if (slot->kind == wire::FrameKind::relayed) [[unlikely]] {
     relay_server_.on_over(slot, delivered, out);
   } else {
-    slot->kind = wire::FrameKind::messages;  // it may have been repeated
+    slot->kind = wire::FrameKind::messages;  // the frame may have been repeated
     out.retired.push_back({slot, delivered});
   }
 }
@@ -108,7 +108,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
   if (!receiver_.arrive(buffer)) return;
   Lane* lane = lanes_.open(completion.lane);
-  if (lane == nullptr) return receiver_.put_back(buffer);  // sent by a lane that we dropped
+  if (lane == nullptr) return receiver_.put_back(buffer);  // sent on a lane that we dropped
   Peer& peer = peers_[lane->peer];
   if (completion.status != CompletionStatus::success) {
     receiver_.put_back(buffer);
@@ -117,7 +117,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   const std::byte* frame = receiver_.data(buffer);
   const std::size_t size = completion.length_bytes;
   const std::uint32_t due = lane->rx_sequence;
-  // Described before the buffer goes back.
+  // The description needs the buffer, so it comes before the buffer goes back.
   const auto refuse = [&](const BadFrame& bad) {
     connector_.fail(now, peer, {peer.id, FailReason::bad_frame, CompletionStatus::success, bad},
                     out);
@@ -150,7 +150,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
     if (header.kind == wire::FrameKind::recall) sender_.return_credits(peer, header.credits, out);
     if (of_lane && !transfers_.fetch_lanes().on_told(now, peer, end, out)) return refuse(bad);
   }
-  sender_.tell_lane_end(peer, out);  // credits for that may have come
+  sender_.tell_lane_end(peer, out);  // the frame may have brought a credit for it
   go_on(now, peer, out);
 }
 
@@ -192,7 +192,7 @@ Time Core::next_deadline() const {
 void Core::on_timer(const Now& now, Outbox& out) {
   connector_.on_timer(now, out);
   watch_.on_timer(now, out);
-  receiver_.on_timer(now, out);  // last: with a peer given up, W may be larger than needed
+  receiver_.on_timer(now, out);  // last: once a peer is given up, W may be larger than needed
 }
 
 // ---- looking in ----

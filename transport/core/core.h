@@ -5,8 +5,8 @@
 // that the adapter sees, and knows no clock, thread, lock or system call. Only `add_peer`,
 // `on_request` of a stranger, new lanes, and `on_slab` allocate; the eager path does not.
 //
-// It decides nothing: each of its parts owns its state and has its invariant in its header, and the
-// core hands events to them and what one of them has to say to the others. README.md has the map.
+// It decides nothing: each part owns its state and has its invariant in its header. The core passes
+// events to the parts, and what one part reports to the others. README.md has the map.
 //
 // Thread rule: the caller serialises all calls.
 #pragma once
@@ -56,25 +56,25 @@ class Core : private Lanes::Listener,
   // Asks for the first receive buffers. Call once, before the first connection.
   void start(Outbox& out) { receiver_.start(out); }
 
-  // What this process shares with the others of its node, from here on: the tokens that requests
-  // take, and the read budget. Either may be nullptr; the pools outlive this.
+  // Shares the request tokens and the read budget with the other processes of the node, from here
+  // on. Either pool may be nullptr; the pools outlive this.
   void join_node(PoolMember::Pool* requests, PoolMember::Pool* reads) {
     node_line_.join(requests);
     transfers_.join_node(reads);
   }
 
-  // From here on frames may go through a server of the node, or this process may be one. The
-  // ground outlives this; `config.proxy` must be set. With `cells_lkey` the adapter may send from
-  // its cells.
+  // From here on frames may go through a server of the node, or this process may be a server.
+  // `ground` outlives this; `config.proxy` must be set. With `cells_lkey` the adapter may send from
+  // the proxy's cells.
   void join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId self,
                   std::optional<std::uint32_t> cells_lkey = std::nullopt);
-  // A slot with room for a full frame, to relay with. The core keeps it for good.
+  // A slot with room for a full frame, for relaying. The core keeps it for good.
   void lend_relay_slot(SendSlot* slot) { relay_server_.lend_slot(slot); }
   static constexpr std::size_t most_relay_slots = RelayServer::most_slots;
   std::size_t idle_relay_slots() const { return relay_server_.idle_slots(); }
 
-  // Finds or makes the record of a process, whose card says where it listens. Allocates when it is
-  // new.
+  // Finds or makes the record of a process; the card says where the process listens. Allocates for
+  // a new process.
   PeerId add_peer(PeerName name, const wire::Card& card = {}) {
     Peer& peer = peers_.find_or_make(name);
     connector_.set_card(peer, card);
@@ -83,24 +83,24 @@ class Core : private Lanes::Listener,
   // None if the name is not known.
   PeerId find(PeerName name) const { return peers_.find(name); }
   const wire::Card& card(PeerId peer) const { return peers_[peer].connection.card(); }
-  // Whatever the layer above keeps of a peer; it comes with each delivery.
+  // The record that the layer above keeps of a peer; it comes with each delivery.
   void set_above(PeerId peer, void* record) { peers_[peer].above = record; }
   void* above(PeerId peer) const { return peers_[peer].above; }
 
   // How many processes may connect; bounds what each can be granted. Rises, never falls.
   void expect_peers(std::uint32_t count) { receiver_.expect_peers(count); }
 
-  // The shared receive queue is to be made: it has to have room for so many. Say first how many
-  // peers are expected.
+  // The shared receive queue is about to be made: returns how many receives it must hold. Call
+  // expect_peers first.
   std::uint32_t settle_receive_queue() { return receiver_.settle_queue(); }
 
-  // A slot (of at least frame_header_bytes) for control frames. The core keeps it for good. To be
-  // given before a ConnectAction is carried out, while the core lacks any.
+  // A slot (of at least frame_header_bytes) for control frames. The core keeps it for good. While
+  // the core lacks slots, lend one before a ConnectAction is carried out.
   void lend_control_slot(SendSlot* slot) { sender_.lend_control_slot(slot); }
   std::size_t idle_control_slots() const { return sender_.idle_control_slots(); }
   bool lacks_control_slots() const { return sender_.lacks_control_slots(); }
 
-  // The device can post no more than this inline. From now on, also on lanes that are there.
+  // The device can post no more than this inline. Holds from now on, also for existing lanes.
   void limit_inline(std::uint32_t bytes) {
     config_.inline_bytes = std::min(config_.inline_bytes, bytes);
   }
@@ -113,44 +113,44 @@ class Core : private Lanes::Listener,
   Status send(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
-  // Room for a small message in a frame to `peer` that has not left yet, or nullptr: then use
-  // `send`. The caller writes the payload there before its next call of the core.
+  // Room for a small message in a frame to `peer` that has not left yet; if nullptr, use `send`.
+  // The caller writes the payload there before its next call of the core.
   std::byte* append(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag) {
     return sender_.append(peers_[peer], length_bytes, tag);
   }
 
-  // Whether a small message sent now would wait in its frame: then a slot with room for a bundle
-  // is the better one to bring.
+  // Whether a small message sent now would wait in its frame: then bring a slot with room for a
+  // bundle.
   bool would_hold(PeerId peer) const { return sender_.would_hold(peers_[peer]); }
 
   // The layer above is done with a delivered buffer (once for each delivery with `last`).
   void release(BufferId buffer) { receiver_.release(buffer); }
 
-  // Posts what is held back: frames, and receive buffers once there are enough. To be called after
-  // the messages of a poll were handed up.
+  // Posts what is held back: frames, and receive buffers once there are enough. Call after the
+  // messages of a poll were handed up.
   void pump(const Now& now, Outbox& out);
-  // There is enough for a pump to do.
+  // There is enough work for a pump.
   bool wants_pump() const { return sender_.has_held() || receiver_.wants_pump(); }
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return sender_.has_held(); }
   // Released buffers that may stay unposted; with more, a pump is worth its while.
   std::uint32_t release_slack() const { return receiver_.slack(); }
 
-  // Gives credits back to peers that are low on them, in frames of their own. To be called when the
-  // application comes back for more: until then its own frames may have carried them.
+  // Gives credits back to peers that are low on them, in frames of their own. Call when the
+  // application comes back for more: until then its own frames may have carried the credits.
   void give_back_credits(Outbox& out) { sender_.send_owed(out); }
 
-  // The application makes progress: a new round of frames that go at once begins. (A pump begins
-  // one, too.)
+  // The application makes progress: a new round begins, and its first frames go at once. (A pump
+  // begins a round, too.)
   void begin_round() { sender_.begin_round(); }
   std::uint64_t round() const { return sender_.round(); }
 
-  // Frames that wait: to be bundled, for credits, for a connection. While there are any, the event
-  // thread looks after them, should the application not come back.
+  // Frames that wait to be bundled, for credits, or for a connection. While there are any, the
+  // event thread looks after them if the application does not come back.
   std::uint64_t pending_frames() const { return sender_.pending_frames() + relay_task_.given(); }
 
-  // Frames wait, or transfers whose next chunks need the completions of earlier ones, or other
-  // processes of the node may wait for what this one has in the adapter.
+  // Frames wait, or transfers need completions before their next chunks, or other processes of the
+  // node may wait for what this one has in the adapter.
   bool needs_attendance() const {
     return pending_frames() > 0 || has_transfers() || holds_tokens() || waits_for_node() ||
            proxy_.serving();
@@ -158,34 +158,34 @@ class Core : private Lanes::Listener,
 
   // ---- large messages and one-sided ----
 
-  // Takes a get, put or atomic, always. Its end is in Outbox::transfers. Local and remote memory
-  // are registered, and stay so until then.
+  // Takes every get, put or atomic. Its end is reported in Outbox::transfers. Local and remote
+  // memory stay registered until then.
   void transfer(const Now& now, const TransferRequest& request, Outbox& out);
 
-  // Transfers are under way: completions are needed in time, and the time with them.
+  // Transfers are under way: their completions must be seen promptly, and with the time.
   bool has_transfers() const { return !transfers_.idle(); }
   std::uint64_t transfers_under_way() const { return transfers_.under_way(); }
   std::uint64_t chunks_under_way() const { return transfers_.chunks_under_way(); }
-  // Work requests that a lane for fetches has in its queue at most.
+  // The most work requests that a lane for fetches has in its queue.
   std::uint32_t fetch_depth() const { return lanes_.fetch_depth(); }
 
   // ---- the node ----
 
-  // Something waits for tokens of the node, or for a delay: `look_at_node` has to be called now and
-  // then. It posts what can go.
+  // Something waits for tokens of the node, or for a delay: call `look_at_node` now and then. It
+  // posts what can go.
   bool waits_for_node() const { return node_line_.waits() || transfers_.wait_for_node(); }
   void look_at_node(const Now& now, Outbox& out);
-  // Requests are in the adapter whose tokens others may wait for.
+  // The adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return node_line_.holds_tokens(); }
 
   // ---- the node's proxy ----
 
   bool has_proxy() const { return proxy_.joined(); }
-  // Sees to frames that servers had, and serves. To be called in every progress call (`present`),
-  // and when the application does not come while there is attendance needed.
+  // Handles frames that servers had, and serves. Call it in every progress call (`present`), and
+  // while attendance is needed but the application does not come.
   void look_at_proxy(const Now& now, bool present, Outbox& out);
-  // Frames are at a server. When they are for long, somebody has to find out which of the servers
-  // are dead, and say so; then `look_at_proxy`.
+  // Frames are at a server. If they stay there long, the caller finds out which of the servers are
+  // dead, reports them, and calls `look_at_proxy`.
   bool waits_for_server() const { return relay_task_.given() > 0 || relay_task_.jammed(); }
   std::array<ProcessId, 2> servers_waited_for() const {
     return {proxy_.other_server(), proxy_.server_of_oldest()};
@@ -196,7 +196,7 @@ class Core : private Lanes::Listener,
   }
   // This process serves no more, and gives no frames to others.
   void leave_proxy() { relay_server_.leave(); }
-  // A frame of Outbox::relays_failed: no adapter sends from it any more.
+  // A frame of Outbox::relays_failed, once no adapter sends from it any more.
   void on_relay_failed(SendSlot* slot) { relay_server_.on_failed(slot); }
   // Cells of this process that are not in use, a bit for each; for tests and the simulator.
   std::uint32_t free_cells() const { return proxy_.free_cells(); }
@@ -210,23 +210,23 @@ class Core : private Lanes::Listener,
       on_send_completion(now, completion, out);
     }
   }
-  // All that arrived was handled, and the application asks for more: the receiver is not the
+  // Everything that arrived was handled, and the application asks for more: the receiver is not the
   // bottleneck now.
   void on_idle(Outbox& out) { receiver_.on_idle(out); }
   void on_srq_limit(Outbox& out) { receiver_.on_srq_limit(out); }
-  // After a limit event, receives were posted again so much later.
+  // Receives were posted again this long after a limit event.
   void on_reposted(Duration event_to_repost, Outbox& out) {
     receiver_.on_reposted(event_to_repost, out);
   }
-  // A look, with all completions seen, for a limit event that should have come and was lost. To be
-  // called about once a second.
+  // Looks, with all completions seen, for a limit event that should have come but was lost. Call
+  // about once a second.
   void raise_lost_limit(Outbox& out) { receiver_.raise_lost_limit(out); }
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out) {
     receiver_.on_slab(address, lkey, count, out);
   }
   void on_slab_failed(Outbox& out) { receiver_.on_slab_failed(out); }
-  // Our end of a lane for fetches was made, and connected if that was asked for; qp_number 0: it
-  // was not.
+  // Our end of a lane for fetches was made, and connected if that was asked for; with qp_number 0
+  // it was not made.
   void on_lane_end(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out) {
     transfers_.fetch_lanes().on_made(now, lane, ours, out);
   }
@@ -244,7 +244,7 @@ class Core : private Lanes::Listener,
   void on_established(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_established(now, lane, out);
   }
-  // Our request was refused by weir on the other side.
+  // weir on the other side refused our request.
   void on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out) {
     connector_.on_rejected(now, lane, reason, out);
   }
@@ -259,21 +259,21 @@ class Core : private Lanes::Listener,
   void on_lane_error(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_lane_error(now, lane, out);
   }
-  // A drop was carried out: nothing names the lane any more, so its id may be another's.
+  // A drop was carried out: nothing names the lane any more, so its id may be used again.
   void on_dropped(LaneId lane) { lanes_.on_destroyed(lane); }
 
   // ---- time ----
 
   // Retries, gives up, notices stalled lanes, probes silent ones. Call when `next_deadline` has
-  // come and all completions that are there have been handed over.
+  // come and all available completions have been handed over.
   void on_timer(const Now& now, Outbox& out);
   Time next_deadline() const;
 
   // ---- end ----
 
-  // Leaves a peer: what is pending goes out, then a goodbye; then the lane is dropped.
+  // Leaves a peer: pending frames go out, then a goodbye; then the lane is dropped.
   void close(const Now& now, PeerId peer, Outbox& out) { connector_.close(now, peers_[peer], out); }
-  // Gives up waiting for that.
+  // Stops waiting for the end of `close`.
   void abandon(const Now& now, PeerId peer, Outbox& out) {
     connector_.abandon(now, peers_[peer], out);
   }
@@ -283,7 +283,7 @@ class Core : private Lanes::Listener,
 
   const Config& config() const { return config_; }
   std::uint32_t window_max() const { return receiver_.window_max(); }
-  // False: even at W_max the window has less than the least credits of all peers.
+  // False: even W_max is less than the least credits of all peers.
   bool covers_all_peers() const { return receiver_.covers_all_peers(); }
   const Counters& counters() const { return counters_; }
   Counters& counters() { return counters_; }
@@ -304,10 +304,10 @@ class Core : private Lanes::Listener,
   };
   Standing standing(PeerId id) const;
 
-  // The same of the proxy.
+  // Where the proxy stands.
   struct ProxyStanding {
     std::uint32_t given;    // frames at servers, as far as this process knows
-    std::uint32_t in_hand;  // frames of others
+    std::uint32_t in_hand;  // frames that we serve for others
     bool jammed;
     bool serves;
   };
@@ -321,7 +321,7 @@ class Core : private Lanes::Listener,
  private:
   void on_send_completion(const Now& now, const Completion& completion, Outbox& out);
   void on_receive_completion(const Now& now, const Completion& completion, Outbox& out);
-  // Something came from the peer, or left for it, that pending frames or its end waited for.
+  // Something came from the peer, or left for it, that its frames or its closing may wait for.
   void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.is_ready()) {
       sender_.go_on(now, peer, out);
@@ -330,7 +330,7 @@ class Core : private Lanes::Listener,
     }
   }
 
-  // A frame has left its lane; a slot is no longer needed by who posted from it.
+  // A frame has left its lane, and its poster no longer needs the slot.
   void on_frame_over(SendSlot* slot, bool delivered, Outbox& out) {
     if (slot->messages > 0 && node_line_.on()) [[unlikely]]
       node_line_.on_over(std::exchange(slot->tokens, std::uint16_t{0}));

@@ -1,13 +1,13 @@
-// The making of lanes for fetches: a second queue pair to a peer, for chains of reads. On the lane
-// for frames a chain would hold up the frames behind it, for a queue pair has only so many reads
-// under way, and what comes after them waits.
+// Makes lanes for fetches: a second queue pair to a peer, for chains of reads. On the lane for
+// frames, a chain would hold up the frames behind it: a queue pair has only so many reads under
+// way, and whatever follows them waits.
 //
-// Its two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has
-// the steps. Without it reads go chunk by chunk, so nothing depends on it, and nobody waits for it.
+// The two ends tell each other their queue pairs in frames on the first lane; PROTOCOL.md §5 has
+// the steps. Without this lane, reads go chunk by chunk, so nothing depends on it or waits for it.
 //
-// Except on adapters that must not have sends or writes before a fetch (CoreConfig::fetches_apart):
-// there all gets and atomics of a peer go over it, and wait for it. If it cannot be made, a peer
-// that needs it fails.
+// Adapters that must not have sends or writes before a fetch (CoreConfig::fetches_apart) are the
+// exception: there all gets and atomics of a peer use the lane and wait for it. If it cannot be
+// made, a peer that needs it fails.
 //
 // Pure; the caller serialises. A new lane allocates.
 #pragma once
@@ -28,30 +28,30 @@ class FetchLanes {
  public:
   class Listener {
    public:
-    // So many reads a new lane should have under way.
+    // How many reads a new lane should have under way.
     virtual std::uint32_t most_reads() const = 0;
     // The peer's lane has become usable, or was refused.
     virtual void on_fetch_lane(const Now& now, Peer& peer, Outbox& out) = 0;
-    // It is about to be released.
+    // The peer's lane is about to be released.
     virtual void on_fetch_lane_ends(Peer& peer) = 0;
 
    protected:
     ~Listener() = default;
   };
 
-  // All of these outlive this.
+  // All arguments outlive this object.
   FetchLanes(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender,
              Listener& listener)
       : config_(config), peers_(peers), lanes_(lanes), sender_(sender), listener_(listener) {}
 
-  // Offers the peer a lane, unless that was done. What wants it now still goes without it.
+  // Offers the peer a lane, unless that was done. Transfers that want it now still go without it.
   void want(Peer& peer, Outbox& out);
 
-  // The connection is ready: what the peer said of its end before is looked at now.
+  // The connection is ready: looks at what the peer said about its end before.
   void on_ready(const Now& now, Peer& peer, Outbox& out);
-  // Our end was made, and connected if that was asked for; qp_number 0: it was not.
+  // Our end was made, and connected if that was asked for; with qp_number 0 it was not made.
   void on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
-  // What the peer says of its end. False if no correct peer says so.
+  // What the peer says about its end. False if no correct peer says that.
   bool on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
 
   // The connection ends.

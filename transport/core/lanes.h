@@ -1,8 +1,8 @@
-// The lanes of a process: the RC queue pairs to its peers, each with what it has in flight.
+// The lanes of a process: the RC queue pairs to its peers, each with its work in flight.
 //
-// A lane's id is another's only once nothing can name the old queue pair any more (`on_destroyed`).
-// Of everything that was posted on a lane the listener or the visitor of a completion hears exactly
-// once: that it completed, or that the lane was released before.
+// A lane's id is reused only once nothing can name the old queue pair any more (`on_destroyed`).
+// For everything posted on a lane, either the visitor of a completion hears of the completion, or
+// the listener hears that the lane was released before; exactly once.
 //
 // Pure; the caller serialises. Only `make` allocates.
 #pragma once
@@ -19,15 +19,15 @@
 namespace weir {
 
 enum class LaneUse : std::uint8_t {
-  frames,   // whatever the peer gets; connection management made it
-  fetches,  // gets and atomics only: of a peer that has such a lane, chains of reads at least
+  frames,   // everything for the peer; connection management made it
+  fetches,  // gets and atomics only: at least chains of reads, if the peer has such a lane
 };
 
 // What the watch has seen of a lane (watch.h).
 class Watched {
   friend class Watch;
-  std::uint8_t looks_left_ = 0;  // until work in flight is too late
-  std::uint64_t retired_ = 0;    // when that began
+  std::uint8_t looks_left_ = 0;  // until work in flight is overdue
+  std::uint64_t retired_ = 0;    // when that count began
   std::uint64_t heard_ = 0;      // signs of life up to the last look
 };
 
@@ -35,7 +35,7 @@ struct Lane {
   PeerId peer = PeerId::none;
   LaneUse use = LaneUse::frames;
   bool open = false;
-  std::uint32_t tx_sequence = 0;  // of the next frame
+  std::uint32_t tx_sequence = 0;  // number of the next frame
   std::uint32_t rx_sequence = 0;
   SendQueue queue;
   Watched watched;
@@ -45,7 +45,7 @@ struct Lane {
 
 class Lanes {
  public:
-  // Of lanes that are released. What was in flight is not known to have arrived.
+  // Hears of released lanes. Their work in flight is not known to have arrived.
   class Listener {
    public:
     virtual void on_frame_lost(SendSlot* slot, Outbox& out) = 0;
@@ -55,16 +55,16 @@ class Lanes {
     ~Listener() = default;
   };
 
-  // `queue`: of lanes for frames. The listener outlives this.
+  // `queue` is for lanes for frames. The listener outlives this.
   Lanes(const SendQueue::Config& queue, Listener& listener) : frames_(queue), listener_(listener) {
     fetches_ = queue;
     fetches_.depth = fetch_depth();
     fetches_.control_reserve = 0;
   }
 
-  // Work requests that a lane for fetches has in its queue at most: so many that the adapter does
-  // not run dry before software looks again, and no more, for what is handed over does not make way
-  // for others.
+  // The most work requests that a lane for fetches has in its queue: enough that the adapter does
+  // not run dry before software looks again, and no more, because posted work does not make way for
+  // other work.
   std::uint32_t fetch_depth() const {
     return std::min(std::max(4 * frames_.signal_interval, 2u), frames_.depth);
   }
@@ -87,7 +87,7 @@ class Lanes {
     return id;
   }
 
-  // Tells of all that is in flight, and asks for the queue pair to be destroyed.
+  // Reports all work in flight as lost, and asks for the queue pair to be destroyed.
   void release(LaneId id, Outbox& out) {
     Lane& lane = (*this)[id];
     lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_lost(slot, out); },
@@ -96,7 +96,7 @@ class Lanes {
     out.act({.kind = ConnectAction::Kind::drop, .peer = lane.peer, .lane = id});
   }
 
-  // That was done: completions and events of the old queue pair cannot come any more.
+  // The queue pair is destroyed: its completions and events cannot come any more.
   void on_destroyed(LaneId id) { free_.push_back(id); }
 
   Lane& operator[](LaneId id) { return lanes_[index(id)]; }
@@ -104,7 +104,7 @@ class Lanes {
   Lane& at(std::uint32_t i) { return lanes_[i]; }
   const Lane& at(std::uint32_t i) const { return lanes_[i]; }
 
-  // The lane, if it is one and was not released.
+  // The lane; nullptr if it never was one, or was released.
   Lane* open(LaneId id) {
     if (index(id) >= lanes_.size() || !(*this)[id].open) return nullptr;
     return &(*this)[id];

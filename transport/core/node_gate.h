@@ -1,4 +1,4 @@
-// The say that the processes of a node have in what this one posts: their proxy, then their tokens.
+// The node's limits on what this process posts: first the proxy, then the tokens.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -17,11 +17,11 @@ namespace weir {
 
 class NodeGate final : public RequestGate {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   NodeGate(NodeLine& line, RelayTask& task, RelayServer& server)
       : line_(line), task_(task), server_(server) {}
 
-  // From here on frames may go by the proxy.
+  // From here on frames may go through the proxy.
   void add_proxy() { has_proxy_ = true; }
 
   bool passes(const SendSlot& frame) override { return !has_proxy_ && line_.passes(frame); }

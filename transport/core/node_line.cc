@@ -5,8 +5,8 @@
 namespace weir {
 namespace {
 
-// Between two looks for processes that do not move: longer than an event thread takes to give back
-// what an application that computes has left.
+// Time between two looks for processes that do not move. An event thread needs less to give back
+// the tokens that a computing application has left.
 constexpr Duration excuse_interval = milliseconds(20);
 
 }  // namespace
@@ -17,8 +17,8 @@ bool NodeLine::passes(const SendSlot& frame) {
   return true;
 }
 
-// Whoever asks when nobody waits, and in the line whose turn it is: for one request if there are
-// others.
+// If nobody waits, anybody may go. While the line is served, its front may go: once, if others
+// wait.
 bool NodeLine::has_turn(bool others_wait) const {
   if (!serving_) return !admission_.waiting();
   return !turn_taken_ || !others_wait;
@@ -52,7 +52,7 @@ bool NodeLine::admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& t
   return false;
 }
 
-// The line goes on when what its front waits for is there.
+// Serves the line once the ticket of its front is granted.
 void NodeLine::look(const Now& now, Outbox& out) {
   if (!admission_.waiting() || !admission_.over(now)) return;
   serving_ = true;

@@ -1,11 +1,11 @@
-// The line in front of the node's tokens: whose request is next while this process has to wait for
-// them (flowctl/admission.h).
+// The line in front of the node's tokens: which request is next while this process has to wait for
+// tokens (flowctl/admission.h).
 //
-// Frames of messages and chunks take tokens. Control frames and probes do not: others wait for
-// them, perhaps with tokens.
+// Frames of messages and chunks take tokens. Control frames and probes do not: other processes wait
+// for them, perhaps while holding tokens.
 //
-// While the process has a ticket that waits, its peers with frames and its chunks stand in line for
-// it and have a request each in turn. The front of the line is whose request the ticket is for.
+// While the process has a ticket that waits, its chunks and its peers with frames stand in line and
+// get one request each in turn. The ticket is for the request at the front of the line.
 //
 // Pure but for Admission's pool, which is memory of all the node's processes; the caller
 // serialises. Allocates nothing.
@@ -29,24 +29,24 @@ namespace weir {
 
 class NodeLine {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   NodeLine(const CoreConfig& config, Counters& counters, Sender& sender, Transfers& transfers)
       : counters_(counters), sender_(sender), transfers_(transfers), admission_(config.admission) {}
 
-  // The node's pool; without one limits are by rate.
+  // The node's pool; without a pool, limits are by rate.
   void join(PoolMember::Pool* requests) { admission_.join(requests); }
 
   // Requests are limited at all.
   bool on() const { return admission_.on(); }
 
-  // As RequestGate has them.
+  // As in RequestGate.
   bool passes(const SendSlot& frame);
   bool admit(const Now& now, Peer& peer, SendSlot& frame) {
     return !admission_.on() || admit_frame(now, peer, frame);
   }
   bool admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens);
 
-  // A request has left the adapter, or will without anybody hearing of it. Limits are on.
+  // A request has left the adapter, or will leave it without a completion. Limits must be on.
   void on_over(std::uint16_t tokens) {
     admission_.set_active(--in_adapter_);
     if (tokens > 0) give(tokens);
@@ -56,13 +56,13 @@ class NodeLine {
     if (peer.waits.linked) line_.remove(&peer);
   }
 
-  // Something waits for tokens, or for a delay: `look` has to be called now and then.
+  // Something waits for tokens, or for a delay: call `look` now and then.
   bool waits() const { return admission_.waiting(); }
   // Posts what can go.
   void look(const Now& now, Outbox& out);
-  // Nobody waits for ever for a process that lives but does not move. To be called before `look`.
+  // Keeps a process that lives but does not move from blocking others for ever. Call before `look`.
   void excuse_stuck(const Now& now);
-  // Requests are in the adapter whose tokens others may wait for.
+  // The adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return admission_.member().out() > 0; }
 
  private:
@@ -79,11 +79,11 @@ class NodeLine {
   Sender& sender_;
   Transfers& transfers_;
   Admission admission_;
-  List<Peer, &Peer::waits> line_;  // in turn; the front one has the ticket
-  bool chunks_wait_ = false;       // so do chunks
-  bool chunks_turn_ = false;       // which come before all of them now
-  bool serving_ = false;           // the line is gone through,
-  bool turn_taken_ = false;        // and who is at its front has had its request
+  List<Peer, &Peer::waits> line_;  // in turn; the front peer has the ticket
+  bool chunks_wait_ = false;       // chunks wait, too
+  bool chunks_turn_ = false;       // the chunks come before all peers now
+  bool serving_ = false;           // the line is being served,
+  bool turn_taken_ = false;        // and its front has had its request
   Time next_excuse_{};
   Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks

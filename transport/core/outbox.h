@@ -1,5 +1,5 @@
-// What one step of the core wants done: values only. The engine (or the simulator) carries them
-// out, in the order of the fields here, and clears them. Deliveries wait in the box until the
+// What one step of the core wants done, as values only. The engine (or the simulator) carries it
+// out, in the order of the fields here, and clears the box. Deliveries wait in the box until the
 // application's own call takes them.
 //
 // The vectors keep their capacity, so a warm box does not allocate.
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "rendezvous/transfer.h"
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
-#include "rendezvous/transfer.h"
 #include "transport/base/work.h"
 #include "transport/core/bad_frame.h"
 #include "transport/lane/send_slot.h"
@@ -27,8 +27,8 @@ struct ConnectAction {
     reject,    // refuse `request` with `reason`
     loop,      // connect `lane` to itself: `peer` is this process
     drop,      // destroy the queue pair of `lane`, and its connection if there is one
-    lane_end,  // make the queue pair of `lane` unless it is there, connect it to `theirs` if that
-               // is known, by the path of the lane `beside`, and answer with on_lane_end
+    lane_end,  // make the queue pair of `lane` unless it exists, connect it to `theirs` if known,
+               // by the path of the lane `beside`, and answer with on_lane_end
   };
   Kind kind;
   PeerId peer = PeerId::none;
@@ -37,9 +37,9 @@ struct ConnectAction {
   wire::Reject reason = wire::Reject::crossed;
   wire::Hello hello{};
   LaneId beside = LaneId::none;
-  wire::LaneEnd ours{};     // as answered before, if the queue pair is there
-  wire::LaneEnd theirs{};   // qp_number 0: not known
-  std::uint32_t reads = 0;  // of ours under way at most
+  wire::LaneEnd ours{};     // as answered before, if the queue pair exists
+  wire::LaneEnd theirs{};   // qp_number 0: unknown
+  std::uint32_t reads = 0;  // most reads of ours under way
 };
 
 // A message for the layer above. `payload` stays valid until the last message of its buffer
@@ -47,30 +47,30 @@ struct ConnectAction {
 struct Delivery {
   PeerId peer;
   BufferId buffer;
-  void* above;  // the record that the layer above keeps of the peer, if it has said so (set_above)
+  void* above;  // the record that the layer above keeps of the peer, if it has set one (set_above)
   const std::byte* payload;
   std::uint32_t length_bytes;
   std::uint8_t tag;
   bool last;
 };
 
-// A slot that the core no longer needs. `delivered` is false when its lane failed first.
+// A slot that the core no longer needs. `delivered` is false if its lane failed first.
 struct Retired {
   SendSlot* slot;
   bool delivered;
 };
 
-// A peer given up, once.
+// A peer that was given up; reported once.
 struct Failure {
   PeerId peer;
   FailReason reason;
   CompletionStatus completion;
-  BadFrame frame{};  // with FailReason::bad_frame
+  BadFrame frame{};           // with FailReason::bad_frame
   TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
 };
 
-// A get, put or atomic that is over. All data is in place, or, not `ok`, the lane is broken and
-// nothing more of it can arrive.
+// A get, put or atomic that is over. If `ok`, all data is in place; if not, the lane is broken and
+// no more data can arrive.
 struct TransferEnd {
   std::uint64_t token;
   bool ok;
@@ -78,7 +78,7 @@ struct TransferEnd {
 
 struct Outbox {
   bool rare = false;  // there is something besides work, receives, retired slots and deliveries
-  std::uint32_t slabs_dropped = 0;    // so many of the youngest slabs are no longer needed
+  std::uint32_t slabs_dropped = 0;    // how many of the youngest slabs are no longer needed
   std::uint32_t slab_buffers = 0;     // receive buffers wanted: answer with on_slab(_failed) first
   std::vector<ReceivePost> receives;  // post to the SRQ, as one chain
   bool arm = false;                   // then arm the SRQ limit event
@@ -89,7 +89,7 @@ struct Outbox {
   std::vector<ConnectAction> connects;
   std::vector<Retired> retired;
   std::vector<Failure> failures;
-  std::vector<TransferEnd> transfers;  // told only after `connects` were carried out
+  std::vector<TransferEnd> transfers;  // reported only after `connects` were carried out
   std::vector<SendSlot*>
       relays_failed;                 // to Core::on_relay_failed, once `connects` were carried out
   std::vector<PeerName> wanted;      // processes to relay to that `add_peer` has not named yet
@@ -146,7 +146,7 @@ struct Outbox {
     failures.push_back(failure);
   }
 
-  // Nothing to be carried out now.
+  // Nothing is to be carried out now.
   bool empty() const { return !rare && work.empty() && receives.empty() && retired.empty(); }
 };
 

@@ -1,5 +1,5 @@
-// What a process has for one peer and not sent yet, and the credits it has to send it with. The
-// sender alone changes it.
+// What a process has for one peer and has not sent yet, and its credits for sending it. Only the
+// sender changes it.
 //
 // A value; the caller serialises.
 #pragma once
@@ -29,9 +29,9 @@ class Outgoing {
   Fifo<SendSlot> pending_;  // not posted yet, oldest first
   std::uint32_t credits_ = 0;
   std::uint8_t control_credits_ = 0;
-  std::uint8_t control_owed_ = 0;  // control frames of the peer whose credits go back
-  bool owes_lane_end_ = false;     // the peer is to be told `lane_end_`
-  std::uint64_t round_ = 0;        // of the last frame
+  std::uint8_t control_owed_ = 0;  // control credits to give back to the peer
+  bool owes_lane_end_ = false;     // `lane_end_` has to be sent to the peer
+  std::uint64_t round_ = 0;        // round of the last frame
   std::uint32_t burst_ = 0;        // frames in that round
   wire::LaneEnd lane_end_{};
 };

@@ -1,7 +1,7 @@
-// What a process keeps of one other: the one record that all parts of the core share. Each part has
-// a room of its own in it, which the others may only look into.
+// What a process keeps about one other process: the one record that all parts of the core share.
+// Each part has a room of its own in it; the other parts may only read that room.
 //
-// The table finds records by name and by id. They stay where they are, and their ids stay theirs.
+// The table finds records by name and by id. Records never move, and their ids never change.
 //
 // Pure; the caller serialises. Only `Peers::find_or_make` of a new name allocates.
 #pragma once
@@ -30,12 +30,12 @@ struct Peer {
   EagerWindow::Share share;  // receiver.h: what the peer may send to us
   FetchLane fetch_lane;      // fetch_lanes.h
   TransferPeer transfers;    // rendezvous/scheduler.h
-  bool fetches = false;      // transfers.h: it had a get or an atomic
+  bool fetches = false;      // transfers.h: there was a get or an atomic
   Relayed relayed;           // relay_task.h, relayed_arrivals.h
 
-  Link<Peer> held;   // the sender's: a frame waits for the next round, for more messages
-  Link<Peer> owed;   // the sender's: it may be due for a control frame
-  Link<Peer> waits;  // the node line's: it has pending frames, and the node no tokens
+  Link<Peer> held;   // the sender's: a frame waits for the next round and for more messages
+  Link<Peer> owed;   // the sender's: the peer may be due for a control frame
+  Link<Peer> waits;  // the node line's: frames for the peer wait for tokens of the node
 };
 
 class Peers {

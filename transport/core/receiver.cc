@@ -5,7 +5,7 @@
 namespace weir {
 namespace {
 
-// The shares are large enough when credit frames are rarer than this.
+// The shares are large enough if credit frames are rarer than this.
 constexpr std::uint64_t frames_per_credit_frame = 16;
 
 }  // namespace
@@ -128,7 +128,7 @@ bool Receiver::give_back(Share& share, std::uint32_t credits) {
 
 // ---- the window ----
 
-// At most one step for each window's worth of frames, to see what the last one did.
+// At most one step per window's worth of frames, so that the effect of the last step is seen first.
 void Receiver::on_idle(Outbox& out) {
   if (!starved_peer_seen_ || pool_.held() > eager_.slack()) return;
   starved_peer_seen_ = false;
@@ -137,10 +137,10 @@ void Receiver::on_idle(Outbox& out) {
   if (window_.grow()) demanded(out);
 }
 
-// A credit frame costs both sides a small message. Where a window's worth of traffic needs many,
-// the shares are too small: W doubles. Not for traffic that takes longer than from one look at the
-// window to the next: the memory would soon be given back. Nor beyond `window_unattended`, for a
-// slow receiver gives credits in small parts, too.
+// A credit frame costs both sides a small message. If a window's worth of traffic needs many, the
+// shares are too small: W doubles. Traffic slower than the looks at the window does not count,
+// because the memory would soon be given back. W stays within `window_unattended`, because a slow
+// receiver gives credits in small parts, too.
 void Receiver::look_at_shares(Outbox& out) {
   const std::uint64_t frames = counters_.frames_received - frames_at_share_look_;
   if (frames < window_.window()) return;
@@ -164,7 +164,7 @@ void Receiver::demanded(Outbox& out) {
 void Receiver::on_srq_limit(Outbox& out) {
   ++counters_.srq_limit_events;
   limit_armed_ = false;
-  // The event may be old news: from before W grew for another reason, or receives were posted.
+  // The event may be outdated: W has grown for another reason since, or receives were posted.
   if (!below_limit() || !grow_at_limit()) return arm_limit(out);
   window_changed(out);
 }
@@ -184,10 +184,10 @@ void Receiver::raise_lost_limit(Outbox& out) {
   window_changed(out);
 }
 
-// Doubles W because the limit was reached. Beyond `window_unattended`, only when the layer above
-// took half a window's worth since the last time: what piles up in front of an application that is
-// elsewhere is not worth more memory. The peers keep their frames until it is back. Beyond
-// `window_unasked` never: the limit is far from running out, so who needs more runs out of credits.
+// Doubles W because the limit was reached. Beyond `window_unattended`, only if the layer above took
+// half a window's worth since the last time: frames that pile up for an absent application are not
+// worth more memory, and the peers keep them until it is back. Beyond `window_unasked`, never: at
+// the limit many receives are still posted, and a peer that needs more runs out of credits.
 bool Receiver::grow_at_limit() {
   const std::uint32_t window = window_.window();
   if (window >= config_.window_unasked) return false;
@@ -202,29 +202,29 @@ bool Receiver::below_limit() const {
   return pool_.total() >= window_.window() && pool_.posted() < window_.limit();
 }
 
-// Arms the limit event, unless it could change nothing (W is as large as it makes it), or would
-// come at once or never (adapters differ) because the limit is passed already.
+// Arms the limit event, unless the event could change nothing (W is as large as it makes it), or
+// the limit is already passed: then it would come at once or never (adapters differ).
 void Receiver::arm_limit(Outbox& out) {
   const std::uint32_t most = std::min(window_.max(), config_.window_unasked);
   limit_armed_ = window_.window() < most && !below_limit();
   if (limit_armed_) out.arm_srq(std::min(window_.limit(), pool_.total()));
 }
 
-// There is more than the peers need at least, or credits and slabs to be had back.
+// W is larger than the peers need at least, or credits and slabs are still to come back.
 bool Receiver::may_shrink() const {
   if (!shrink_.enabled()) return false;
   return pool_.retiring() ||
          window_.window() > std::max(config_.window.initial, eager_.least_window());
 }
 
-// From time to time: halves a window that is hardly used. Its youngest slabs retire, and go once
-// traffic has used their buffers up and the peers have returned their credits for them.
+// Called from time to time: halves a window that is hardly used. Its youngest slabs retire; they go
+// once traffic has used their buffers up and the peers have returned their credits for them.
 void Receiver::look(const Now& now, Outbox& out) {
   next_look_ = now + shrink_.interval();
   count_credit_frames_anew();
   const std::uint32_t window = window_.window();
   const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
-  // (Not while a slab is under way that somebody else needs.)
+  // Not while a requested slab is on its way: somebody needs it.
   if (slabs_asked_ == 0 && shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
     shrink_.shrank(now);
     window_.shrink_to(pool_.active());
@@ -248,13 +248,13 @@ void Receiver::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t 
 void Receiver::on_slab_failed(Outbox& out) {
   slabs_asked_ = 0;
   ++counters_.slab_failures;
-  if (pool_.total() == 0) return;  // nothing to work with; asking again would not help
+  if (pool_.total() == 0) return;  // no buffers at all; asking again would not help
   window_.cap(pool_.total());
   window_changed(out);
 }
 
-// W moved, or buffers came: ask for what is missing, post what is there, arm the limit, and let
-// the peers have their larger shares.
+// W moved, or buffers came: asks for missing buffers, posts the free ones, arms the limit, and
+// gives the peers their larger shares.
 void Receiver::window_changed(Outbox& out) {
   const std::uint32_t window = window_.window();
   if (window > counters_.window) ++counters_.window_grows;
@@ -265,14 +265,14 @@ void Receiver::window_changed(Outbox& out) {
     out.want_slab(window - pool_.total() - slabs_asked_);
     slabs_asked_ = window - pool_.total();
   }
-  // Credits only for buffers that exist, or will before the next frame leaves.
+  // Credits only for buffers that exist, or will exist before the next frame leaves.
   const std::uint32_t backed = pool_.backed() + slabs_asked_;
   eager_.set_window(std::min(window, backed), backed);
   pool_.post(pool_.free(), out.receives);
   book_buffers();
 
-  // The limit event is a one-shot hint: armed when already below the limit, some devices stay
-  // silent for ever. So look ourselves, before each arming.
+  // The limit event is a one-shot hint: if armed below the limit, some devices stay silent for
+  // ever. So this looks at the limit before each arming.
   if (below_limit() && grow_at_limit()) {
     ++counters_.srq_limit_self_raised;
     return window_changed(out);

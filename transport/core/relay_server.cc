@@ -6,14 +6,14 @@
 namespace weir {
 namespace {
 
-// A server that found nothing to do for so many looks gives its token back.
+// A server that found nothing to do in so many looks gives its token back.
 constexpr std::uint32_t most_idle_looks = 64;
 
-// Frames that may wait at a server for one destination. More of them stay with their tasks, so that
-// one slow receiver does not take all that the server has.
+// Frames that may wait at a server for one destination. Further ones stay with their tasks, so that
+// one slow receiver does not take everything the server has.
 constexpr std::size_t most_waiting = 4;
 
-// Requests taken from one queue before it is the next one's turn.
+// Requests taken from one queue before the next queue's turn.
 constexpr int most_in_turn = 4;
 
 }  // namespace
@@ -55,7 +55,7 @@ void RelayServer::serve(const Now& now, bool present, Outbox& out) {
   }
   carried_to_.clear();
   idle_looks_ = idle ? idle_looks_ + 1 : 0;
-  // An application that computes serves nobody: another process shall.
+  // An application that computes serves nobody: another process has to serve.
   if (proxy_.in_hand() == 0 && (idle_looks_ >= most_idle_looks || !present)) proxy_.give();
 }
 
@@ -81,7 +81,7 @@ void RelayServer::relay(const Now& now, const Proxy::Work& work, Outbox& out) {
   if (carried_to_.empty() || carried_to_.back() != to) carried_to_.push_back(to);
 }
 
-// Whether its task has to send this itself: we do not know the receiver, have no connection to it
+// Whether the task has to send this itself: we do not know the receiver, have no connection to it
 // (then we make one, for the next time), or too much waits for it already.
 bool RelayServer::refuses(const Now& now, const Proxy::Work& work, PeerId& to, Outbox& out) {
   if (work.to.job != config_.self.job || work.to == config_.self) return true;
@@ -109,7 +109,7 @@ bool RelayServer::has_room(const SendSlot& slot, const Proxy::Work& work) const 
          end <= std::min({slot.capacity_bytes, config_.bundle_bytes, config_.buffer_bytes});
 }
 
-// Until others join it the frame stays where its task has put it.
+// Until others join it, the frame stays where its task has put it.
 void RelayServer::begin_frame(SendSlot& slot, const Proxy::Work& work) {
   slot.kind = wire::FrameKind::relayed;
   slot.notify = false;

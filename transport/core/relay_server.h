@@ -1,10 +1,9 @@
 // This process as a server of its node's proxy: it sends frames of other processes of the job on
-// its own lanes, under its own credits, and tells their tasks what became of them
-// (flowctl/shared/proxy.h).
+// its own lanes, under its own credits, and tells their tasks the outcome (flowctl/shared/proxy.h).
 //
-// Those for one receiver share a frame while they wait. A frame that nothing joins is sent from the
-// cell its task put it in. A task hears that its frame was refused only when no adapter can send
-// from its cell any more.
+// Task frames for one receiver share a frame while they wait. A frame that no other joins is sent
+// from the cell its task put it in. A task hears that its frame was refused only when no adapter
+// can send from its cell any more.
 //
 // Pure but for the Proxy, which is memory of all the job's processes on the node; the caller
 // serialises. Only `lend_slot` allocates.
@@ -33,7 +32,7 @@ class RelayServer {
  public:
   static constexpr std::size_t most_slots = 16;
 
-  // All of these outlive this.
+  // All arguments outlive this object.
   RelayServer(const CoreConfig& config, Counters& counters, Peers& peers, Sender& sender,
               Connector& connector, Proxy& proxy)
       : config_(config),
@@ -43,7 +42,7 @@ class RelayServer {
         connector_(connector),
         proxy_(proxy) {}
 
-  // The proxy was joined. With `cells_lkey` the adapter may send from its cells.
+  // The proxy was joined. With `cells_lkey` the adapter may send from the proxy's cells.
   void start(std::optional<std::uint32_t> cells_lkey);
   // A slot with room for a full frame. Kept for good.
   void lend_slot(SendSlot* slot);
@@ -52,23 +51,23 @@ class RelayServer {
   bool serving() const { return proxy_.serving(); }
   // True if this process is a server from here on.
   bool try_serve();
-  // Takes what is in the queues, if this process is a server, and posts what can go. An application
-  // that is not `present` computes.
+  // If this process is a server, takes what is in the queues and posts what can go. `present` is
+  // false while the application computes.
   void serve(const Now& now, bool present, Outbox& out);
   // This process serves no more.
   void leave() {
     if (proxy_.serving() && proxy_.in_hand() == 0) proxy_.give();
   }
 
-  // A frame of others is posted.
+  // A relayed frame is posted.
   void on_posted(const SendSlot& slot);
-  // It has left the lane, or was given up. With a failed one the adapter may still
-  // send from the cells until the queue pair is gone: then `on_failed` follows.
+  // The frame has left the lane, or was given up. If it failed, the adapter may still send from the
+  // cells until the queue pair is gone: then `on_failed` follows.
   void on_over(SendSlot* slot, bool delivered, Outbox& out);
   void on_failed(SendSlot* slot) { report(slot, Proxy::refused); }
 
  private:
-  // What a frame of others carries, by SendSlot::carrier.
+  // What a relayed frame carries, by SendSlot::carrier.
   struct Carrier {
     static constexpr std::uint32_t most = 32;
     std::byte* frame = nullptr;  // the slot's own memory, where the frame is unless it is in a cell
@@ -99,7 +98,7 @@ class RelayServer {
   Fifo<SendSlot> slots_;
   std::vector<Carrier> carriers_;
   std::vector<PeerId> carried_to_;           // in this round
-  std::optional<std::uint32_t> cells_lkey_;  // nothing: no frame is sent from its cell
+  std::optional<std::uint32_t> cells_lkey_;  // nothing: no frame is sent from a cell
 };
 
 }  // namespace weir

@@ -9,7 +9,7 @@ static_assert(proxy_headroom == wire::frame_header_bytes + wire::section_header_
 
 namespace {
 
-// How long a task sends itself to a peer for which a server has refused: at first, and at most.
+// How long a task itself sends to a peer that a server has refused: at first, and at most.
 constexpr Duration first_pause = milliseconds(2);
 constexpr Duration longest_pause = seconds(1);
 
@@ -58,7 +58,7 @@ void RelayTask::look(const Now& now, Outbox& out) {
   }
 }
 
-// What became of the frames that were given, oldest first.
+// Handles the outcomes of given frames, oldest first.
 void RelayTask::look_at_outcomes(const Now& now, Outbox& out) {
   for (;;) {
     std::uint64_t outcome = 0;
@@ -67,7 +67,7 @@ void RelayTask::look_at_outcomes(const Now& now, Outbox& out) {
     if (what == Retirement::empty || what == Retirement::pending) break;
     Given& given = given_[proxy_.oldest_number() % proxy_depth];
     const bool arrived = what == Retirement::done && outcome == Proxy::sent;
-    // First this, then its place in line: it is what keeps servers from what comes after.
+    // This comes before the frame loses its place in line, which keeps servers from later ones.
     if (what == Retirement::in_doubt && !jammed_) {
       go_on_without_server(now, out);
     } else if (!arrived && given.slot != nullptr) {
@@ -94,16 +94,16 @@ void RelayTask::look_at_outcomes(const Now& now, Outbox& out) {
   if (jammed_ && !proxy_.outstanding()) jammed_ = false;
 }
 
-// It is dead, or does not move.
+// The server is dead, or does not move.
 void RelayTask::go_on_without_server(const Now& now, Outbox& out) {
   jammed_ = true;
   ++counters_.proxy_stuck;
   take_back(now, PeerId::none, out);
 }
 
-// Repeats what was given for a peer, or for all, and is not known to have arrived: in order, and
-// before all that is pending. Servers have nothing to do with it any more; one that has it in hand
-// may still send it.
+// Repeats frames given for a peer, or for all, that are not known to have arrived: in order, before
+// all pending frames. Servers then skip these frames; one that has a frame in hand may still send
+// it.
 void RelayTask::take_back(const Now& now, PeerId only, Outbox& out) {
   const std::uint64_t oldest = proxy_.oldest_number();
   for (std::uint64_t number = proxy_.next_number(); number-- != oldest;) {
@@ -126,9 +126,9 @@ void RelayTask::take_back(const Now& now, PeerId only, Outbox& out) {
   }
 }
 
-// A server that has it in hand may still send it, so its numbers are used up and the peer gets no
-// more by this way. What no server has begun with is not to be sent at all: one before it may have
-// been sent back, and its receiver would miss that number.
+// A server that has a frame in hand may still send it, so its number is used up and the peer gets
+// no more frames this way. A frame that no server has begun must not be sent at all: an earlier one
+// may have been sent back, and the receiver would miss that number.
 void RelayTask::drop(Peer& peer, Outbox& out) {
   if (peer.relayed.given_ == 0) return;
   peer.relayed.never_ = true;

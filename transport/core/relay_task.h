@@ -1,16 +1,16 @@
-// Frames of this process that go by way of its node's proxy: a server, another process of the job
+// Frames of this process that go through its node's proxy: a server, another process of the job
 // on this node, sends them on its own lane (flowctl/shared/proxy.h).
 //
-// A frame's way is decided when it is posted. It goes by the own lane when this process is the
-// server, or can be at once; else it is copied into shared memory, and its slot kept until the
-// server says that it arrived. Order is kept by never having frames for a peer on both ways: frames
-// are given to a server when the own lane is empty, and posted when all that was given is over.
+// A frame's way is decided when it is posted. It goes on the own lane if this process is the
+// server, or can become it at once; else it is copied into shared memory, and its slot is kept
+// until the server reports its arrival. Order is kept because frames for a peer are never on both
+// ways: they are given to a server when the own lane is empty, and posted when all given ones are
+// over.
 //
-// When a server sends something back, or is dead, or stands still, nobody knows what arrived. Then
-// this process takes back what it gave, for that peer or for all: it repeats, in order, on its own
-// lanes, what is not known to have arrived, and what comes later goes the same way until no server
-// has anything of it in hand. Everything given has a number among all for its receiver, who drops
-// what it has had.
+// When a server sends a frame back, is dead, or stands still, nobody knows what arrived. Then this
+// process takes back the frames it gave, for that peer or for all: it repeats on its own lanes, in
+// order, those not known to have arrived. Later frames go the same way until no server has a given
+// frame in hand. Given frames are numbered for each receiver, which drops those that it has had.
 //
 // Pure but for the Proxy, which is memory of all the job's processes on the node; the caller
 // serialises. Allocates nothing.
@@ -35,7 +35,7 @@ namespace weir {
 
 class RelayTask {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   RelayTask(const CoreConfig& config, Counters& counters, Peers& peers, const Lanes& lanes,
             Sender& sender, RelayServer& server, Proxy& proxy)
       : config_(config),
@@ -49,27 +49,27 @@ class RelayTask {
   // The proxy was joined. An earlier owner of its slot may have left frames there.
   void start() { jammed_ = proxy_.outstanding(); }
 
-  // As RequestGate has it. May make this process the server.
+  // As in RequestGate. May make this process the server.
   RequestGate::Way way(const Now& now, Peer& peer, SendSlot& frame);
 
-  // Sees to what became of the frames that were given, and to servers that do not move.
+  // Handles the outcomes of given frames, and servers that do not move.
   void look(const Now& now, Outbox& out);
-  // The process is dead: what it has in hand is nobody's.
+  // The process is dead: nobody serves what it had in hand.
   void on_process_dead(ProcessId id) {
     if (proxy_.server_of_oldest() == id) dead_server_ = id;
   }
-  // The peer is given up, or left: nobody waits for what servers have for it.
+  // The peer was given up, or left: nobody waits for what servers have for it.
   void drop(Peer& peer, Outbox& out);
 
   // Frames given and not over.
   std::uint32_t given() const { return given_count_; }
-  // No frames are given, until those that were are over.
+  // No frames are given until those already given are over.
   bool jammed() const { return jammed_; }
 
  private:
-  // A frame that was given, by its number there.
+  // A given frame, by its number in the proxy.
   struct Given {
-    SendSlot* slot = nullptr;  // to be repeated from; nullptr: it is repeated, or given up
+    SendSlot* slot = nullptr;  // to repeat from; nullptr: already repeated, or given up
     PeerId peer = PeerId::none;
   };
 
@@ -88,8 +88,8 @@ class RelayTask {
   std::array<Given, proxy_depth> given_;
   std::uint32_t given_count_ = 0;
   bool jammed_ = false;
-  ProcessId dead_server_;  // that had some of them
-  Time moved_{};           // when one was over last, or the first was given
+  ProcessId dead_server_;  // had some of the given frames
+  Time moved_{};           // when a frame was last over, or the first was given
 };
 
 }  // namespace weir

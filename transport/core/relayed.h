@@ -1,4 +1,4 @@
-// What a process keeps of the frames that go to one peer, or come from it, by way of a relay
+// What a process keeps about frames that go to one peer, or come from it, through a relay
 // (PROTOCOL.md §6). RelayTask changes what goes, RelayedArrivals what comes.
 //
 // A value; the caller serialises.
@@ -20,12 +20,12 @@ class Relayed {
   friend class RelayedArrivals;
 
   std::uint32_t given_ = 0;
-  std::uint32_t sequence_ = 0;  // of the next one to the peer
-  std::uint32_t expected_ = 0;  // of the peer's next one to us
-  bool taken_back_ = false;     // they are repeated; no more, until all of them are over
-  bool never_ = false;          // some of them were given up
-  Time not_before_{};           // a server sent one back
-  Duration pause_{};            // and so long after the next one
+  std::uint32_t sequence_ = 0;  // number of the next frame to the peer
+  std::uint32_t expected_ = 0;  // number of the peer's next frame to us
+  bool taken_back_ = false;     // given frames are repeated; no more until all are over
+  bool never_ = false;          // some given frames were given up
+  Time not_before_{};           // give no more before this: a server sent one back
+  Duration pause_{};            // the last pause; the next one is longer
 };
 
 }  // namespace weir

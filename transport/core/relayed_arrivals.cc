@@ -18,13 +18,13 @@ bool RelayedArrivals::take(PeerId by, BufferId buffer, std::size_t size, Outbox&
     wire::for_each_section(
         frame, size, [&](std::uint32_t rank, const std::byte* messages, std::size_t bytes) {
           if (!good) return;
-          // A relay is for those of its job, and for who is connected to us or was.
+          // A relay only serves ranks of its job, and only those that are or were our peers.
           const PeerId from = peers_.find({job, rank});
           good = job == config_.self.job && from != PeerId::none && rank != config_.self.rank &&
                  take_section(from, buffer, messages, bytes, out);
         });
   }
-  // The buffer is released with the last of its messages.
+  // The buffer is released with its last message.
   for (std::size_t i = before; i < out.deliveries.size(); ++i) {
     out.deliveries[i].last = i + 1 == out.deliveries.size();
   }

@@ -1,9 +1,9 @@
 // Messages that arrive in a frame of a relay, or that their origin repeats because it does not know
 // whether a relay has sent them (PROTOCOL.md §6).
 //
-// By its number each section is delivered once: a relay that stood still may send what its origin
-// has sent meanwhile. None can be missing, for its origin gives or sends the next only when this
-// one arrived.
+// Each section is delivered once, by its number: a relay that stood still may send what its origin
+// has sent meanwhile. None can be missing: an origin sends a section by another way than the one
+// before only when that one has arrived, or repeats both.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -21,12 +21,12 @@ namespace weir {
 
 class RelayedArrivals {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   RelayedArrivals(const CoreConfig& config, Counters& counters, Peers& peers, Receiver& receiver)
       : config_(config), counters_(counters), peers_(peers), receiver_(receiver) {}
 
-  // A checked frame of kind `relayed` or `repeated`, that `by` sent, is in the buffer. Delivers
-  // what is new of it. False if no correct peer sends that.
+  // The buffer has a checked frame of kind `relayed` or `repeated`, sent by `by`. Delivers what is
+  // new in it. False if no correct peer sends such a frame.
   [[gnu::noinline]] bool take(PeerId by, BufferId buffer, std::size_t size, Outbox& out);
 
  private:

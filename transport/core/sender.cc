@@ -8,7 +8,7 @@ namespace {
 
 using wire::FrameKind;
 
-// No receive queue is so deep.
+// No receive queue is this deep.
 constexpr std::uint32_t most_credits = 1u << 24;
 
 }  // namespace
@@ -50,7 +50,7 @@ constexpr std::uint32_t most_credits = 1u << 24;
   return Status::ok;
 }
 
-// The usual case: nothing is ahead of the frame, and all that it needs is there.
+// The usual case: nothing is ahead of the frame, and everything it needs is there.
 bool Sender::may_go_at_once(Peer& peer) {
   Outgoing& to = peer.outgoing;
   if (to.round_ != round_) {
@@ -84,8 +84,8 @@ bool Sender::is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes
   return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max()});
 }
 
-// Writes the header of one more message and returns where its payload belongs. The message before
-// is padded now; the last one of a frame is not.
+// Writes the header of one more message and returns where its payload belongs. The previous message
+// is padded now; the last message of a frame is not padded.
 std::byte* Sender::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
   const std::uint32_t start = wire::next_message_offset(slot.frame_bytes);
   std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
@@ -105,8 +105,8 @@ void Sender::push_front(Peer& peer, SendSlot* slot) {
   ++pending_frames_;
 }
 
-// Posts pending frames, oldest first, while there are credits and queue slots, and the gate lets
-// them. With `keep_open_bundle` the youngest frame stays while it can still take small messages.
+// Posts pending frames, oldest first, while there are credits and queue slots and the gate permits.
+// With `keep_open_bundle` the youngest frame stays while it can still take small messages.
 void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Outbox& out) {
   Outgoing& to = peer.outgoing;
   if (to.pending_.empty()) return;
@@ -149,7 +149,7 @@ void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) 
   ++counters_.frames_sent;
 }
 
-// Receives are posted by now: the frame may carry credits for them.
+// Receives are posted by now, so the frame may carry credits for them.
 void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
                         std::uint32_t credits, Outbox& out) {
   Outgoing& to = peer.outgoing;
@@ -224,15 +224,15 @@ void Sender::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
   Outgoing& to = peer.outgoing;
   if (!peer.connection.is_ready() || !to.pending_.empty() || to.credits_ <= keep) return;
   const std::uint32_t excess = std::min<std::uint32_t>(to.credits_ - keep, UINT16_MAX);
-  if (!send_control(peer, FrameKind::returned, excess, out)) return;  // it will ask again
+  if (!send_control(peer, FrameKind::returned, excess, out)) return;  // the peer will ask again
   to.credits_ -= excess;
 }
 
 // ---- control frames ----
 
-// `credits` is for a recall or a return, the others take what there is for the peer. False if it
-// must wait: no slot, no credit, or no room in the queue. A lane end costs an eager credit: these
-// come back by themselves, and somebody may wait for the lane.
+// `credits` is for a recall or a return; other frames carry what the peer can get. False if the
+// frame must wait for a slot, a credit, or room in the queue. A lane end costs an eager credit:
+// eager credits come back by themselves, and transfers may wait for the lane.
 bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out) {
   Outgoing& to = peer.outgoing;
   Lane& lane = lanes_[peer.connection.lane()];
@@ -242,8 +242,8 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
     if (to.credits_ == 0) return false;
     --to.credits_;
   } else if (kind != FrameKind::goodbye) {
-    // The last control credit is for giving credits. Spent otherwise, it might never come back from
-    // a peer that waits for them.
+    // The last control credit is for giving credits: spent otherwise, it might never come back from
+    // a peer that waits for credits.
     if (to.control_credits_ < (moves_back ? 2 : 1)) return false;
     --to.control_credits_;
   }
@@ -258,7 +258,7 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
   post_frame(peer, lane, slot, kind, credits, out);
-  // Somebody may wait for the lane, and the peer compute.
+  // Transfers may wait for the lane while the peer computes.
   out.work.back().solicited = kind == FrameKind::lane_end;
   close_chain(lane, out);
   ++counters_.control_sent;

@@ -1,14 +1,14 @@
-// The sending side of a process: frames for each peer, oldest first, posted as credits, queue and
+// The sending side of a process: frames for each peer, posted oldest first as credits, queue and
 // gate allow; and control frames.
 //
 //   send ──▶ pending ──credit, room, gate──▶ lane ──completion──▶ retired
 //
 // The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait
 // for the next round, and small messages join the youngest waiting frame (a bundle): a burst then
-// costs one work request for many messages, a lone message none of the wait.
+// costs one work request for many messages, and a lone message does not wait.
 //
-// No frame of messages leaves without an eager credit of the peer, no control frame without a
-// control credit, but for the one goodbye. The last control credit is for giving credits.
+// Each frame of messages and each lane end costs an eager credit of the peer, each other control
+// frame a control credit, except the one goodbye. The last control credit is for giving credits.
 //
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
@@ -40,7 +40,7 @@ class Sender {
     ~Listener() = default;
   };
 
-  // All of these outlive this.
+  // All arguments outlive this object.
   Sender(const CoreConfig& config, Counters& counters, Peers& peers, Lanes& lanes,
          Receiver& receiver, Listener& listener)
       : config_(config),
@@ -50,7 +50,7 @@ class Sender {
         receiver_(receiver),
         listener_(listener) {}
 
-  // From here on all frames need its leave.
+  // From here on every frame needs the gate's permission.
   void set_gate(RequestGate* gate) { gate_ = gate; }
 
   // A slot (of at least frame_header_bytes) for control frames. Kept for good.
@@ -67,19 +67,19 @@ class Sender {
 
   // ---- messages ----
 
-  // Takes the one message of `length_bytes` at slot->payload(). Without a connection it waits for
-  // one. Anything but `ok`: the caller keeps the slot.
+  // Takes the one message of `length_bytes` at slot->payload(). Without a connection, the message
+  // waits for one. If the status is not `ok`, the caller keeps the slot.
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
-  // Room for a small message in a frame that waits, or nullptr. The caller writes the payload there
-  // at once.
+  // Room for a small message in a waiting frame, or nullptr. The caller writes the payload there at
+  // once.
   std::byte* append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag);
 
   // Whether a small message sent now would wait in its frame.
   bool would_hold(const Peer& peer) const;
 
-  // Queues a frame that is complete, before or behind all others.
+  // Queues a complete frame before or behind all others.
   void push_front(Peer& peer, SendSlot* slot);
   void push(Peer& peer, SendSlot* slot);
 
@@ -88,12 +88,12 @@ class Sender {
   void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.outgoing.has_pending()) post_pending(now, peer, peer.held.linked, out);
   }
-  // The same, with all bundles: nothing more will join them.
+  // The same, and also posts open bundles: nothing more will join them.
   void go_on_with_all(const Now& now, Peer& peer, Outbox& out) {
     if (peer.outgoing.has_pending()) post_pending(now, peer, false, out);
   }
 
-  // Nothing pending goes to the peer any more: `give_up(slot)` for each frame, oldest first.
+  // Nothing pending goes to the peer any more: calls `give_up(slot)` per frame, oldest first.
   template <typename GiveUp>
   void drop_pending(Peer& peer, GiveUp&& give_up) {
     while (SendSlot* slot = peer.outgoing.pending_.pop()) {
@@ -108,29 +108,29 @@ class Sender {
 
   // ---- rounds ----
 
-  // A new round of frames that go at once.
+  // Begins a new round: its first frames go at once.
   void begin_round() { ++round_; }
   std::uint64_t round() const { return round_; }
-  // Begins one, and posts the bundles that waited for it.
+  // Begins a round, and posts the bundles that waited for it.
   void post_held(const Now& now, Outbox& out);
   bool has_held() const { return !held_.empty(); }
-  // Of all peers.
+  // Pending frames of all peers.
   std::uint64_t pending_frames() const { return pending_frames_; }
 
   // ---- what the peer gives ----
 
   // A new connection begins, without credits.
   void begin(Peer& peer);
-  // What its greeting grants.
+  // The credits that the peer's greeting grants.
   void grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits);
-  // A control frame came, whose credit has to go back. False if the peer had none.
+  // A control frame came, and its credit has to go back. False if the peer had none.
   bool owe_control_credit(Peer& peer) {
     return ++peer.outgoing.control_owed_ <= config_.credits.control_reserve;
   }
-  // The credits in the header of a frame.
+  // Books the credits in the header of a frame.
   enum class Booked : std::uint8_t { good, too_many_credits, too_many_control_credits };
   Booked book(Peer& peer, const wire::FrameHeader& header);
-  // The peer asks for all but so many of its eager credits. They go back if nothing waits for them.
+  // The peer asks for its eager credits back, except `keep`. They go if nothing waits for them.
   void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
 
   // ---- control frames ----
@@ -139,19 +139,19 @@ class Sender {
   bool send_goodbye(Peer& peer, Outbox& out) {
     return send_control(peer, wire::FrameKind::goodbye, 0, out);
   }
-  // Tells the peer as soon as there is a credit for it, and says the last word only.
+  // Tells the peer once there is a credit for it. Only the latest lane end is sent.
   void owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out);
   void forget_lane_end(Peer& peer) { peer.outgoing.owes_lane_end_ = false; }
   void tell_lane_end(Peer& peer, Outbox& out);
   // Keeps in mind a peer that may be due for a control frame.
   void note_owed(Peer& peer);
-  // Credit frames to peers that have spent half of their share and got nothing back since; and lane
-  // ends that had to wait, which carry credits, too.
+  // Sends credit frames to peers that have spent half of their share and got nothing back since,
+  // and lane ends that had to wait; these carry credits, too.
   void send_owed(Outbox& out);
-  // The shares of peers grew: credits for those who lack them.
+  // The shares grew: offers credits to peers that lack them.
   void offer_shares(Outbox& out);
-  // They shrank: asks the peers for what they hold beyond theirs. One that has frames waiting keeps
-  // it, one that computes answers later: nothing depends on the answer but the memory.
+  // The shares shrank: asks peers for what they hold beyond theirs. A peer with frames waiting
+  // keeps it, a peer that computes answers later: only the memory depends on the answer.
   void recall_excess(Outbox& out);
   // A zero-length write on the lane. False if there is no room.
   bool send_probe(LaneId id, Outbox& out);
@@ -171,7 +171,7 @@ class Sender {
   bool is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void hold(Peer& peer);
-  // With a proxy a relay adds a section header to a frame.
+  // With a proxy, a relay adds a section header to a frame.
   std::uint32_t frame_bytes_max() const {
     const auto added = static_cast<std::uint32_t>(config_.proxy ? wire::section_header_bytes : 0);
     return config_.buffer_bytes - added;
@@ -184,7 +184,7 @@ class Sender {
   Receiver& receiver_;
   Listener& listener_;
   RequestGate* gate_ = nullptr;
-  List<Peer, &Peer::held> held_;  // the youngest first
+  List<Peer, &Peer::held> held_;  // youngest first
   List<Peer, &Peer::owed> owed_;
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers

@@ -32,7 +32,7 @@ void Transfers::count(const TransferRequest& request) {
   }
 }
 
-// Keeps the tokens of the chunk that was let through last.
+// Keeps the tokens of the chunk that was admitted last.
 class Transfers::Gate : public ChunkGate {
  public:
   Gate(RequestGate* gate, const Now& now) : gate_(gate), now_(now) {}
@@ -49,7 +49,7 @@ class Transfers::Gate : public ChunkGate {
 void Transfers::issue(const Now& now, Outbox& out) {
   Chunk chunk;
   std::optional<std::size_t> chain_end;
-  // Whatever becomes of the rest of a chain, what was handed over has to be heard of.
+  // Whatever becomes of the rest of a chain, the part handed over needs a completion.
   const auto end_chain = [&] {
     if (!chain_end || out.work[*chain_end].signalled) return;
     out.work[*chain_end].signalled = true;
@@ -100,13 +100,13 @@ LaneId Transfers::lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) 
   return fetches(opcode) ? lane_for_fetches(peer) : peer.connection.lane();
 }
 
-// Of those that are no chain; none while there is no lane for them yet.
+// The lane for fetches outside chains; none while it does not exist yet.
 LaneId Transfers::lane_for_fetches(const Peer& peer) const {
   if (!keeps_fetches_apart(peer)) return peer.connection.lane();
   return peer.fetch_lane.usable() ? peer.fetch_lane.lane() : LaneId::none;
 }
 
-// How many of them may be under way; 0 if none may be posted now.
+// How many such fetches may be under way; 0 if none may be posted now.
 std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   const LaneId lane = lane_for_fetches(peer);
   if (lane == peer.connection.lane()) return peer.connection.most_fetches();
@@ -135,11 +135,11 @@ void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
 }
 
 void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
-  scheduler_.drop_peer(peer.transfers);  // though it may have none: its next wait for its next lane
-  issue(now, out);                       // what it had of the budget is the others'
+  scheduler_.drop_peer(peer.transfers);  // even if it has none: later ones wait for the next lane
+  issue(now, out);                       // its part of the budget is free for others
 }
 
-// After chunks were issued or given up.
+// Reports what is over, after chunks were issued or given up.
 void Transfers::take_finished(Outbox& out) {
   FinishedTransfer finished;
   while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
@@ -152,9 +152,9 @@ void Transfers::take_finished(Outbox& out) {
 
 // ---- the lane for fetches ----
 
-// A chain is bounded by its lane alone. Kept apart, what is scheduled goes over it, too, and must
-// not get less than c: fixed, the next power of two, for which software keeps to c and which has no
-// chains; while c moves, what it may come to on a way that holds no more than it would queue.
+// A chain is bounded by its lane alone. If fetches are kept apart, scheduled ones use the lane,
+// too, and must not get less than c: for a fixed c, which software keeps to and without chains, the
+// next power of two; else what c may reach on a path that holds no more than c would queue.
 std::uint32_t Transfers::most_reads() const {
   if (!config_.fetches_apart) return scheduler_.chain_reads();
   const BudgetController& controller = scheduler_.controller();

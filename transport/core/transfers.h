@@ -1,13 +1,13 @@
-// Large messages and one-sided: gets, puts and atomics. rendezvous/scheduler decides which chunk
-// goes next, under one budget for all peers; here chunks become work requests of the peer's lanes,
-// and completions come back to it.
+// Large messages and one-sided operations: gets, puts and atomics. rendezvous/scheduler decides
+// which chunk goes next, under one budget for all peers; here chunks become work requests on the
+// peer's lanes, and their completions go back to the scheduler.
 //
 // A chunk never waits in a send queue where it could hold up frames: a peer has at most
-// max_rd_atomic reads under way, and while its queue has no room but for control frames its chunks
-// wait here. Chains wait in the queue of the peer's lane for fetches, where no frames are.
+// max_rd_atomic reads under way, and its chunks wait here while its queue has room for control
+// frames only. Chains wait in the queue of the peer's lane for fetches, which carries no frames.
 //
-// Pure; the caller serialises. A first transfer with a peer allocates, and more of them at a time
-// than ever before.
+// Pure; the caller serialises. The first transfer with a peer allocates, and so does a new maximum
+// of concurrent transfers.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace weir {
 
 class Transfers final : private FetchLanes::Listener {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   Transfers(const CoreConfig& config, Counters& counters, Peers& peers, Lanes& lanes,
             Sender& sender, Connector& connector)
       : config_(config),
@@ -40,18 +40,18 @@ class Transfers final : private FetchLanes::Listener {
         fetch_lanes_(config, peers, lanes, sender, *this),
         scheduler_(config.transfers) {}
 
-  // From here on all chunks need its leave.
+  // From here on every chunk needs the gate's permission.
   void set_gate(RequestGate* gate) { gate_ = gate; }
   // The read budget is shared with the node's other processes from here on; nullptr: no longer.
   void join_node(PoolMember::Pool* reads) { scheduler_.join_node(reads); }
   FetchLanes& fetch_lanes() { return fetch_lanes_; }
 
-  // Takes a transfer, always, unless the peer is given up: then it is over at once. Without a
-  // connection it waits for one.
+  // Takes every transfer. If the peer is given up, the transfer is over at once; without a
+  // connection, it waits for one.
   void submit(const Now& now, const TransferRequest& request, Outbox& out);
   // The peer has work for its queues, or they have room again.
   void go_on(const Now& now, Peer& peer, Outbox& out);
-  // Something came that chunks of any peer may have waited for: posts what the budget allows.
+  // Something came that chunks of any peer may wait for: posts what the budget allows.
   void issue(const Now& now, Outbox& out);
   // Frames have filled the queue of the peer's lane.
   void on_queue_full(Peer& peer) {
@@ -61,20 +61,20 @@ class Transfers final : private FetchLanes::Listener {
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
     scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
   }
-  // What a chunk in flight is a part of.
+  // The transfer that a chunk in flight is a part of.
   const TransferRequest& request_of(const RdmaInFlight& chunk) {
     return scheduler_.request(chunk.transfer);
   }
-  // The peer's lanes are gone, or will be before anybody hears of this: its transfers fail.
+  // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
   bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }
-  // Reads wait for what other processes of the node have outstanding, or did.
+  // Reads wait, or waited, for what other processes of the node have outstanding.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
-  // What reads of processes that do not move would make others wait for does not count from here
-  // on. To be called no more often than `excuse_after` while reads wait. Returns the tokens.
+  // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
+  // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }
   Duration excuse_after() const { return scheduler_.excuse_after(); }
 
@@ -87,7 +87,7 @@ class Transfers final : private FetchLanes::Listener {
   }
   // Whether budgets add up.
   bool conserved() const { return scheduler_.conserved(); }
-  // Chunks may go, and nothing will remind anybody of it.
+  // Chunks may go, but no event is due that would post them.
   bool stalled() const { return scheduler_.stalled(); }
 
  private:
@@ -99,7 +99,7 @@ class Transfers final : private FetchLanes::Listener {
   void on_fetch_lane_ends(Peer& peer) override { scheduler_.close_chain(peer.transfers); }
 
   bool keeps_fetches_apart(const Peer& peer) const {
-    return config_.fetches_apart && peer.name != config_.self;  // to itself nothing is lost
+    return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
   }
   LaneId lane_for_fetches(const Peer& peer) const;
   LaneId lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) const;

@@ -6,10 +6,10 @@ namespace weir {
 namespace {
 
 constexpr int looks_in_timeout = 8;
-constexpr std::uint8_t work_looks = 7;       // without progress after the one that found work
+constexpr std::uint8_t work_looks = 7;       // without progress, after the look that found work
 constexpr std::uint8_t probe_looks = 4;      // without an answer to a probe
 constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an idle lane
-// What breaks between two looks is noticed by the end of the timeout: a lane heard just before its
+// A failure between two looks is noticed by the end of the timeout: a lane heard just before its
 // turn is probed one interval later.
 static_assert(work_looks + 1 <= looks_in_timeout);
 static_assert(1 + probe_interval + probe_looks <= looks_in_timeout);
@@ -27,7 +27,7 @@ bool Watch::is_watched(const Lane& lane) const {
   return lane.queue.awaits_completion() || may_probe(lane);
 }
 
-// A lane to ourselves needs no probe, and the other lanes of a peer none beside that for frames.
+// A lane to ourselves needs no probe; for a peer, probing its lane for frames is enough.
 bool Watch::may_probe(const Lane& lane) const {
   const Peer& peer = peers_[lane.peer];
   return peer.connection.is_ready() && !peer.connection.left() && peer.name != config_.self &&
@@ -50,8 +50,8 @@ void Watch::look_at(const Now& now, LaneId id, bool its_turn, Outbox& out) {
   const std::uint64_t heard = lane.queue.retired() + lane.rx_sequence;
   const bool silent = std::exchange(watched.heard_, heard) == heard;
   if (lane.queue.awaits_completion()) {
-    // Nobody tells the time when work is posted: its silence counts from the first look that finds
-    // it in flight, never from before.
+    // The time of a post is not recorded: the silence counts from the first look that finds the
+    // work in flight, never from before.
     if (watched.looks_left_ == 0 || watched.retired_ != lane.queue.retired()) {
       watched.retired_ = lane.queue.retired();
       watched.looks_left_ = work_looks;
@@ -61,7 +61,7 @@ void Watch::look_at(const Now& now, LaneId id, bool its_turn, Outbox& out) {
     return;
   }
   watched.looks_left_ = 0;
-  // Who has something to say, and no credits for it, does not wait for its turn.
+  // If frames wait for the peer's credits, the probe does not wait for its turn.
   if (!may_probe(lane) || (!peer.outgoing.has_pending() && !(silent && its_turn))) return;
   if (!sender_.send_probe(id, out)) return;
   watched.retired_ = lane.queue.retired();

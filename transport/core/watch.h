@@ -1,12 +1,12 @@
 // The watch over lanes: work in flight has to make progress, and peers have to be there.
 //
-// Where nothing is in flight nothing can fail, and whoever only receives would wait for ever for a
-// peer whose host is gone: RC tells nobody, and no goodbye or disconnect comes from a dead host. So
-// a silent lane gets a probe when it is its turn. The turns are spread over the looks, so that
-// thousands of peers are not probed at once.
+// With nothing in flight nothing can fail, and a process that only receives would wait for ever for
+// a peer whose host is gone: RC tells nobody, and a dead host sends no goodbye or disconnect. So a
+// silent lane gets a probe in its turn. The turns are spread over the looks, so that thousands of
+// peers are not probed at once.
 //
-// It looks at all lanes eight times in a peer timeout, and counts looks, not time: a process that
-// was stopped for an hour has looked once, and gives its peers their chance.
+// The watch looks at all lanes eight times in a peer timeout. It counts looks, not time: a process
+// that was stopped for an hour has looked once, and still gives its peers their chance.
 //
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
@@ -26,13 +26,13 @@ namespace weir {
 
 class Watch {
  public:
-  // All of these outlive this.
+  // All arguments outlive this object.
   Watch(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender, Connector& connector)
       : config_(config), peers_(peers), lanes_(lanes), sender_(sender), connector_(connector) {}
 
-  // Of the next look; never, if there is no lane to look at.
+  // Time of the next look; never, if there is no lane to look at.
   Time next_look() const;
-  // All completions that are there have been handed over.
+  // Call when all available completions have been handed over.
   void on_timer(const Now& now, Outbox& out);
 
  private:

@@ -1,10 +1,10 @@
-// When the event thread looks, and whether the application is absent: it computes, and nobody sees
-// to frames that wait, to credits that came, to tokens that others wait for.
+// When the event thread looks, and whether the application is absent: then it computes, and nobody
+// handles frames that wait, credits that came, or tokens that others wait for.
 //
-// While something waits the thread ticks. A tick is 1 ms; it becomes longer while ticks do not
-// help, for a receiver that computes gives no credits, and while the application is seen to look
-// itself. When nothing has waited for a while the thread sleeps until somebody wakes it, an event
-// comes, or a deadline: a burst then costs one wake-up, not one for each frame.
+// While something waits, the thread ticks. A tick is 1 ms. It becomes longer while ticks do not
+// help, because a receiver that computes gives no credits, and while the application is seen to
+// look itself. When nothing has waited for a while, the thread sleeps until somebody wakes it, an
+// event comes, or a deadline: a burst then costs one wake-up, not one per frame.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -20,7 +20,7 @@ class Attendance {
  public:
   explicit Attendance(Time now) : absent_since_(now), next_limit_look_(now + limit_look_interval) {}
 
-  // How long the thread is to sleep, in whole milliseconds, as poll(2) counts. `needed`: something
+  // How long the thread is to sleep, in whole milliseconds as in poll(2). `needed`: something
   // waits. At most a second: work posted meanwhile may have brought a deadline of its own.
   Duration nap(bool needed, Time now, Time deadline) {
     asleep_ = quiet_looks_ >= most_quiet_looks && !needed;
@@ -29,18 +29,18 @@ class Attendance {
     const std::int64_t ms = (deadline - now).ns / milliseconds(1).ns + 1;
     return std::clamp(milliseconds(ms), Duration{}, longest_sleep);
   }
-  // Nobody looks before that is over, unless somebody wakes the thread.
+  // The thread looks no earlier than the end of its nap, unless somebody wakes it.
   bool asleep() const { return asleep_; }
-  // Somebody left work, and wakes it.
+  // Somebody left work, and wakes the thread.
   void wake() { asleep_ = false; }
-  // It was woken.
+  // The thread was woken.
   void on_woken() {
     quiet_looks_ = 0;
     tick_ = shortest_tick;
   }
 
-  // A look begins; `round` is the core's. True if the application is absent: no progress for a
-  // whole tick.
+  // A look begins; `round` is the core's. True if the application is absent: it made no progress
+  // for a whole tick.
   bool begin(Time now, std::uint64_t round) {
     asleep_ = false;
     absent_ = round == round_;
@@ -48,8 +48,8 @@ class Attendance {
     attended_for_ = now - absent_since_;
     return absent_;
   }
-  // It ends. `round`: now, for the look may have begun one; `needed`: something still waits;
-  // `helped`: less than before, or it goes on by itself.
+  // The look ends. `round`: now, because the look may have begun one; `needed`: something still
+  // waits; `helped`: less waits than before, or it goes on by itself.
   void end(std::uint64_t round, bool needed, bool helped) {
     round_ = round;
     const Duration longest = absent_ ? longest_tick
@@ -59,7 +59,7 @@ class Attendance {
     quiet_looks_ = needed ? 0 : std::min(quiet_looks_ + 1, most_quiet_looks);
   }
 
-  // An SRQ limit event is told once, and may be lost: time to look for one.
+  // An SRQ limit event comes once, and may be lost: true if it is time to look for one.
   bool is_limit_look_due(Time now) {
     if (now < next_limit_look_) return false;
     next_limit_look_ = now + limit_look_interval;
@@ -69,9 +69,9 @@ class Attendance {
  private:
   static constexpr Duration shortest_tick = milliseconds(1);
   static constexpr Duration longest_tick = milliseconds(16);
-  // While the application is seen to look itself: a sixteenth of the time that it has done so, so
-  // that what it loses when it begins to compute is little beside. A wake-up costs a hundred
-  // microseconds and more where the machine is emulated, and takes the core from whoever had it.
+  // The tick while the application is seen to look itself: a sixteenth of the time it has done so.
+  // What the application loses when it begins to compute is then small in comparison. A wake-up
+  // costs a hundred microseconds and more on an emulated machine, and takes the core from its user.
   static constexpr Duration shortest_attended_tick = milliseconds(4);
   static constexpr Duration longest_attended_tick = milliseconds(32);
   static constexpr std::int64_t attended_part = 16;

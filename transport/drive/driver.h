@@ -1,18 +1,18 @@
-// What an engine does with a core, step by step, whatever is below it: adapters or a simulator.
+// What an engine does with a core, step by step, above either adapters or a simulator.
 //
 //   application ──▶ look ──┐                       ┌──▶ receives, work, connections
 //                          ├──▶ core ──▶ box ──▶ flush
-//   event thread ─▶ attend ┘                       └──▶ what the layer above is to hear
+//   event thread ─▶ attend ┘                       └──▶ reports to the layer above
 //
-// `Engine` derives from this and brings what differs:
+// `Engine` derives from this class and supplies what differs:
 //
-//   Now now() const                        of a step that begins
-//   int poll_completions()                 hands a batch to the core; how many, 0 or less: none
-//   void post_receives(), post_work()      what is in the box, and clears it
+//   Now now() const                        time of a step that begins
+//   int poll_completions()                 hands a batch to the core; its size, 0 or less: none
+//   void post_receives(), post_work()      posts those in the box, and clears them
 //   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
 //   void carry_out(const ConnectAction&)
 //   void hand_up(Retired | Failure | TransferEnd | PeerName)
-//   void wake_thread()                     the event thread is asleep, and shall look
+//   void wake_thread()                     the event thread is asleep, and has to look
 //   bool is_alive(ProcessId), void reap_node()   of processes of the node
 //
 // Pure; the caller serialises. Allocates nothing.
@@ -56,7 +56,7 @@ class Driver {
         for (std::size_t i = 0; i < out_.connects.size(); ++i) {
           const ConnectAction action = out_.connects[i];  // carrying it out may add more
           self().carry_out(action);
-          // There is a deadline to keep now.
+          // The thread has a deadline to keep now.
           if (action.kind == ConnectAction::Kind::connect) call_thread();
         }
         out_.connects.clear();
@@ -72,22 +72,22 @@ class Driver {
 
   // ---- the application ----
 
-  // A call has left frames that wait, or tokens that others may wait for.
+  // A call has left pending frames, or tokens that others may wait for.
   bool leaves_work() const { return core_.pending_frames() > 0 || core_.holds_tokens(); }
-  // Somebody has to come back for that.
+  // Calls for a later look at the work left.
   void note_work_left() {
     housework_due_ = true;
     call_thread();
   }
-  // The event thread shall not sleep for long: a deadline is to be kept, or chunks wait.
+  // The event thread must not sleep for long: it has a deadline to keep, or chunks wait.
   void call_thread() {
     if (!attendance_.asleep()) return;
     attendance_.wake();
     self().wake_thread();
   }
 
-  // One look at what has arrived. Housework waits for a look that finds nothing: a message is more
-  // urgent.
+  // Looks once at what has arrived. Housework waits for a look that finds nothing, because a
+  // message is more urgent.
   void look() {
     core_.begin_round();
     const bool idle = poll() <= 0;
@@ -102,7 +102,7 @@ class Driver {
     if (!out_.empty()) flush();
   }
 
-  // The layer above is done with a buffer; it goes back with the next housework. Only by who looks.
+  // The layer above is done with a buffer; housework returns it. Only for a thread that looks.
   void note_released(BufferId buffer) { released_.push_back(buffer); }
 
   // Posts frames that were held while messages were handed up.
@@ -113,15 +113,15 @@ class Driver {
 
   // ---- the event thread ----
 
-  // How long it may sleep.
+  // How long the event thread may sleep.
   Duration nap(Time now) {
     return attendance_.nap(core_.needs_attendance(), now, core_.next_deadline());
   }
-  // It was woken by `wake_thread`.
+  // `wake_thread` woke the event thread.
   void on_woken() { attendance_.on_woken(); }
 
-  // It looks, and has served the events that woke it: sees to what an application that computes has
-  // left, and to deadlines.
+  // The event thread looks, after it has served the events that woke it: handles what a computing
+  // application has left, and deadlines.
   void attend(Time woken) {
     const std::uint64_t waiting = core_.pending_frames();
     const bool absent = attendance_.begin(woken, core_.round());
@@ -134,7 +134,7 @@ class Driver {
       core_.raise_lost_limit(out_);
     }
     if (now >= core_.next_deadline()) {
-      // What an application that computes left there counts too, and is no sign of a dead peer.
+      // Completions that a computing application left there count, too: the peer is not dead.
       drain();
       core_.on_timer(now, out_);
     }
@@ -142,8 +142,8 @@ class Driver {
     if (!out_.empty()) flush();
   }
 
-  // Connection management has news, which `step(now)` tells the core. A goodbye, or first data,
-  // that arrived before has to be seen before.
+  // Connection management has news, which `step(now)` tells the core. A goodbye or first data that
+  // arrived before the news has to be seen first.
   template <typename Step>
   void on_connection_event(Step&& step) {
     drain();
@@ -151,10 +151,10 @@ class Driver {
     flush();
   }
 
-  // The adapter said so, and the thread heard it at `since`: waiting for the lock is part of what a
-  // sender would wait for.
+  // The adapter reported an SRQ limit event, and the thread heard of it at `since`. The wait for
+  // the lock counts, because a sender would wait for that, too.
   void on_limit_event(Time since) {
-    drain();  // how far the limit is passed is to be judged by what is there now
+    drain();  // judge by current state how far the limit is passed
     const std::uint64_t posted = core_.counters().receives_posted;
     core_.on_srq_limit(out_);
     flush();
@@ -168,7 +168,7 @@ class Driver {
     while (poll() > 0) continue;
   }
 
-  // When requests of this process began to wait for the node, as far as was seen.
+  // When requests of this process were first seen to wait for the node.
   Time waits_for_node_since() const { return waits_since_; }
 
   void release_handled() {
@@ -180,7 +180,7 @@ class Driver {
   Outbox out_;
 
  private:
-  // Who waits for so long has a look whether those before it live. That costs system calls.
+  // After waiting so long, a process checks whether those before it live. That costs system calls.
   static constexpr Duration look_for_dead_after = milliseconds(50);
 
   Engine& self() { return static_cast<Engine&>(*this); }
@@ -205,8 +205,8 @@ class Driver {
     if (idle) core_.on_idle(out_);
   }
 
-  // Fetches the credits that may have come (messages are kept for the application) and posts what
-  // can go.
+  // Fetches credits that may have come (messages are kept for the application) and posts what can
+  // go.
   void act_for_application() {
     const std::uint64_t before = core_.pending_frames();
     drain();
@@ -216,7 +216,7 @@ class Driver {
     if (core_.pending_frames() < before) ++core_.counters().late_flushes;
   }
 
-  // Nobody waits for ever for a process that is dead.
+  // Keeps this process from waiting for ever for a dead one.
   void look_for_dead(Time now) {
     if (!core_.waits_for_node()) {
       waits_since_ = Time::never();
@@ -239,7 +239,7 @@ class Driver {
 
   Attendance attendance_;
   std::vector<BufferId> released_;
-  bool housework_due_ = false;        // something happened since the last
+  bool housework_due_ = false;        // something happened since the last housework
   Time waits_since_ = Time::never();  // for the node
   Time next_reap_{};
   Time next_look_for_servers_{};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* groups = "/sys/fs/cgroup";
 
-// CPUs in a list such as "0-3,8"; 0 if that is none.
+// CPUs in a list such as "0-3,8"; 0 if the text is no list.
 int count(const std::string& list) {
   std::istringstream text(list);
   int cpus = 0;
@@ -32,7 +32,7 @@ void lower(double& cpus, double limit) {
   if (limit > 0) cpus = std::min(cpus, limit);
 }
 
-// What one group leaves, in the files of either version.
+// Applies the limits of one group, from the files of either version.
 void lower_by_group(const std::string& group, double& cpus) {
   double quota = 0;
   double period = 0;
@@ -53,8 +53,8 @@ void lower_by_group(const std::string& group, double& cpus) {
 
 int usable_cpus(const std::string& root) {
   double cpus = get_nprocs();
-  // "0::/user.slice" (version 2) or "4:cpu,cpuacct:/docker/1f": its folder, and those above it. In
-  // a container the path may be the host's, and only the top be there.
+  // "0::/user.slice" (version 2) or "4:cpu,cpuacct:/docker/1f": reads this folder and those above
+  // it. In a container the path may be the host's, and only the top may exist.
   std::ifstream memberships(root + "/proc/self/cgroup");
   for (std::string line; std::getline(memberships, line);) {
     const std::size_t first = line.find(':');

@@ -19,10 +19,10 @@ using Kind = ConnectAction::Kind;
 
 constexpr std::size_t poll_batch = 32;
 
-// Refused requests that are told of; the rest is only counted.
+// Refused requests that are reported; the rest is only counted.
 constexpr std::uint64_t refusals_told = 8;
 
-// Between two looks at the connection manager by an application that waits for a connection.
+// Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
 std::string cannot_register(const verbs::Device& device) {
@@ -66,8 +66,8 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
 
-  // Peers take our card for a promise. So see now, before it is published, that the memory for the
-  // first buffers can be had.
+  // Peers take our card for a promise. So check, before it is published, that there is memory for
+  // the first buffers.
   const std::size_t least = std::size_t{fitted.core.window.initial} * fitted.core.buffer_bytes +
                             SlotPool::least_bytes(fitted.core.buffer_bytes);
   if (!verbs::RegisteredMemory::allocate(engine->device_, least)) {
@@ -87,7 +87,7 @@ Engine::~Engine() {
   stop();
   connections_.reset();  // ids first, then the pairs and queues they belong to
   queues_.reset();
-  cells_ = {};  // nothing is sent from them any more
+  cells_ = {};  // no adapter sends from the cells any more
   proxy_.reset();
   if (wake_fd_ >= 0) ::close(wake_fd_);
 }
@@ -113,7 +113,7 @@ bool Engine::start(std::string& why) {
   errno = 0;
   core_.start(out_);
   flush();
-  // At least one slab of slots in each size: sends may have to wait for one, but never for ever.
+  // At least one slab of slots in each size: sends may wait for a slot, but never for ever.
   SendSlot* const small = slots_->get(0);
   SendSlot* const full = slots_->get_full();
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
@@ -142,7 +142,7 @@ void Engine::undo_start() {
   receive_slabs_.clear();
 }
 
-// It waits for the lock, which the caller has, before it looks at anything.
+// The thread first waits for the lock, which the caller holds.
 bool Engine::start_thread(std::string& why) {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   // Signals are the application's: the thread is born with all of them blocked.
@@ -207,7 +207,7 @@ void Engine::post_receives() {
   out_.receives.clear();
 }
 
-// One call for each run of work requests of the same lane.
+// Makes one call for each run of work requests of the same lane.
 void Engine::post_work() {
   std::vector<WorkRequest>& work = out_.work;
   std::size_t start = 0;
@@ -253,7 +253,7 @@ void Engine::carry_out(const ConnectAction& action) {
   }
   if (action.kind == Kind::drop) {
     connections_->drop(action.lane);
-    // Some adapters forget the completions of a pair they destroy, and with them receive buffers.
+    // Some adapters lose the completions of a pair they destroy, and with them receive buffers.
     queues_->retire_pair(action.lane);
     drain();
     queues_->destroy_retired();
@@ -301,7 +301,7 @@ void Engine::carry_out(const ConnectAction& action) {
   }
 }
 
-// By one process of a job and node, for the others would say the same.
+// Only one process of a job and node warns: the others would say the same.
 void Engine::warn_of_small_window() {
   if (options_.node.processes == 0 || small_window_told_ || core_.covers_all_peers()) return;
   small_window_told_ = true;
@@ -312,7 +312,7 @@ void Engine::warn_of_small_window() {
       "btl_weir_peer_timeout. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
 }
 
-// Without a second lane the reads take the first one.
+// Without a second lane, reads use the first one.
 void Engine::make_lane_end(const ConnectAction& action) {
   wire::LaneEnd ours = action.ours;
   if (!queues_->has_pair(action.lane)) {
@@ -330,7 +330,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
   core_.on_lane_end(clock(), action.lane, ours, out_);
 }
 
-// Crossed and closing are how connections are made; the rest somebody has to look after.
+// Crossed and closing requests are normal; somebody has to look into all others.
 void Engine::note_refusal(const ConnectAction& action) {
   if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
   const std::uint64_t count = ++core_.counters().requests_refused;
@@ -351,8 +351,7 @@ int Engine::poll_completions() {
   return count;
 }
 
-// Polls, and takes what arrived for `progress` to hand up. False if there is nothing for this
-// thread.
+// Polls, and takes what arrived for `progress` to hand up. False if this thread gets nothing.
 [[gnu::flatten]] bool Engine::fetch() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
@@ -385,8 +384,8 @@ int Engine::poll_completions() {
   return true;
 }
 
-// A handler that makes progress may have the last message of a buffer handled before it is done
-// with an earlier one of the same buffer: that is released only then.
+// When a handler makes progress, the last message of a buffer may be handled before an earlier one
+// of the same buffer is finished; the buffer is released only after both.
 void Engine::finish_nested(const Delivery& message) {
   if (!message.last) {
     const auto found = std::find(postponed_.begin(), postponed_.end(), message.buffer);
@@ -401,7 +400,7 @@ void Engine::finish_nested(const Delivery& message) {
   }
 }
 
-// Frames that were held while messages were handed up go out before progress returns.
+// Before progress returns, posts the frames that were held while messages were handed up.
 void Engine::post_held() {
   std::lock_guard guard(lock_);
   flush_held();
@@ -467,7 +466,7 @@ void Engine::stop() {
     wake_thread();
     thread_.join();
   }
-  tidy_node();  // of a job that was shorter
+  tidy_node();  // if the job ended before the event thread did it
 }
 
 }  // namespace weir

@@ -1,13 +1,13 @@
-// Drives the protocol core over one RDMA port: the lock, the clock, the event thread, connections.
+// Drives the protocol core over one RDMA port: lock, clock, event thread, connections.
 //
 //   application threads            event thread (one)
 //   send, progress                 connection events, SRQ limit, port events, deadlines
 //        └──────── lock ───────────────┘
 //                   core ─▶ Outbox ─▶ verbs
 //
-// Thread rule: every public function may be called by any thread. Messages, retired slots and
-// failures are handed up by `progress` only, without the lock, in order, by one thread at a time.
-// A handler may call back into the engine, `progress` included.
+// Thread rule: any thread may call every public function. Messages, retired slots and failures are
+// handed up only by `progress`, without the lock, in order, by one thread at a time. A handler may
+// call back into the engine, including `progress`.
 #pragma once
 
 #include <atomic>
@@ -31,25 +31,25 @@
 
 namespace weir {
 
-// A connection request that was refused because of who asked, or how.
+// A connection request that was refused because of the asker, or the way it asked.
 struct Refusal {
   wire::Reject reason;
-  PeerName from;        // so it said
-  std::string address;  // where it came from
-  bool greeted;         // it speaks weir's language, some version of it
+  PeerName from;        // as the request claims
+  std::string address;  // where the request came from
+  bool greeted;         // it speaks some version of weir's protocol
   bool last;            // later ones are only counted
 };
 
-// What is shared with the node's other processes: the read budget, and with admission the tokens.
+// What the node's processes share: the read budget, and with admission the tokens.
 struct NodeOptions {
-  bool share = false;                  // tokens, if the core's admission needs any, and:
-  bool share_reads = true;             // the read budget
-  std::string sharers;                 // as in SegmentOptions
-  std::uint32_t processes = 0;         // of this job on this node; fewer are warned of; 0: unknown
+  bool share = false;           // tokens, if the core's admission needs any, and:
+  bool share_reads = true;      // the read budget
+  std::string sharers;          // as in SegmentOptions
+  std::uint32_t processes = 0;  // of this job on this node; warns if fewer are there; 0: unknown
   std::string directory = "/dev/shm";  // where the memory is
 };
 
-// The proxy of the node, for the processes of one job; with `core.proxy`.
+// The node's proxy, for the processes of one job; needs `core.proxy`.
 struct ProxyOptions {
   std::uint32_t servers = 0;  // at a time; 0: there is none
   std::uint32_t tasks = 0;    // processes of the job on this node
@@ -66,10 +66,10 @@ class Engine : private Driver<Engine> {
     ProxyOptions proxy;
   };
 
-  // Opens the port and starts to listen; makes no queues and no buffers yet. Nothing, and the
-  // reason in `why`, when there is no usable device: then weir is not available here.
+  // Opens the port and starts to listen; makes no queues and no buffers yet. If there is no usable
+  // device, returns nullptr and gives the reason in `why`: then weir is not available here.
   static std::unique_ptr<Engine> open(const Options& options, std::string& why);
-  // The same on a port that was chosen before; `options.device` is not looked at.
+  // The same on a port that was chosen before; `options.device` is ignored.
   static std::unique_ptr<Engine> open(const Options& options, const verbs::PortChoice& port,
                                       std::string& why);
   ~Engine();
@@ -80,24 +80,24 @@ class Engine : private Driver<Engine> {
   // Where this process listens, for the modex.
   std::array<std::byte, wire::card_bytes> card() const;
 
-  // Makes completion queue, SRQ, first receive buffers and the event thread. Idempotent. False,
-  // and the reason in `why`, when something cannot be had (say, the locked-memory limit).
+  // Makes completion queue, SRQ, first receive buffers and event thread. Idempotent. False, with
+  // the reason in `why`, if one of them cannot be had (say, because of the locked-memory limit).
   bool start(std::string& why);
 
-  // A peer and where it listens. False if `card` is no card. The same name gives the same id.
+  // A peer and where it listens. False if `card` is no valid card. The same name gives the same id.
   bool add_peer(PeerName name, std::span<const std::byte> card, PeerId& id);
-  // The peer of that name, or none.
+  // The peer with that name, or none.
   PeerId find(PeerName name);
-  // Whatever the caller keeps of a peer; it comes with each of its messages (Delivery::above).
+  // The record that the caller keeps of a peer; it comes with each message (Delivery::above).
   void set_above(PeerId peer, void* record);
   void* above(PeerId peer);
 
-  // How many peers there may be; rises, never falls.
+  // How many peers there may be; only a rise has an effect.
   void expect_peers(std::uint32_t count);
 
   // ---- sending ----
 
-  // A slot for a message of up to `payload_bytes` (at most max_payload_bytes); nullptr only when
+  // A slot for a message of up to `payload_bytes` (at most max_payload_bytes); nullptr only if
   // there is no memory.
   SendSlot* acquire(std::uint32_t payload_bytes) {
     std::lock_guard guard(lock_);
@@ -111,7 +111,7 @@ class Engine : private Driver<Engine> {
   }
 
   // Sends the message at slot->payload(). With slot->notify, the handler hears when the slot is
-  // retired and then owns it; otherwise it is gone. Anything but `ok`: the caller keeps it.
+  // retired and then owns it; otherwise the slot is gone. If not `ok`, the caller keeps it.
   Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
               bool must_take) {
     std::lock_guard guard(lock_);
@@ -142,8 +142,8 @@ class Engine : private Driver<Engine> {
 
   // ---- large messages and one-sided ----
 
-  // Takes a get, put or atomic, always; the handler hears of its end. The memory stays registered
-  // and untouched until then.
+  // Takes every get, put or atomic; the handler hears of its end. The memory stays registered and
+  // untouched until then.
   void transfer(const TransferRequest& request) {
     std::lock_guard guard(lock_);
     core_.transfer(clock(), request, out_);
@@ -160,8 +160,8 @@ class Engine : private Driver<Engine> {
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_warning(const std::string& what)       something the job goes on without
-  //   void on_wanted(PeerName)                       may be absent; frames of others are for this
-  //                                                  process, which `add_peer` has not named yet
+  //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
+  //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up.
   template <typename Handler>
   int progress(Handler&& handler) {
@@ -201,8 +201,8 @@ class Engine : private Driver<Engine> {
 
   // ---- leaving ----
 
-  // Sends what is pending to the peer, says goodbye and drops the connection; calls `progress`
-  // with `handler` meanwhile. False if the close deadline came first.
+  // Sends what is pending to the peer, says goodbye and drops the connection; calls `progress` with
+  // `handler` meanwhile. False if the close deadline came first.
   template <typename Handler>
   bool close(PeerId peer, Handler&& handler) {
     const Time deadline = clock() + options_.close_timeout;
@@ -216,8 +216,8 @@ class Engine : private Driver<Engine> {
     return true;
   }
 
-  // Closes all peers at once, then stops the event thread. Messages that arrive meanwhile still
-  // go to `handler`. False if the close deadline came first.
+  // Closes all peers at once, then stops the event thread. Messages that arrive meanwhile still go
+  // to `handler`. False if the close deadline came first.
   template <typename Handler>
   bool shutdown(Handler&& handler) {
     const Time deadline = clock() + options_.close_timeout;
@@ -252,18 +252,18 @@ class Engine : private Driver<Engine> {
   }
   std::uint32_t max_payload_bytes() const { return core_.max_payload_bytes(); }
 
-  // The memory that the node's processes share, or nullptr and why not ("" if that is not wanted).
+  // Why this process shares no memory with the node's others; "" if it does, or is not to.
   const std::string& why_no_node() const { return why_no_node_; }
 
-  // What is under way or lent out. Nothing, once all peers are left and all is handed up: else
-  // somebody has forgotten it. Walks lists.
+  // What is under way or lent out. All zero once all peers are left and everything is handed up;
+  // anything else is a leak. Walks lists.
   struct Remains {
     std::uint64_t transfers = 0;  // gets, puts and atomics whose end was not reported
-    std::uint64_t chunks = 0;     // of those, with the adapter
+    std::uint64_t chunks = 0;     // their chunks that the adapter has
     std::uint64_t pending_frames = 0;
     std::uint64_t send_slots = 0;
-    std::uint64_t receive_buffers = 0;  // with messages that nobody is done with
-    std::uint64_t credits = 0;          // that peers hold
+    std::uint64_t receive_buffers = 0;  // with messages that are still in use
+    std::uint64_t credits = 0;          // credits that peers hold
   };
   Remains remains();
 
@@ -288,7 +288,7 @@ class Engine : private Driver<Engine> {
         : kind(Kind::warning), warning(std::make_unique<std::string>(std::move(what))) {}
   };
 
-  // What Driver wants done.
+  // What Driver calls.
   friend class Driver<Engine>;
   Now now() const { return Now(clock); }
   int poll_completions();
@@ -319,9 +319,9 @@ class Engine : private Driver<Engine> {
     if (--progress_depth_ == 0) progress_owner_.store({}, std::memory_order_release);
   }
 
-  // All of these with the lock held.
+  // All of these run with the lock held.
   void finish_send() {
-    // The usual case is a frame alone. Receives go before it: its credits are for them.
+    // The usual case is one frame. Receives are posted first, because its credits are for them.
     if (!out_.rare && out_.receives.empty() && !out_.work.empty()) [[likely]]
       post_work();
     if (!out_.empty()) [[unlikely]]
@@ -338,7 +338,7 @@ class Engine : private Driver<Engine> {
   bool start_thread(std::string& why);
   void undo_start();
 
-  // These take it.
+  // These take the lock.
   bool fetch();
   [[gnu::noinline]] void post_held();
   bool try_close(PeerId peer);
@@ -378,15 +378,15 @@ class Engine : private Driver<Engine> {
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 
-  // Of the thread that is in `progress`; another may become it only with the lock held.
+  // State of the thread inside `progress`; another thread may take over only with the lock held.
   std::atomic<std::thread::id> progress_owner_{};
   int progress_depth_ = 0;
   std::vector<Delivery> messages_;
   std::size_t next_message_ = 0;
   std::vector<Notice> notices_;
   std::size_t next_notice_ = 0;
-  std::vector<BufferId> in_hand_;    // of the message being handled, at each depth
-  std::vector<BufferId> postponed_;  // released further in than a message of theirs is handled
+  std::vector<BufferId> in_hand_;    // buffer of the message being handled, at each depth
+  std::vector<BufferId> postponed_;  // released at a greater depth than a message of theirs
 
   std::thread thread_;
   bool stopping_ = false;

@@ -1,6 +1,6 @@
-// The event thread: what must happen although the application computes. It answers connection
-// requests, lets the receive window grow, looks after frames that wait (to be bundled, for
-// credits), and watches deadlines. It never hands anything up.
+// The event thread: everything that must happen even while the application computes. It answers
+// connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
+// for credits), and watches deadlines. It never hands anything up.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -87,7 +87,7 @@ void Engine::serve_device_events(Time since) {
         if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
         break;
       }
-      default: break;  // ports and paths: their queue pairs report what it meant for them
+      default: break;  // ports and paths: the queue pairs concerned report the effect
     }
     ibv_ack_async_event(&event);
     flush();

@@ -1,6 +1,6 @@
-// The engine's lock: one compare-and-swap to take, one exchange to give back, both inlined, because
-// they are on the path of every message. Who has to wait sleeps in the kernel and is woken when the
-// lock is free. (Spinning would not do: on one core, a thread that polls without end is mostly
+// The engine's lock: one compare-and-swap to take, one exchange to release, both inlined, because
+// every message takes it. A thread that has to wait sleeps in the kernel and is woken when the lock
+// is free. (Spinning would not work: on one core, a thread that polls without end is mostly
 // interrupted while it holds the lock.)
 #pragma once
 
@@ -34,9 +34,9 @@ class Lock {
  private:
   static constexpr int free = 0;
   static constexpr int taken = 1;
-  static constexpr int awaited = 2;  // taken, and somebody sleeps
+  static constexpr int awaited = 2;  // taken, and a thread sleeps
 
-  // Whoever had to wait once leaves `awaited` behind, for there may be more of them.
+  // A thread that had to wait leaves `awaited` behind, because more threads may sleep.
   void wait() {
     while (state_.exchange(awaited, std::memory_order_acquire) != free) {
       state_.wait(awaited, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
 // What the event thread does with the memory that the node's processes share: it takes back what
-// dead ones held, shows this one, and notices when some are not there, or a server is dead.
+// dead processes held, shows this one, and notices missing processes and dead servers.
 
 #include <cerrno>
 #include <optional>
@@ -17,7 +17,7 @@ constexpr Duration board_interval = milliseconds(200);
 
 }  // namespace
 
-// Before the card is published: so all processes of a job are there when the first one starts.
+// Called before the card is published, so all processes of a job are there when the first starts.
 void Engine::join_node() {
   if (!options_.node.share) return;
   const SegmentOptions wanted{.device = device_.port().device,
@@ -38,8 +38,8 @@ void Engine::join_node() {
 
 bool Engine::is_alive(ProcessId id) { return process_alive(id); }
 
-// Once in a job and node: removes what jobs left that were killed. One killed just before
-// may still be dying when this one starts.
+// Once per job and node: removes what killed jobs left behind. A process killed just before may
+// still be dying when this one starts.
 void Engine::tidy_node() {
   if (std::exchange(tidy_at_, Time::never()) == Time::never()) return;
   remove_stale_segments(options_.node.directory);
@@ -65,7 +65,7 @@ void Engine::count_node() {
   }
 }
 
-// The job's own segment, with cells. Without it this process sends by itself.
+// Opens the job's own segment, with cells. Without it this process sends by itself.
 void Engine::open_proxy() {
   const ProxyOptions& proxy = options_.proxy;
   if (proxy.servers == 0 || proxy.tasks < 2) return;
@@ -80,7 +80,7 @@ void Engine::open_proxy() {
                          why_no_proxy_);
 }
 
-// Once there are slots to relay with.
+// Called once there are slots for relaying.
 void Engine::join_proxy() {
   const auto without = [&](const std::string& why) {
     arrived_notices_.emplace_back("takes no part in the proxy of " + device_.port().name() + ": " +

@@ -1,4 +1,4 @@
-// Registered memory for frames on their way out, in two sizes, in slabs that are added on demand.
+// Registered memory for outgoing frames, in two sizes, in slabs that are added on demand.
 //
 // Thread rule: the engine's lock.
 #pragma once
@@ -19,18 +19,18 @@ class SlotPool {
  public:
   enum Size : std::uint8_t { small, full };
 
-  // `full_bytes`: memory of a full slot, frame headers included.
-  // `counters` hears of the registered memory, and of what could not be had.
+  // `full_bytes`: memory of a full slot, frame headers included. `counters` counts the registered
+  // memory, and failures to get it.
   SlotPool(const verbs::Device& device, std::uint32_t full_bytes, Counters& counters)
       : device_(device), slot_bytes_{small_bytes, full_bytes}, counters_(counters) {}
 
-  // Registered memory that the first slots of both sizes take.
+  // Registered memory for the first slots of both sizes.
   static std::size_t least_bytes(std::uint32_t full_bytes) {
     return std::size_t{slab_slots} * (small_bytes + full_bytes);
   }
 
-  // A slot whose payload takes `payload_bytes`, from the small size where it fits, or nullptr when
-  // memory cannot be had or registered.
+  // A slot whose payload holds `payload_bytes`, of the small size if that fits; nullptr if memory
+  // cannot be allocated or registered.
   SendSlot* get(std::uint32_t payload_bytes) {
     return take(payload_bytes + wire::first_payload_offset <= small_bytes ? small : full);
   }

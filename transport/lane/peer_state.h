@@ -1,4 +1,4 @@
-// The life of the connection to one peer, as data.
+// The life of the connection to one peer, as a table of states.
 //
 //   idle ──send──▶ connecting ──answer──▶ ready ──close──▶ closing ──drained──▶ closed
 //     └──request──▶ accepting ──established──▲                                    │
@@ -6,7 +6,7 @@
 //   any of them ──▶ failed
 //
 // Two processes may ask each other at the same time. Then the request of the lower name wins: its
-// owner refuses the other's ("crossed"), the other accepts and forgets its own.
+// owner refuses the other request ("crossed"); the other process accepts and forgets its own.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace weir {
 enum class PeerState : std::uint8_t {
   idle,        // known, nothing sent yet
   connecting,  // we asked, or wait for the peer's own request after ours crossed with it
-  accepting,   // we accepted the peer's request; it has not confirmed yet
+  accepting,   // we accepted the peer's request; the peer has not confirmed yet
   ready,       // frames flow
   closing,     // we leave: the pending queue drains, a goodbye goes out last
   closed,      // no connection; a new one may be made

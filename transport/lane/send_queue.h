@@ -22,7 +22,7 @@ struct RdmaInFlight {
   TransferId transfer;
   std::uint32_t bytes;
   Time posted;
-  std::uint16_t tokens = 0;  // of the node's
+  std::uint16_t tokens = 0;  // tokens of the node
   bool chained = false;
 };
 
@@ -30,9 +30,9 @@ class SendQueue {
  public:
   struct Config {
     std::uint32_t depth = 128;           // work requests the queue pair takes
-    std::uint32_t control_reserve = 4;   // of them, for control frames only
-    std::uint32_t signal_interval = 16;  // at most so many frames without a completion
-    std::uint32_t signal_bytes = 32768;  // at most so many bytes of slots without a completion
+    std::uint32_t control_reserve = 4;   // of depth, for control frames only
+    std::uint32_t signal_interval = 16;  // most frames without a completion
+    std::uint32_t signal_bytes = 32768;  // most bytes of slots without a completion
     bool signal_ends = false;            // a completion for each chain, so that its end is known
   };
 
@@ -77,22 +77,22 @@ class SendQueue {
     return {posted_++, signalled};
   }
 
-  // Whether the last work request of a chain must ask for a completion although no interval is
-  // over: somebody waits to hear of a slot in it, or the queue has run full.
+  // Whether the last work request of a chain must ask for a completion before an interval is over:
+  // somebody waits to hear of a slot in it, or the queue is full.
   bool wants_signal() const {
     return unsignalled_frames_ > 0 &&
            (config_.signal_ends || unsignalled_notify_ || !has_room(false));
   }
 
-  // The last work request posted was made signalled after all.
+  // The last work request posted was made signalled afterwards.
   void mark_signalled() {
     unsignalled_frames_ = 0;
     unsignalled_bytes_ = 0;
     unsignalled_notify_ = false;
   }
 
-  // A completion for work request `id`: calls `retired(slot)` or `rdma(chunk)` for it and all
-  // before it (nothing for probes). False if `id` was never posted or is already retired.
+  // A completion for work request `id`: calls `retired(slot)` or `rdma(chunk)` for it and all work
+  // requests before it (nothing for probes). False if `id` was never posted or is already retired.
   template <typename F, typename G>
   bool retire(WorkId id, F&& retired, G&& rdma) {
     if (id >= posted_ || id < retired_) return false;
@@ -113,7 +113,7 @@ class SendQueue {
     return retire(id, retired, [](const RdmaInFlight&) {});
   }
 
-  // The lane is gone: what is in flight comes back. (Of the chunks' transfers the scheduler knows.)
+  // The lane is gone: hands back its work in flight. (The scheduler knows the chunks' transfers.)
   template <typename F, typename G>
   void abandon(F&& retired, G&& rdma) {
     while (!in_flight_.empty()) pop(retired, rdma);
@@ -125,7 +125,7 @@ class SendQueue {
   std::uint64_t posted() const { return posted_; }
   std::uint64_t retired() const { return retired_; }
 
-  // Work requests that were asked to complete and have not: silence here means a stalled lane.
+  // Signalled work requests have not completed yet: silence here means a stalled lane.
   bool awaits_completion() const { return in_flight_.size() > unsignalled_frames_; }
 
  private:

@@ -1,7 +1,7 @@
 // One frame on its way out: registered memory and its bookkeeping.
 //
-// Owned by the engine's pool, lent to the core from `send` until the core hands it back as
-// retired. The core writes headers; the payload is written by whoever asked for the slot.
+// The engine's pool owns the slot and lends it to the core from `send` until the core hands it
+// back as retired. The core writes headers; whoever asked for the slot writes the payload.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 namespace weir {
 
 struct SendSlot {
-  SendSlot* next = nullptr;          // in the pool's free list or a peer's pending queue
+  SendSlot* next = nullptr;          // link in the pool's free list or a peer's pending queue
   std::byte* frame = nullptr;        // first byte of the frame header
   std::uint32_t capacity_bytes = 0;  // of the memory at `frame`
   std::uint32_t lkey = 0;
   std::uint32_t frame_bytes = 0;  // frame so far, headers included
   std::uint16_t messages = 0;     // messages in it
-  std::uint16_t tokens = 0;       // of the node's, while in flight
+  std::uint16_t tokens = 0;       // tokens of the node, while in flight
   std::uint8_t pool = 0;          // the engine's size class
-  bool notify = false;            // the layer above waits to hear that it is retired
-  std::uint16_t carrier = 0;      // relay_server.h: its number, if it is for relayed frames
+  bool notify = false;            // the layer above waits to hear that the slot is retired
+  std::uint16_t carrier = 0;      // relay_server.h: its number, if the slot is for relayed frames
   wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
-  void* user = nullptr;                              // the layer above's; the core never looks
+  void* user = nullptr;  // for the layer above; the core never looks at it
 
   // Where the payload of the frame's first message belongs.
   std::byte* payload() const { return frame + wire::first_payload_offset; }

@@ -85,7 +85,7 @@ bool Connections::connect(LaneId lane, const wire::Card& card, const wire::Hello
   return true;
 }
 
-// One state of the queue pair further, with the path that connection management resolved.
+// Moves the queue pair to its next state, with the path that connection management resolved.
 bool Connections::step_pair(rdma_cm_id* id, LaneId lane, ibv_qp_state state) {
   ibv_qp_attr attributes{};
   int mask = 0;
@@ -141,7 +141,7 @@ std::optional<ConnectionEvent> Connections::next() {
   for (;;) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_.get(), &event) != 0) return std::nullopt;
-    // An id must outlive the acknowledgement of its events: so look, acknowledge, then act.
+    // An id must outlive the acknowledgement of its events: so read, acknowledge, then act.
     rdma_cm_id* const new_id = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr;
     std::optional<ConnectionEvent> result = handle(*event, new_id);
     rdma_ack_cm_event(event);
@@ -155,7 +155,7 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, r
     const RequestId request{++requests_seen_};
     requests_.emplace(requests_seen_, new_id);
     const std::optional<wire::Hello> hello = wire::decode_hello(private_data(event));
-    // Not weir, or not as we know it: a hello to nobody, which the core refuses.
+    // Not weir, or an unknown form of it: a hello to nobody, which the core refuses.
     return ConnectionEvent{
         .kind = Kind::request, .request = request, .hello = hello.value_or(wire::Hello{})};
   }
@@ -178,7 +178,7 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, r
     case RDMA_CM_EVENT_REJECTED: {
       const std::optional<wire::Reject> reject = wire::decode_reject(private_data(event));
       if (!reject && event.status == nobody_listens) return failed(FailReason::connect_refused);
-      // Other refusals of the connection manager (a stale connection, say) pass.
+      // Other refusals by the connection manager (a stale connection, say) are temporary.
       return ConnectionEvent{
           .kind = Kind::rejected, .lane = lane, .reject = reject.value_or(wire::Reject::closing)};
     }

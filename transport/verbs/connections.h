@@ -1,5 +1,5 @@
-// Connections by librdmacm, with queue pairs of our own: addresses and routes are its business,
-// queues are ours. Nothing here blocks; what happened comes out of `next`.
+// Connections by librdmacm, with queue pairs of our own: librdmacm handles addresses and routes, we
+// handle queues. Nothing here blocks; `next` returns what happened.
 //
 // Thread rule: the engine's lock.
 #pragma once
@@ -25,7 +25,7 @@ struct ConnectionEvent {
     request,       // `request`, `hello`
     answer,        // `lane`, `hello`: the queue pair can send
     established,   // `lane`: the peer confirmed what we accepted
-    rejected,      // `lane`, `reject`: by weir on the other side
+    rejected,      // `lane`, `reject`: weir on the other side refused
     failed,        // `lane`, `reason`
     disconnected,  // `lane`
   };
@@ -39,17 +39,17 @@ struct ConnectionEvent {
 
 class Connections {
  public:
-  // Listens on the device's address, any port. Nothing, and the reason in `why`, on failure.
+  // Listens on the device's address, any port. On failure nullptr, and the reason in `why`.
   static std::unique_ptr<Connections> listen(const Device& device, std::string& why);
   ~Connections();
 
   std::uint16_t port() const;
   int fd() const { return channel_->fd; }
 
-  // Queue pairs exist only from here on; before it, requests wait.
+  // Queue pairs exist only from here on; requests wait until then.
   void attach(Queues* queues) { queues_ = queues; }
 
-  // Asks the process at `card` for a connection of `lane`. False: cannot even be tried.
+  // Asks the process at `card` for a connection of `lane`. False: it could not even be tried.
   bool connect(LaneId lane, const wire::Card& card, const wire::Hello& hello,
                std::uint32_t qp_number);
   // Accepts `request` with the queue pair of `lane`. False: it is gone, or the pair refused.
@@ -57,10 +57,10 @@ class Connections {
   // The address that a request came from, for a person.
   std::string asker(RequestId request) const;
   void reject(RequestId request, wire::Reject reason);
-  // Ends the attempt or the connection of `lane`, if it has one.
+  // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);
 
-  // The next thing that happened, if any. Never waits.
+  // The next event, if any. Never waits.
   std::optional<ConnectionEvent> next();
 
  private:

@@ -14,8 +14,7 @@
 namespace weir::verbs {
 namespace {
 
-// What rxe gives instead of a company's number. Its name would tell nothing: `rdma link add` takes
-// any.
+// The vendor number of rxe. Its device name would not help: `rdma link add` accepts any name.
 constexpr std::uint32_t rxe_vendor = 0xffffff;
 
 std::uint64_t lane_mbps(std::uint8_t speed) {
@@ -61,7 +60,7 @@ std::vector<Gid> gid_table(ibv_context* context, std::uint8_t port) {
   return table;
 }
 
-// An InfiniBand port has no address of its own: rdma_cm goes by that of its IPoIB interface.
+// An InfiniBand port has no IP address: rdma_cm uses that of its IPoIB interface.
 sockaddr_storage ipoib_address(const std::string& device) {
   sockaddr_storage found{};
   std::error_code error;

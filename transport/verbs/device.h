@@ -41,37 +41,37 @@ struct PortChoice {
   std::uint8_t port = 1;
   bool active = false;
   bool ethernet = false;         // RoCE rather than InfiniBand
-  bool soft_roce = false;        // the rxe driver: no adapter at all
+  bool soft_roce = false;        // the rxe driver: no real adapter
   std::uint32_t mtu_bytes = 0;   // active MTU
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
-  sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0 when it has none
-  std::vector<Gid> gids;       // the whole table, for people
+  sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0: it has none
+  std::vector<Gid> gids;       // the whole table, for people to read
 
   std::string name() const { return device + ":" + std::to_string(port); }
 };
 
-// The adapter and what it is in, to be read and compared: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs",
-// or its driver and type as the kernel tells them. Reads files of /sys.
+// Adapter and environment, to read and to compare: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs", or the
+// driver and type that the kernel reports. Reads files of /sys.
 std::string hardware_text(const PortChoice& port);
 
-// Every port of every device, with the GID that would be taken. Opens and closes the devices; why
-// one could not be opened is in `unopened`.
+// Every port of every device, with the GID that would be chosen. Opens and closes the devices;
+// `unopened` gets the reason if one could not be opened.
 std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = nullptr);
 
-// The first active port with an address that `wish` allows; of several, the fastest. Nothing, and
-// the reason with a remedy in `why`, if there is none.
+// The fastest active port with an address that `wish` allows; of equals, the first. If there is
+// none: nothing, and the reason with a remedy in `why`.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
 class Device {
  public:
-  // Opens `port`. Nothing, and the reason in `why`, if that fails.
+  // Opens `port`. On failure nothing, and the reason in `why`.
   static std::optional<Device> open(const PortChoice& port, std::string& why);
 
   const PortChoice& port() const { return port_; }
   const ibv_device_attr& limits() const { return limits_; }
-  // Reads and atomics of one queue pair under way at a time: of ours, and of the peer's. Never 0:
-  // adapters hang with it.
+  // How many reads and atomics of one queue pair may be under way: started by us, or answered for
+  // the peer. Never 0: adapters hang with it.
   std::uint8_t most_fetches_started() const { return most_fetches(limits_.max_qp_init_rd_atom); }
   std::uint8_t most_fetches_answered() const { return most_fetches(limits_.max_qp_rd_atom); }
   ibv_context* context() const { return context_.get(); }

@@ -1,4 +1,4 @@
-// Which of a port's GIDs to use. A pure choice over a table, so that it can be tested without a
+// Which of a port's GIDs to use. A pure choice from a table, so that it can be tested without a
 // device. `weir info` shows the table and the choice.
 #pragma once
 
@@ -26,7 +26,7 @@ const Gid* choose_gid(std::span<const Gid> table);
 
 const char* to_text(GidType type);
 
-// What speaks for or against this GID, in a few words.
+// Why this GID is good or bad, in a few words.
 const char* why_chosen(const Gid& gid);
 
 }  // namespace weir::verbs

@@ -16,7 +16,7 @@ struct Name {
 
 constexpr std::array names{
     Name{&HwCounters::rnr_naks_sent, "send_rnr_err"},  // rxe
-    // mlx5: requests that found no receive; each RC one is answered by an RNR NAK.
+    // mlx5: requests that found no receive; an RNR NAK answers each RC one.
     Name{&HwCounters::rnr_naks_sent, "out_of_buffer"},
     Name{&HwCounters::rnr_naks_received, "rcvd_rnr_err"},                   // rxe
     Name{&HwCounters::rnr_naks_received, "rnr_nak_retry_err"},              // mlx5

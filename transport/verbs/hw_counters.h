@@ -1,5 +1,5 @@
-// The adapter's own counters of a port, in weir's words. They count for the whole port, whoever
-// caused it, and never go back to zero by themselves: look at differences.
+// The adapter's own counters of a port, under weir's names. They count for the whole port, whoever
+// uses it, and are never reset: look at differences.
 //
 // Thread rule: none; each read opens the files anew.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace weir::verbs {
 
-// Empty where the adapter does not count it.
+// A field is empty if the adapter does not count it.
 struct HwCounters {
   std::optional<std::uint64_t> rnr_naks_sent;      // we had no receive buffer
   std::optional<std::uint64_t> rnr_naks_received;  // a peer had none
@@ -28,7 +28,7 @@ struct HwCounters {
 
 inline constexpr const char* infiniband_class = "/sys/class/infiniband";
 
-// Where they are: `root`/DEVICE/ports/PORT/hw_counters.
+// The folder of the counters: `root`/DEVICE/ports/PORT/hw_counters.
 std::string hw_counter_folder(const std::string& device, unsigned port,
                               const std::string& root = infiniband_class);
 

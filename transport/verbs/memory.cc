@@ -40,8 +40,7 @@ RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte*
 }
 
 bool may_lock_anything() {
-  // The kernel asks for the capability in the first user namespace, which maps all ids to
-  // themselves.
+  // The kernel wants the capability in the first user namespace, which maps all ids to themselves.
   std::uint64_t inside = 1, outside = 1, count = 0;
   std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
   if (inside != 0 || outside != 0 || count < UINT32_MAX) return false;

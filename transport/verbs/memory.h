@@ -1,4 +1,4 @@
-// A piece of memory registered with the adapter: anonymous, then both end together, or lent.
+// A piece of memory registered with the adapter: anonymous (then both end together), or lent.
 //
 // Thread rule: any thread makes and destroys its own.
 #pragma once
@@ -20,14 +20,14 @@ class RegisteredMemory {
   RegisteredMemory& operator=(RegisteredMemory&&) noexcept = default;
 
   // `bytes` of zeroed memory, rounded up to pages, for local access only (sends and receives).
-  // Empty, and errno set, when it cannot be had or registered.
+  // Empty, with errno set, if it cannot be allocated or registered.
   static RegisteredMemory allocate(const Device& device, std::size_t bytes);
 
   // The same, for peers to read by `rkey`.
   static RegisteredMemory to_be_read(const Device& device, std::size_t bytes);
 
-  // Somebody else's memory, that the adapter may send from and nothing else; outlives this. Pages.
-  // Empty, and errno set, when it cannot be registered.
+  // Lent memory, in whole pages, that the adapter may only send from; it outlives this object.
+  // Empty, with errno set, if it cannot be registered.
   static RegisteredMemory to_send_from(const Device& device, std::byte* at, std::size_t bytes);
 
   explicit operator bool() const { return mr_ != nullptr; }
@@ -43,11 +43,11 @@ class RegisteredMemory {
     void operator()(void* address) const;
   };
 
-  std::unique_ptr<void, Unmap> map_{nullptr, Unmap{0}};  // before mr_: deregistered first
+  std::unique_ptr<void, Unmap> map_{nullptr, Unmap{0}};  // before mr_, which is deregistered first
   std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
 };
 
-// Whether RLIMIT_MEMLOCK is no limit for this process, as for root and its like. Reads files of
+// Whether RLIMIT_MEMLOCK does not limit this process, as for root and the like. Reads files of
 // /proc.
 bool may_lock_anything();
 

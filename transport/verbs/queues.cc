@@ -12,8 +12,8 @@
 namespace weir::verbs {
 namespace {
 
-// In a wr_id: this is a receive, the rest is its buffer. (The opcode of a failed completion is
-// undefined [IBTA 11.4.2.1], so it has to be told apart by the id.)
+// Set in the wr_id of a receive; the rest is its buffer. (The opcode of a failed completion is
+// undefined [IBTA 11.4.2.1], so the id has to tell.)
 constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;
 
 constexpr std::size_t chain_max = 64;  // work requests linked on the stack at a time
@@ -50,7 +50,7 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
     request.send_flags |= IBV_SEND_SOLICITED;
   if (work.opcode == Opcode::send) [[likely]]
     return;
-  request.num_sge = work.length_bytes == 0 ? 0 : 1;  // a piece of 0 means 2 GiB to some adapters
+  request.num_sge = work.length_bytes == 0 ? 0 : 1;  // to some adapters a length of 0 means 2 GiB
   switch (work.opcode) {
     case Opcode::read:
     case Opcode::write:
@@ -84,7 +84,7 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   queues->max_receives_ = max_receives;
   const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
   const std::uint32_t depth = std::min(limit, max_receives + pairs_planned * options.send_depth);
-  // Without a channel the event thread looks less often, that is all.
+  // Without a channel the event thread only looks less often.
   queues->channel_.reset(ibv_create_comp_channel(device.context()));
   if (queues->channel_) {
     const int fd = queues->channel_->fd;
@@ -117,8 +117,8 @@ void Queues::take_events() {
   }
 }
 
-// Every work request of every pair may end in a completion of its own (when it is flushed), and
-// so may every posted receive.
+// Every work request of every pair may end in a completion of its own (if it is flushed), and so
+// may every posted receive.
 std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
   return max_receives_ + sends_ + send_depth;
 }
@@ -163,8 +163,8 @@ Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_by
 
 std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
   Pair made = make_pair(send_depth, options_.inline_bytes);
-  // Devices do not say how much they can post inline, they refuse a pair for it. One that refuses
-  // even without has another reason.
+  // Devices do not say how much they can post inline; they refuse a pair that wants too much. A
+  // device that refuses even without inline data has another reason.
   for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {
     bytes = bytes < 64 ? 0 : bytes / 2;
     made = make_pair(send_depth, bytes);
@@ -214,7 +214,7 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   if ((mask & IBV_QP_PATH_MTU) != 0 && options_.mtu_bytes != 0) {
     attributes.path_mtu = std::min(attributes.path_mtu, mtu_code(options_.mtu_bytes));
   }
-  // What the connection manager has is the peer's part of it. [IBTA 12.7.29, 12.7.30]
+  // The connection manager's values are only the peer's limits. [IBTA 12.7.29, 12.7.30]
   attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, device_.most_fetches_started());
   attributes.max_dest_rd_atomic =
       std::min(attributes.max_dest_rd_atomic, device_.most_fetches_answered());
@@ -226,7 +226,7 @@ void Queues::advertise_rnr_timer(std::uint8_t code) {
   ibv_qp_attr attributes{};
   attributes.min_rnr_timer = code;
   for (const Pair& pair : pairs_) {
-    // Allowed in RTR and RTS [IBTA 11.2.5.2]; a pair on its way there gets it with that step.
+    // Allowed in RTR and RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
     if (pair) ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
   }
 }

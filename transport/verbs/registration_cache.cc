@@ -24,12 +24,12 @@ constexpr Access writing = Access::local_write | Access::remote_write | Access::
 // Unmapped memory stays pinned until the next miss, or until this much of it waits.
 constexpr std::size_t max_unreleased_bytes = std::size_t{16} << 20;
 
-// For memory_goes_away, which may come from any thread and must not load anything.
+// For memory_goes_away, which any thread may call and which must not load anything.
 std::atomic<void (*)(void*, std::size_t)> forward_to{nullptr};
 
 bool writes(Access access) { return (access & writing) != Access::local_read; }
 
-// All that UCX keeps of rights when it merges regions. What only the adapter reads needs none.
+// The rights that UCX keeps when it merges regions. What only the adapter reads needs none.
 int protection(Access access) {
   return (includes(access, Access::remote_read) ? PROT_READ : 0) |
          (writes(access) ? PROT_WRITE : 0);
@@ -56,27 +56,27 @@ struct Range {
   std::size_t length_bytes;
 };
 
-// What is registered for a buffer. The page of a small one serves its neighbours, too. Of others
-// just their bytes: neighbours in the heap share a page, and UCX makes one region of what overlaps,
-// which would be registered anew for each of them, larger every time.
+// What is registered for a buffer. A small buffer gets its whole page, which serves its neighbours,
+// too. A larger one gets just its bytes: neighbours in the heap share a page, and UCX merges
+// overlapping regions into one, which would be registered anew for each of them, larger every time.
 Range range_for(std::uintptr_t start, std::size_t length_bytes) {
   const std::size_t page = page_bytes(), in_page = start % page;
   if (in_page + length_bytes <= page) return {start - in_page, page};
   return {start, length_bytes};
 }
 
-// What UCX allocates for a region. Lives on UCX's terms: `super` first.
+// What UCX allocates for a region. UCX's layout needs `super` first.
 struct Entry {
   ucs_rcache_region_t super;
   Registration registration;
-  void* handle;  // nullptr: could not be registered, and `error` tells why
+  void* handle;  // nullptr: the registration failed with `error`
   int error;
   std::uint64_t last_used;  // by the cache's clock of uses
-  std::uint8_t dropped;     // taken out of the cache by us
-  bool evicted;             // of these, to make room
+  std::uint8_t dropped;     // we took it out of the cache
+  bool evicted;             // it was dropped to make room
   Entry* previous;          // of all entries with a handle
   Entry* next;
-  alignas(std::max_align_t) std::byte completion[64];  // UCX's, in some versions
+  alignas(std::max_align_t) std::byte completion[64];  // used by UCX in some versions
 
   Range registered() const {
     return {reinterpret_cast<std::uintptr_t>(registration.address), registration.length_bytes};
@@ -90,7 +90,7 @@ Entry& entry_of(Registration* registration) {
                                    offsetof(Entry, registration));
 }
 
-// References besides the cache's own.
+// References other than the cache's own.
 std::uint32_t users(const Entry& entry) {
   const bool in_table = (entry.super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) != 0;
   return entry.super.refcount - (in_table ? 1 : 0);
@@ -100,10 +100,10 @@ std::uint32_t users(const Entry& entry) {
 struct Request {
   Access access;
   bool look_only = false;
-  bool entered = false;  // out: it was a miss
+  bool entered = false;  // out: there was a miss
 };
 
-// UCX changes these between its versions (1.13, 1.14 and later seen): the signature decides.
+// UCX changes these functions between versions (1.13, 1.14 and later seen): the signature decides.
 template <typename Get>
 ucs_status_t call_get(Get* get, ucs_rcache_t* cache, void* address, std::size_t length_bytes,
                       int prot, Request* request, ucs_rcache_region_t** region) {
@@ -163,7 +163,7 @@ void* enter_verbs(void* context, void* address, std::size_t length_bytes, Access
 
 void remove_verbs(void*, void* handle) { ibv_dereg_mr(static_cast<ibv_mr*>(handle)); }
 
-// The proof that hooks work: an event for each way in which pages can go away, before they do.
+// Proof that the hooks work: an event must come for each way in which pages go away, beforehand.
 struct Expected {
   std::uintptr_t address;
   pthread_t thread;
@@ -177,7 +177,7 @@ void note_expected(ucm_event_type_t, ucm_event_t* event, void* argument) {
   if (expected->address - from < event->vm_unmapped.size) expected->seen = true;
 }
 
-// The name of the first call that takes pages away unseen; nullptr if there is none.
+// The name of the first call that takes pages away unseen; nullptr if all are seen.
 const char* find_blind_spot(const Ucx& ucx) {
   constexpr int events = UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL;
   const std::size_t bytes = page_bytes();
@@ -207,7 +207,7 @@ const char* find_blind_spot(const Ucx& ucx) {
     blind = "munmap";
   }
   ucx.unset_event_handler(UCM_EVENT_VM_UNMAPPED, note_expected, &expected);
-  // brk is not tried: another thread may be using the heap. Everybody leaves it to UCX, which
+  // brk is not tried: another thread may be using the heap. Everybody leaves brk to UCX, which
   // patches it when loaded, unless told not to.
   if (blind == nullptr && ucx.ucm_options->mmap_hook_mode == UCM_MMAP_HOOK_NONE) blind = "brk";
   return blind;
@@ -224,12 +224,12 @@ struct RegistrationCache::State {
   RegistrationCounters counters;
   std::atomic<std::uint64_t> uses{0};
 
-  std::mutex lock;  // of the list; taken after UCX's own, which keeps `enter` to one thread
+  std::mutex lock;  // guards the list; taken after UCX's own, which keeps `enter` to one thread
   Entry* first = nullptr;
 
   static State& of(void* context) { return *static_cast<State*>(context); }
 
-  // UCX's callbacks. It holds its lock.
+  // UCX's callbacks. UCX holds its lock.
   static ucs_status_t enter(void* context, ucs_rcache_t*, void* argument,
                             ucs_rcache_region_t* region, std::uint16_t flags) {
     return of(context).enter(*static_cast<Request*>(argument), entry_of(region),
@@ -257,9 +257,9 @@ struct RegistrationCache::State {
   void release_all();
 };
 
-// UCX keeps a region it could not register, and counts it. So a failure is an entry without a
-// handle, which the caller drops, having the reference to do so. Only a merged region fails as UCX
-// knows it: then UCX tries the original range.
+// UCX keeps and counts a region that it could not register. So a failure becomes an entry without a
+// handle, which the caller drops, because it holds the reference for that. Only for a merged region
+// UCX hears of the failure: then it tries the original range.
 ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, bool merged) {
   auto* const address = reinterpret_cast<std::byte*>(entry.super.super.start);
   const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
@@ -314,7 +314,7 @@ Entry* RegistrationCache::State::look_up(Range range, Request& request) const {
   return &entry_of(region);
 }
 
-// Nobody finds it any more; it ends with its last user.
+// Nobody finds the entry any more; it ends with its last user.
 void RegistrationCache::State::drop(Entry& entry) const {
   if (std::atomic_ref(entry.dropped).exchange(1) == 0) {
     call_invalidate(ucx->rcache_region_invalidate, cache, entry);
@@ -322,8 +322,8 @@ void RegistrationCache::State::drop(Entry& entry) const {
   ucx->rcache_region_put(cache, &entry.super);
 }
 
-// Gives up unused registrations, the longest unused first, for `length_bytes` more. False if there
-// was none to give up.
+// Gives up unused registrations, the longest unused first, to make room for `length_bytes`. False
+// if there was none to give up.
 bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   struct Unused {
     std::uint64_t last_used;
@@ -333,7 +333,7 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   {
     std::lock_guard guard(lock);
     for (const Entry* entry = first; entry != nullptr; entry = entry->next) {
-      // Just the cache's own reference. It may change meanwhile: giving it up is safe all the same.
+      // Only the cache's own reference. It may change meanwhile: giving it up is safe all the same.
       if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
         continue;
       unused.push_back({entry->last_used, entry->registered()});
@@ -354,7 +354,7 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   return given_up > 0;
 }
 
-// Before the end: UCX would complain about regions in use, on stdout.
+// Called before the end: UCX would complain about regions in use, on stdout.
 void RegistrationCache::State::release_all() {
   for (;;) {
     Entry* used = nullptr;
@@ -400,7 +400,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
   parameters.ops = &operations;
   parameters.context = state.get();
   parameters.flags = options.purge_on_fork ? UCS_RCACHE_FLAG_PURGE_ON_FORK : 0;
-  parameters.max_regions = ~0ul;  // the caps are ours: UCX only looks at them afterwards
+  parameters.max_regions = ~0ul;  // the caps are ours: UCX checks its own only afterwards
   parameters.max_size = SIZE_MAX;
   parameters.max_unreleased = max_unreleased_bytes;
 
@@ -438,7 +438,7 @@ RegistrationCache::RegistrationCache(std::unique_ptr<State> state) : state_(std:
 
 RegistrationCache::~RegistrationCache() {
   if (getpid() != state_->owner) {
-    // In a forked child: UCX would take the parent's descriptor out of the epoll set they share.
+    // In a forked child, UCX would take the parent's descriptor out of the epoll set they share.
     static_cast<void>(state_.release());
     return;
   }
@@ -477,8 +477,8 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
       return &entry->registration;
     }
     if (entry->handle != nullptr) {
-      // Fewer rights than asked for: again, with both and as long, or the two uses would take
-      // turns.
+      // Fewer rights than asked for: register again with both rights and the same length, or the
+      // two uses would alternate.
       request.access = access | entry->registration.access;
       range = entry->registered();
       state.drop(*entry);
@@ -494,7 +494,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
         break;
       }
     } else if (request.access != access) {
-      request.access = access;  // the earlier rights are no longer to be had, or not as far
+      request.access = access;  // the earlier rights are not available now, or not as far
       range = needed;
     } else {
       break;

@@ -1,10 +1,10 @@
-// The application's memory, registered with the adapter and remembered until the application gives
-// it back to the system: UCX's registration cache and its memory hooks, with weir's caps and
-// rights.
+// Registers the application's memory with the adapter and keeps it registered until the application
+// returns the memory to the system. Uses UCX's registration cache and memory hooks, with weir's
+// caps and rights.
 //
-// Thread rule: get, put and counters may be called by any thread, and need no lock of the caller's.
-// A miss takes as long as pinning the pages, so do not hold the engine's lock over it. UCX's own
-// thread may end registrations of unmapped memory. A forked child must not use the cache.
+// Thread rule: any thread may call get, put and counters without a lock. A miss takes as long as
+// pinning the pages, so do not hold the engine's lock during a call. UCX's own thread may end
+// registrations of unmapped memory. A forked child must not use the cache.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace weir::verbs {
 
-// X(name, unit, what it tells)
+// X(name, unit, description)
 #define WEIR_REGISTRATION_COUNTERS(X)                                                            \
   X(hits, "times", "Buffers found registered")                                                   \
   X(misses, "times", "Buffers that had to be registered")                                        \
@@ -29,14 +29,14 @@ namespace weir::verbs {
   X(bytes, "bytes", "Registered application memory now")                                         \
   X(bytes_peak, "bytes", "Most registered application memory so far")
 
-// Each is written atomically, and may be read at any time, by plain loads.
+// Each counter is written atomically, and may be read at any time by plain loads.
 struct RegistrationCounters {
 #define WEIR_X(name, unit, help) std::uint64_t name = 0;
   WEIR_REGISTRATION_COUNTERS(WEIR_X)
 #undef WEIR_X
 };
 
-// Memory registered as one piece: at least what was asked for.
+// Memory registered as one piece: at least the bytes asked for.
 struct Registration {
   std::byte* address;
   std::size_t length_bytes;
@@ -48,13 +48,13 @@ struct Registration {
 // How memory is registered: by verbs, or by a test.
 struct Registrar {
   void* context;
-  // A handle, and the keys; nullptr, and errno set, if that fails.
+  // Returns a handle and the keys; on failure nullptr, with errno set.
   void* (*enter)(void* context, void* address, std::size_t length_bytes, Access access,
                  std::uint32_t& lkey, std::uint32_t& rkey);
   void (*remove)(void* context, void* handle);
 };
 
-// `device` must outlive it.
+// `device` must outlive the result.
 Registrar registrar_of(const Device& device);
 
 class RegistrationCache {
@@ -62,24 +62,24 @@ class RegistrationCache {
   // How the cache learns that memory goes away.
   enum class Hooks : std::uint8_t {
     own,        // UCX patches munmap and the like
-    forwarded,  // somebody else has, and calls memory_goes_away (see transport/btl/memory_hooks.h)
-    none,       // not at all: only tests, to show what that does
+    forwarded,  // another component has, and calls memory_goes_away (transport/btl/memory_hooks.h)
+    none,       // not at all: only tests, to show the effect
   };
 
   struct Options {
     std::size_t max_bytes = SIZE_MAX;  // of registrations, used and unused together
     std::size_t max_regions = 4096;
     Hooks hooks = Hooks::own;
-    // Before a fork, forget what is unused: where the kernel does not copy pinned pages for the
-    // child, the parent's next write would move the page away from the adapter.
+    // Before a fork, forget unused registrations: where the kernel does not copy pinned pages for
+    // the child, the parent's next write would move the page away from the adapter.
     bool purge_on_fork = true;
   };
 
-  // Nothing, and the reason in `why`, when memory that goes away would not be seen: then there must
-  // be no registration of application memory. Also tries that out, on pages of its own.
+  // Tests on pages of its own whether memory that goes away is seen. If not: nullptr, and the
+  // reason in `why`; then application memory must not be registered at all.
   static std::unique_ptr<RegistrationCache> create(const Registrar& registrar,
                                                    const Options& options, std::string& why);
-  // On `device`; purges before a fork only where the kernel needs it.
+  // The same on `device`; purges before a fork only where the kernel needs it.
   static std::unique_ptr<RegistrationCache> create(const Device& device, Options options,
                                                    std::string& why);
   ~RegistrationCache();  // ends all registrations, those in use too
@@ -87,9 +87,9 @@ class RegistrationCache {
   RegistrationCache(const RegistrationCache&) = delete;
   RegistrationCache& operator=(const RegistrationCache&) = delete;
 
-  // The registration that covers these bytes with at least these rights, in use until `put`.
-  // nullptr, and errno set, if there can be none: ENOMEM at a cap or the locked-memory limit, with
-  // nothing unused left to give up; EFAULT and the like when the memory does not allow it. The
+  // The registration that covers these bytes with at least these rights, in use until `put`. If
+  // there can be none, nullptr with errno set: ENOMEM at a cap or the locked-memory limit when
+  // nothing unused is left to give up; EFAULT and the like when the memory does not allow it. The
   // caller then copies instead.
   Registration* get(const void* address, std::size_t length_bytes, Access access);
 
@@ -97,7 +97,7 @@ class RegistrationCache {
 
   const RegistrationCounters& counters() const;
 
-  // Registrations that were got and not put back. Walks all of them.
+  // Registrations that were not put back yet. Walks all of them.
   std::uint64_t in_use() const;
 
   // With Hooks::forwarded: this memory is about to be unmapped. Allocates nothing.

@@ -8,8 +8,8 @@
 namespace weir::verbs {
 namespace {
 
-// UCX installs handlers that print a backtrace. The application's own, or the debugger's way of
-// seeing a crash, come first.
+// UCX installs handlers that print a backtrace. The application's own handlers, and a debugger's
+// view of a crash, come first.
 class KeepSignalHandlers {
  public:
   KeepSignalHandlers() {
@@ -31,7 +31,7 @@ bool find(void* library, const char* name, Function& function) {
 }
 
 // UCX does not promise this interface, and all versions have one soname. Those after 1.13 moved the
-// alignment from the cache to the call, together with this function.
+// alignment from the cache to the call, and added this function.
 template <typename Parameters>
 bool made_for(void* ucs) {
   constexpr bool headers_before = requires(Parameters parameters) { parameters.max_alignment; };

@@ -4,7 +4,7 @@ namespace weir::wire {
 
 namespace {
 
-// None at all, or one that answers reads.
+// No lane end at all, or one that answers reads.
 bool check_lane_end(const std::byte* frame) {
   std::uint64_t word;
   std::memcpy(&word, frame + frame_header_bytes, sizeof word);
@@ -23,7 +23,7 @@ bool check_sections(const std::byte* frame, std::size_t size) {
     if (section.bytes > size - at || !check_messages(frame + at, section.bytes, true)) return false;
     if (section.bytes == size - at) return true;
     const std::size_t padded = (std::size_t{section.bytes} + 7) & ~std::size_t{7};
-    if (padded >= size - at) return false;  // padding, and no section after it
+    if (padded >= size - at) return false;  // padding, but no section after it
     at += padded;
   }
   return true;
@@ -33,7 +33,7 @@ bool check_sections(const std::byte* frame, std::size_t size) {
 
 bool check_messages(const std::byte* messages, std::size_t size, bool numbered) {
   std::size_t at = 0;
-  if (at == size) return false;  // at least one
+  if (at == size) return false;  // there must be at least one
   while (at < size) {
     if (size - at < message_header_bytes) return false;
     const MessageHeader message = get_message_header(messages + at);

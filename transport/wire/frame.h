@@ -1,6 +1,6 @@
 // The bytes of one SEND: a frame header, then, in a frame of messages, one or more messages.
-// PROTOCOL.md §2 has the picture. All integers little-endian. Bytes from a peer are untrusted:
-// `check_frame` looks at everything once, before anything of the frame is used.
+// PROTOCOL.md §2 has the picture. All integers are little-endian. Bytes from a peer are untrusted:
+// `check_frame` checks the whole frame before anything of it is used.
 //
 // Pure functions; any thread.
 #pragma once
@@ -26,16 +26,16 @@ struct FrameHeader {
   FrameKind kind = FrameKind::messages;
   bool starved = false;              // the sender has messages waiting for eager credits
   std::uint8_t control_credits = 0;  // control credits returned to the receiver of this frame
-  std::uint16_t credits = 0;         // eager credits granted to it; see recall, returned
+  std::uint16_t credits = 0;         // eager credits granted to that receiver; see recall, returned
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
 // One end of a second lane, for chains of reads: its queue pair. PROTOCOL.md §5.
 struct LaneEnd {
   std::uint32_t qp_number = 0;  // 0: the sender has none and will have none
-  std::uint32_t psn = 0;        // of the first packet it will send
-  std::uint8_t reads = 0;       // that it answers at a time
-  bool joined = false;          // it is connected to the end that the receiver told of
+  std::uint32_t psn = 0;        // of the first packet that the sender will send
+  std::uint8_t reads = 0;       // reads that the sender answers at a time
+  bool joined = false;          // this end is connected to the end that the receiver told of
 };
 
 struct MessageHeader {
@@ -43,10 +43,10 @@ struct MessageHeader {
   std::uint8_t tag = 0;
 };
 
-// Before the messages of one process in a relayed frame. PROTOCOL.md §6.
+// Precedes the messages of one process in a relayed frame. PROTOCOL.md §6.
 struct SectionHeader {
-  std::uint32_t rank = 0;   // whose they are; its job is the sender's
-  std::uint32_t bytes = 0;  // of the messages, the padding before the next section not counted
+  std::uint32_t rank = 0;   // owner of the messages; its job is the sender's
+  std::uint32_t bytes = 0;  // of the messages, without the padding before the next section
 };
 
 inline constexpr std::size_t frame_header_bytes = 8;
@@ -62,7 +62,7 @@ constexpr std::size_t message_bytes(std::size_t length_bytes) {
   return message_header_bytes + ((length_bytes + 7) & ~std::size_t{7});
 }
 
-// Messages start on multiples of 8: where the next one goes after `frame_bytes` of a frame.
+// Messages start on multiples of 8: the place for the next one after `frame_bytes` of a frame.
 constexpr std::uint32_t next_message_offset(std::uint32_t frame_bytes) {
   return (frame_bytes + 7u) & ~7u;
 }
@@ -102,8 +102,8 @@ inline SectionHeader get_section_header(const std::byte* at) {
   return {static_cast<std::uint32_t>(word), static_cast<std::uint32_t>(word >> 32)};
 }
 
-// The number of what a relay sends, or was asked to, among all that its origin ever gave relays for
-// the receiver, modulo 2^24. It is in the first message header.
+// A section that a relay sends, or was asked to send, has a number: how many sections its origin
+// gave relays for the receiver before, modulo 2^24. It is in the first message header.
 inline constexpr std::uint32_t relay_sequence_mask = 0xffffff;
 
 inline void put_relay_sequence(std::byte* first_message, std::uint32_t sequence) {
@@ -143,14 +143,14 @@ inline MessageHeader get_message_header(const std::byte* at) {
 }
 
 // Whether the `size` bytes at `frame` are a well-formed frame: known kind, messages that fill it
-// exactly, zero in every unused byte of the headers. Reads nothing outside them.
+// exactly, zero in every unused byte of the headers. Reads nothing beyond the frame.
 bool check_frame(const std::byte* frame, std::size_t size);
 
-// Whether the `size` bytes at `messages` are one or more messages that fill them exactly. The first
-// one has a number, if it is `numbered`.
+// Whether the `size` bytes at `messages` are one or more messages that fill them exactly. If
+// `numbered`, the first message has a number.
 bool check_messages(const std::byte* messages, std::size_t size, bool numbered);
 
-// Calls `on_message(payload, length_bytes, tag, last)` for each of the messages in checked bytes.
+// Calls `on_message(payload, length_bytes, tag, last)` for each message in checked bytes.
 template <typename F>
 void walk_messages(const std::byte* messages, std::size_t size, F&& on_message) {
   std::size_t at = 0;

@@ -1,6 +1,6 @@
 // What two processes tell each other outside of SENDs: the card each publishes in the MPI modex,
 // and the hello that travels as private data of a connection request or its answer.
-// PROTOCOL.md §1. Untrusted: decoding checks lengths, magic and versions, the core what is in it.
+// PROTOCOL.md §1. Untrusted: decoding checks lengths, magic and versions; the core checks the rest.
 //
 // Pure functions; any thread.
 #pragma once
@@ -20,10 +20,10 @@ namespace weir::wire {
 inline constexpr std::uint8_t protocol_min = 2;
 inline constexpr std::uint8_t protocol_max = 2;
 
-// What a process draws at random when it starts. Only who can read its card knows it.
+// Random bytes that a process draws when it starts. Only readers of its card know them.
 using Key = std::array<std::uint8_t, 16>;
 
-// Some bits of it, to tell two processes apart; 0 if it is not known.
+// Some bits of the key, to tell two processes apart; 0 if the key is not known.
 inline std::uint64_t first_word(const Key& key) {
   std::uint64_t word;
   static_assert(sizeof key >= sizeof word);
@@ -45,12 +45,12 @@ struct Hello {
   std::uint8_t protocol_min = wire::protocol_min;
   std::uint8_t protocol_max = wire::protocol_max;
   PeerName from;
-  PeerName to;                       // who is meant: a port can be given to another process
+  PeerName to;                       // the intended process: a port can be given to another one
   std::uint32_t buffer_bytes = 0;    // size of one receive buffer of the sender of the hello
   std::uint16_t credits = 0;         // eager credits granted to the receiver of the hello
   std::uint8_t control_credits = 0;  // control credits granted to it
   std::uint8_t fetches = 16;         // reads and atomics of a queue pair that the sender answers
-  Key key{};                         // of the process that is asked: in the request and its answer
+  Key key{};                         // of the asked process: in the request and its answer
   std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
 };
 
@@ -71,13 +71,13 @@ std::array<std::byte, card_bytes> encode(const Card& card);
 std::array<std::byte, hello_bytes> encode(const Hello& hello);
 std::array<std::byte, reject_bytes> encode(Reject reason);
 
-// Nothing if the bytes are no such thing. Longer input is fine: the CM pads private data, and a
-// later version may add fields at the end.
+// Nothing if the bytes are no card, hello, and so on. Longer input is fine: the CM pads private
+// data, and a later version may add fields at the end.
 std::optional<Card> decode_card(std::span<const std::byte> bytes);
 std::optional<Hello> decode_hello(std::span<const std::byte> bytes);
 std::optional<Reject> decode_reject(std::span<const std::byte> bytes);
 
-// The highest version both speak, or 0.
+// The highest version that both sides speak, or 0.
 std::uint8_t common_version(std::uint8_t their_min, std::uint8_t their_max);
 
 }  // namespace weir::wire
