@@ -8,10 +8,13 @@
 // when the window is at W_max and too much of it is given away, a peer still gets `min_credits`,
 // because with none it could wait for ever; this is counted, and RNR NAKs catch it.)
 //
-// Every peer has the same target share. Credits are topped up to it, piggybacked on any frame to
-// that peer, or by a control frame once half of them are spent. `min_credits` of each peer's share
-// are reserved for it: otherwise a peer that hoards credits and falls silent could stop all others
-// for ever.
+// A share follows what its peer uses. `min_credits` of the window are reserved for each peer;
+// otherwise one that hoards credits and falls silent could stop all others for ever. The peers that
+// are active have the rest, in equal parts: those that spent a credit in this epoch or in the one
+// before. An epoch is so many frames, not a time: peers that all compute at once stay active.
+// Credits are topped up to the share, piggybacked on any frame to that peer, or by a control frame
+// once half of them are spent. What an idle peer holds beyond its least it may keep until others
+// need it.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -31,7 +34,8 @@ class EagerWindow {
 
   // One peer's part. Lives in the core's peer record.
   struct Share {
-    std::uint32_t out = 0;  // credits that the peer holds, or that travel to it
+    std::uint32_t out = 0;    // credits that the peer holds, or that travel to it
+    std::uint64_t epoch = 0;  // in which it spent its last credit
     bool joined = false;
   };
 
@@ -56,9 +60,12 @@ class EagerWindow {
   static std::uint32_t slack(std::uint32_t window) { return window / 8; }
   std::uint32_t slack() const { return slack(window_); }
 
-  // Limits the credits of one peer, but never below the least.
-  void set_max_credits(std::uint32_t credits) {
-    config_.max_credits = std::min(config_.max_credits, credits);
+  // So many peers may come, and the window may grow to `most` buffers: what is lent beyond the
+  // least leaves the least of those who are still to come, but for half of the window, which may be
+  // lent in any case.
+  void expect(std::uint32_t peers, std::uint32_t most) {
+    expected_ = std::max(expected_, peers);
+    most_ = most;
     retarget();
   }
 
@@ -91,6 +98,7 @@ class EagerWindow {
     if (!share.joined) return;
     set_out(share, 0);
     owed_ -= owed(share);
+    if (is_active(share)) --(share.epoch == epoch_ ? used_now_ : used_before_);
     share = {};
     --peers_;
     retarget();
@@ -100,8 +108,17 @@ class EagerWindow {
   bool spend(Share& share) {
     if (share.out == 0) return false;
     set_out(share, share.out - 1);
+    if (share.epoch != epoch_) [[unlikely]]
+      use(share);
+    if (++spent_ >= epoch_frames()) [[unlikely]]
+      begin_epoch();
     return true;
   }
+
+  // Whether the peer sends.
+  bool is_active(const Share& share) const { return share.joined && share.epoch + 1 >= epoch_; }
+  // Moves when it changes who is active: then peers may hold more than their share.
+  std::uint64_t turns() const { return turns_; }
 
   // Credits to grant the peer now, at most `most`; they count as out from here on.
   std::uint32_t top_up(Share& share, std::uint32_t most) {
@@ -111,12 +128,24 @@ class EagerWindow {
   }
 
   // What `top_up` would give.
-  std::uint32_t available(const Share& share) const {
-    if (!share.joined || share.out >= target_) return 0;
+  std::uint32_t available(const Share& share) const { return available(share, target(share)); }
+  std::uint32_t available(const Share& share, std::uint32_t most) const {
+    if (!share.joined || share.out >= most) return 0;
     const std::uint32_t room = headroom();
     const std::uint32_t own = std::min(owed(share), room);
-    const std::uint32_t unclaimed = room > owed_ ? room - owed_ : 0;
-    return std::min(target_ - share.out, own + unclaimed);
+    const std::uint32_t used = out_ + held_ + owed_;
+    const std::uint32_t lendable = lendable_ > used ? lendable_ - used : 0;
+    const std::uint32_t unclaimed = std::min(room > owed_ ? room - owed_ : 0, lendable);
+    return std::min(most - share.out, own + unclaimed);
+  }
+
+  // The first credits of a peer that may be about to send: what all that are expected could have.
+  std::uint32_t first(Share& share) {
+    const std::uint32_t each = capacity(goal_) / std::max(peers_, expected_);
+    const std::uint32_t count =
+        available(share, std::clamp(each, config_.min_credits, most_credits()));
+    set_out(share, share.out + count);
+    return count;
   }
 
   // Gives a peer its least credits, whether or not there is room. Returns the credits given beyond
@@ -131,9 +160,10 @@ class EagerWindow {
   // does not help.
   bool overdrawn() const { return out_ + owed_ > capacity(); }
 
-  // What the peer holds beyond its share, because the window shrank.
+  // What the peer holds beyond its share: it is idle, or the window shrank.
   std::uint32_t excess(const Share& share) const {
-    return share.joined && share.out > target_ ? share.out - target_ : 0;
+    const std::uint32_t most = target(share);
+    return share.joined && share.out > most ? share.out - most : 0;
   }
 
   // The peer gives credits back unused. False if it never had so many.
@@ -146,14 +176,23 @@ class EagerWindow {
   // Credits of a lost or refused greeting come back.
   void take_back(Share& share) { set_out(share, 0); }
 
-  // Half of the share is spent: give some back now, by a control frame if need be.
+  // More than half of the share is spent: give some back now, by a control frame if need be.
   bool low(const Share& share) const {
-    return share.joined && share.out * 2 <= target_ && share.out < target_;
+    const std::uint32_t most = target(share);
+    return share.joined && share.out * 2 < most;
+  }
+
+  // Others hold what this peer lacks to half of its share: it can be topped up to no more.
+  bool short_of(const Share& share) const {
+    return low(share) && (share.out + available(share)) * 2 < target(share);
   }
 
   std::uint32_t out() const { return out_; }
   std::uint32_t peers() const { return peers_; }
-  std::uint32_t target() const { return target_; }
+  // The share of the peer.
+  std::uint32_t target(const Share& share) const {
+    return is_active(share) ? target_ : config_.min_credits;
+  }
 
   // Whether a larger window would mean larger shares.
   bool may_widen() const { return target_ < config_.max_credits; }
@@ -189,20 +228,58 @@ class EagerWindow {
   }
   std::uint32_t capacity() const { return capacity(window_); }
 
+  std::uint32_t most_credits() const { return std::max(config_.min_credits, config_.max_credits); }
+
+  // Long enough that whoever sends is seen in it.
+  std::uint32_t epoch_frames() const { return std::max(goal_, 256u); }
+
+  void begin_epoch() {
+    ++epoch_;
+    ++turns_;
+    used_before_ = used_now_;
+    used_now_ = spent_ = 0;
+    retarget();
+  }
+
+  void use(Share& share) {
+    const bool was_active = share.epoch + 1 == epoch_;
+    if (was_active) --used_before_;
+    share.epoch = epoch_;
+    ++used_now_;
+    if (was_active) return;
+    ++turns_;
+    retarget();
+  }
+
   void retarget() {
-    target_ = peers_ == 0 ? 0
-                          : std::clamp(capacity(goal_) / peers_, config_.min_credits,
-                                       std::max(config_.min_credits, config_.max_credits));
+    const std::uint32_t to_come = expected_ > peers_ ? expected_ - peers_ : 0;
+    const std::uint32_t kept = to_come * (config_.min_credits + config_.control_reserve);
+    const std::uint32_t all = capacity(most_);
+    lendable_ = std::max(all > kept ? all - kept : 0, all / 2);
+    const std::uint32_t active = used_now_ + used_before_;
+    const std::uint32_t for_idle = (peers_ - active) * config_.min_credits;
+    const std::uint32_t room = capacity(goal_);
+    target_ = active == 0 ? 0
+                          : std::clamp((room > for_idle ? room - for_idle : 0) / active,
+                                       config_.min_credits, most_credits());
   }
 
   Config config_;
   std::uint32_t goal_ = 0;    // W
   std::uint32_t window_ = 0;  // buffers that exist
   std::uint32_t peers_ = 0;
+  std::uint32_t expected_ = 0;
+  std::uint32_t most_ = UINT32_MAX;  // buffers that the window may grow to
+  std::uint32_t lendable_ = 0;       // of those
   std::uint32_t out_ = 0;
   std::uint32_t owed_ = 0;  // sum over all peers
   std::uint32_t held_ = 0;
-  std::uint32_t target_ = 0;
+  std::uint32_t target_ = 0;  // of an active peer
+  std::uint64_t epoch_ = 2;   // no share's yet
+  std::uint64_t turns_ = 0;
+  std::uint32_t spent_ = 0;        // in this epoch
+  std::uint32_t used_now_ = 0;     // peers that spent in it
+  std::uint32_t used_before_ = 0;  // and in the last one, but not yet in this one
 };
 
 }  // namespace weir

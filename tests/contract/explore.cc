@@ -54,7 +54,7 @@ constexpr std::array events = {
     Event{"bulk pairs not to be had", 16,
           [](const Outcome& o) { return o.injected.bulk_pairs_missed; }},
     Event{"connections crossed", 4400, [](const Outcome& o) { return o.crossings; }},
-    Event{"credits overcommitted", 1200, [](const Outcome& o) { return o.overcommitted; }},
+    Event{"credits overcommitted", 200, [](const Outcome& o) { return o.overcommitted; }},
     Event{"windows shrunk", 2600, [](const Outcome& o) { return o.shrinks; }},
     Event{"credits recalled", 1200, [](const Outcome& o) { return o.recalls; }},
     Event{"slabs dropped", 1000, [](const Outcome& o) { return o.slabs_dropped; }},

@@ -173,7 +173,7 @@ void Application::turn() {
                           std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
                             return peer.to_send > 0 && !peer.failed && !peer.forgotten;
                           });
-  if (script_.spins && deals_with_node()) {
+  if (script_.spins && (!finished() || deals_with_node())) {
     quiet_turns_ = 0;
     return schedule(script_.turn);
   }

@@ -37,7 +37,8 @@ struct Script {
   std::uint32_t keep_turns = 10;        // at most
   Duration start = microseconds(50);    // until its first turn, at most
   Duration turn = microseconds(1);
-  // While it waits for tokens or a server, or is one, as programs in MPI_Wait do: nothing wakes it.
+  // It polls until all is sent and received, as a program in MPI_Wait does, and as long as it waits
+  // for tokens or a server, or is one. Otherwise it sleeps longer and longer, until something comes.
   bool spins = false;
   OneSidedScript one_sided;
 };

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "transport/base/time.h"
 
@@ -43,5 +45,11 @@ class Random {
  private:
   std::uint64_t state_;
 };
+
+// In place, any order alike.
+template <typename T>
+void shuffle(std::vector<T>& items, Random& random) {
+  for (std::size_t i = items.size(); i-- > 1;) std::swap(items[i], items[random.below(i + 1)]);
+}
 
 }  // namespace weir::sim

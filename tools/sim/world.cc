@@ -303,6 +303,8 @@ class World {
       result.shrinks += counters.window_shrinks;
       result.recalls += counters.credit_recalls;
       result.chains += counters.chains;
+      result.frames += counters.frames_sent;
+      result.control_frames += counters.control_sent;
       result.requests += counters.frames_sent + counters.chunks_sent;
       result.token_waits += counters.token_waits;
       result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});

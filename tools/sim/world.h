@@ -79,6 +79,8 @@ struct Outcome {
   std::uint64_t recalls = 0;
   std::uint64_t chains = 0;
   std::uint64_t slabs_dropped = 0;
+  std::uint64_t frames = 0;          // of messages
+  std::uint64_t control_frames = 0;  // all others
   std::uint64_t requests = 0;  // frames of messages and chunks
   std::uint64_t token_waits = 0;
   std::vector<TokenWaits> waits;      // by process

@@ -24,7 +24,7 @@ FrameFault Arrival::take_header(Peer& peer, Lane& lane, const wire::FrameHeader&
   if (header.kind == Kind::messages || header.kind == Kind::lane_end ||
       header.kind == Kind::relayed || header.kind == Kind::repeated) {
     if (!receiver_.spend(peer.share)) return FrameFault::eager_credits;
-    sender_.note_owed(peer);
+    sender_.note_lent(peer);
   } else if (header.kind == Kind::goodbye) {
     connector_.on_goodbye(peer);
   } else if (!sender_.owe_control_credit(peer)) {

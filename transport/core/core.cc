@@ -157,7 +157,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
 // ---- connections ----
 
 void Core::on_ready(const Now& now, Peer& peer, Outbox& out) {
-  sender_.note_owed(peer);
+  sender_.note_lent(peer);
   sender_.go_on_with_all(now, peer, out);
   transfers_.go_on(now, peer, out);
   transfers_.fetch_lanes().on_ready(now, peer, out);

@@ -35,6 +35,7 @@ struct Peer {
 
   Link<Peer> held;   // the sender's: a frame waits for the next round and for more messages
   Link<Peer> owed;   // the sender's: the peer may be due for a control frame
+  Link<Peer> lent;   // the sender's: the peer sent something, so it may hold more than its least
   Link<Peer> waits;  // the node line's: frames for the peer wait for tokens of the node
 };
 

@@ -25,11 +25,8 @@ Receiver::Receiver(const CoreConfig& config, Counters& counters, Listener& liste
 }
 
 void Receiver::expect_peers(std::uint32_t count) {
-  const std::uint32_t reserve = config_.credits.control_reserve;
-  window_.allow(eager_.least_window(count));
-  const std::uint32_t most = window_.max() - EagerWindow::slack(window_.max());
-  const std::uint32_t each = most / std::max(count, 1u);
-  eager_.set_max_credits(each > reserve ? each - reserve : 0);
+  window_.expect(eager_.least_window(count));
+  eager_.expect(count, window_.max());
 }
 
 // ---- buffers ----
@@ -78,8 +75,10 @@ void Receiver::drop_slabs(Outbox& out) {
 // ---- the shares of peers ----
 
 void Receiver::admit(Share& share, Outbox& out) {
-  if (window_.raise_to(eager_.floor(share))) window_changed(out);
+  // It joins first, so that nobody else is offered the room that W gets for it.
+  const std::uint32_t floor = eager_.floor(share);
   eager_.join(share);
+  if (window_.raise_to(floor)) window_changed(out);
 }
 
 void Receiver::leave(Share& share) {
@@ -93,15 +92,16 @@ void Receiver::take_back(Share& share) {
 }
 
 std::uint32_t Receiver::first_credits(Share& share) {
-  const std::uint32_t covered = top_up(share);
+  const std::uint32_t covered = eager_.first(share);
   const std::uint32_t beyond = eager_.overcommit(share);
   counters_.credits_overcommitted += beyond;
+  book_credits();
   return covered + beyond;
 }
 
 std::uint32_t Receiver::top_up(Share& share) {
   std::uint32_t count = eager_.top_up(share, UINT16_MAX);
-  if (count == 0 && share.out == 0 && may_top_up(share)) {
+  if (count == 0 && share.out == 0 && eager_.overdrawn() && share.joined) {
     count = eager_.overcommit(share);
     counters_.credits_overcommitted += count;
   }
@@ -109,9 +109,10 @@ std::uint32_t Receiver::top_up(Share& share) {
   return count;
 }
 
-bool Receiver::may_top_up(const Share& share) const {
-  if (eager_.available(share) > 0) return true;
-  return share.joined && share.out == 0 && eager_.overdrawn();
+bool Receiver::is_worth_a_frame(const Share& share) const {
+  const std::uint32_t count = eager_.available(share);
+  if (share.out == 0) return count > 0 || (share.joined && eager_.overdrawn());
+  return count > 0 && count * 4 >= eager_.target(share);
 }
 
 bool Receiver::spend(Share& share) {
@@ -134,7 +135,7 @@ void Receiver::on_idle(Outbox& out) {
   starved_peer_seen_ = false;
   if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
   frames_at_demand_ = counters_.frames_received;
-  if (window_.grow()) demanded(out);
+  if (window_.grow(eager_.least_window())) demanded(out);
 }
 
 // A credit frame costs both sides a small message. If a window's worth of traffic needs many, the
@@ -147,7 +148,7 @@ void Receiver::look_at_shares(Outbox& out) {
   const bool small = credit_frames_ * frames_per_credit_frame > frames && eager_.may_widen();
   count_credit_frames_anew();
   if (!small || window_.window() * 2 > config_.window_unattended) return;
-  if (window_.grow()) demanded(out);
+  if (window_.grow(eager_.least_window())) demanded(out);
 }
 
 void Receiver::count_credit_frames_anew() {
@@ -192,22 +193,29 @@ bool Receiver::grow_at_limit() {
   const std::uint32_t window = window_.window();
   if (window >= config_.window_unasked) return false;
   if (window >= config_.window_unattended && taken_ - taken_at_growth_ < window / 2) return false;
-  if (!window_.grow()) return false;
+  if (!window_.grow(eager_.least_window())) return false;
   taken_at_growth_ = taken_;
   shrink_.grew();
   return true;
 }
 
 bool Receiver::below_limit() const {
-  return pool_.total() >= window_.window() && pool_.posted() < window_.limit();
+  return pool_.total() >= window_.window() && pool_.posted() < limit();
 }
 
-// Arms the limit event, unless the event could change nothing (W is as large as it makes it), or
-// the limit is already passed: then it would come at once or never (adapters differ).
+// The event makes W grow at half of it. Where W is as large as the event makes it, the event only
+// has the receives posted again: at an eighth, to which a process that polls does not come.
+std::uint32_t Receiver::limit() const {
+  const std::uint32_t most =
+      std::min(window_.max_by_demand(eager_.least_window()), config_.window_unasked);
+  return window_.window() < most ? window_.limit() : eager_.slack();
+}
+
+// Arms the limit event, unless the limit is already passed: then the event would come at once or
+// never (adapters differ). Receives that are posted later arm it.
 void Receiver::arm_limit(Outbox& out) {
-  const std::uint32_t most = std::min(window_.max(), config_.window_unasked);
-  limit_armed_ = window_.window() < most && !below_limit();
-  if (limit_armed_) out.arm_srq(std::min(window_.limit(), pool_.total()));
+  limit_armed_ = limit() > 0 && !below_limit();
+  if (limit_armed_) out.arm_srq(std::min(limit(), pool_.total()));
 }
 
 // W is larger than the peers need at least, or credits and slabs are still to come back.
@@ -250,6 +258,7 @@ void Receiver::on_slab_failed(Outbox& out) {
   ++counters_.slab_failures;
   if (pool_.total() == 0) return;  // no buffers at all; asking again would not help
   window_.cap(pool_.total());
+  eager_.expect(0, window_.max());
   window_changed(out);
 }
 

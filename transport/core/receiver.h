@@ -50,8 +50,7 @@ class Receiver {
   // Asks for the first buffers.
   void start(Outbox& out) { window_changed(out); }
 
-  // So many peers may come: raises W_max as far as allowed, and limits a peer to what all of them
-  // could have, so that early peers cannot take everything.
+  // So many peers may come: W may be larger for them, as far as allowed.
   void expect_peers(std::uint32_t count);
 
   // The shared receive queue is about to be made: returns how many receives it must hold.
@@ -97,12 +96,16 @@ class Receiver {
   std::uint32_t top_up(Share& share);
   // Half of the peer's share is spent.
   bool is_low(const Share& share) const { return eager_.low(share); }
-  // Whether there are credits for the peer: within the window, or its least credits when too much
-  // of the window is given away for good.
-  bool may_top_up(const Share& share) const;
-  // What the peer holds beyond its share, because W shrank; and what it may keep.
+  // Whether there are enough credits for the peer to send a frame with them: a quarter of its
+  // share, or anything if it has none.
+  bool is_worth_a_frame(const Share& share) const;
+  // Others hold so much of what the peer's share could be that it gets less than half of that.
+  bool is_short(const Share& share) const { return eager_.short_of(share); }
+  // What the peer holds beyond its share, because it is idle or W shrank; and what it may keep.
   std::uint32_t excess(const Share& share) const { return eager_.excess(share); }
-  std::uint32_t target() const { return eager_.target(); }
+  std::uint32_t target(const Share& share) const { return eager_.target(share); }
+  bool is_active(const Share& share) const { return eager_.is_active(share); }
+  std::uint64_t turns() const { return eager_.turns(); }
 
   // The peer spent a credit. False if it had none.
   bool spend(Share& share);
@@ -148,6 +151,7 @@ class Receiver {
   void book_buffers();
   void book_credits() { counters_.credits_out = eager_.out(); }
   [[gnu::noinline]] void window_changed(Outbox& out);
+  std::uint32_t limit() const;
   bool below_limit() const;
   bool grow_at_limit();
   void arm_limit(Outbox& out);

@@ -280,22 +280,62 @@ void Sender::tell_lane_end(Peer& peer, Outbox& out) {
 
 void Sender::note_owed(Peer& peer) {
   if (peer.owed.linked) return;
-  if (receiver_.is_low(peer.share) || peer.outgoing.owes_lane_end_) owed_.push(&peer);
+  const Outgoing& to = peer.outgoing;
+  if (receiver_.is_low(peer.share) || to.owes_lane_end_ || owes_all_control(to)) owed_.push(&peer);
+}
+
+// The peer has no control credits left, and could not ask for anything. One of its two frames is
+// answered by one of ours, so this comes to an end; with less in reserve it would not.
+bool Sender::owes_all_control(const Outgoing& to) const {
+  return config_.credits.control_reserve >= 2 &&
+         to.control_owed_ >= config_.credits.control_reserve;
 }
 
 void Sender::send_owed(Outbox& out) {
   Peer* next = owed_.front();
+  bool short_of_credits = false;
   for (std::size_t left = owed_.size(); left > 0; --left) {
     Peer& peer = *next;
     next = owed_.next(next);
     tell_lane_end(peer, out);
     const bool low = peer.connection.is_ready() && receiver_.is_low(peer.share);
-    const bool sent =
-        low && receiver_.may_top_up(peer.share) && send_control(peer, FrameKind::credits, 0, out);
-    if (sent) receiver_.count_credit_frame();
-    const bool later = low != sent || (peer.connection.is_ready() && peer.outgoing.owes_lane_end_);
+    short_of_credits = short_of_credits || (low && receiver_.is_short(peer.share));
+    const bool gives = low && receiver_.is_worth_a_frame(peer.share);
+    const bool answers = peer.connection.is_ready() && owes_all_control(peer.outgoing) &&
+                         peer.outgoing.control_credits_ >= 2;
+    const bool sent = (gives || answers) && send_control(peer, FrameKind::credits, 0, out);
+    if (sent && gives) receiver_.count_credit_frame();
+    const bool later = (low && !(sent && gives)) || (answers && !sent) ||
+                       (peer.connection.is_ready() && peer.outgoing.owes_lane_end_);
     if (!later) owed_.remove(&peer);
   }
+  if (short_of_credits) [[unlikely]]
+    recall_lent(out);
+}
+
+// Asks peers for what they hold beyond their share, because they are idle or others began to send:
+// each once as long as the same peers are active, a few at a time. An idle peer comes back to the
+// list with its next message.
+void Sender::recall_lent(Outbox& out) {
+  if (recall_turn_ != receiver_.turns()) {
+    recall_turn_ = receiver_.turns();
+    recall_left_ = lent_.size();
+  }
+  for (int looks = 8; looks > 0 && recall_left_ > 0; --looks, --recall_left_) {
+    Peer* const peer = lent_.pop();
+    if (peer == nullptr) return;
+    if (!peer->connection.is_ready() || peer->connection.left()) continue;
+    const bool asked = receiver_.excess(peer->share) == 0 || recall(*peer, out);
+    if (!asked || receiver_.is_active(peer->share)) lent_.push(peer);
+  }
+}
+
+// False if it has to be tried again.
+bool Sender::recall(Peer& peer, Outbox& out) {
+  const std::uint32_t keep = std::min<std::uint32_t>(receiver_.target(peer.share), UINT16_MAX);
+  if (!send_control(peer, FrameKind::recall, keep, out)) return false;
+  ++counters_.credit_recalls;
+  return true;
 }
 
 void Sender::offer_shares(Outbox& out) {
@@ -310,8 +350,7 @@ void Sender::recall_excess(Outbox& out) {
     Peer& peer = peers_.at(i);
     if (!peer.connection.is_ready() || peer.connection.left()) continue;
     if (receiver_.excess(peer.share) == 0) continue;
-    const std::uint32_t keep = std::min<std::uint32_t>(receiver_.target(), UINT16_MAX);
-    if (send_control(peer, FrameKind::recall, keep, out)) ++counters_.credit_recalls;
+    recall(peer, out);
   }
 }
 

@@ -125,7 +125,9 @@ class Sender {
   void grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits);
   // A control frame came, and its credit has to go back. False if the peer had none.
   bool owe_control_credit(Peer& peer) {
-    return ++peer.outgoing.control_owed_ <= config_.credits.control_reserve;
+    ++peer.outgoing.control_owed_;
+    note_owed(peer);
+    return peer.outgoing.control_owed_ <= config_.credits.control_reserve;
   }
   // Books the credits in the header of a frame.
   enum class Booked : std::uint8_t { good, too_many_credits, too_many_control_credits };
@@ -145,8 +147,14 @@ class Sender {
   void tell_lane_end(Peer& peer, Outbox& out);
   // Keeps in mind a peer that may be due for a control frame.
   void note_owed(Peer& peer);
+  // The peer got its first credits, or spent one: it may hold more than its least.
+  void note_lent(Peer& peer) {
+    if (!peer.lent.linked) lent_.push(&peer);
+    note_owed(peer);
+  }
   // Sends credit frames to peers that have spent half of their share and got nothing back since,
-  // and lane ends that had to wait; these carry credits, too.
+  // and lane ends that had to wait; these carry credits, too. Where there are no credits, peers
+  // are asked for what they hold beyond their share.
   void send_owed(Outbox& out);
   // The shares grew: offers credits to peers that lack them.
   void offer_shares(Outbox& out);
@@ -162,6 +170,9 @@ class Sender {
 
   [[gnu::noinline]] void post_pending(const Now& now, Peer& peer, bool keep_open_bundle,
                                       Outbox& out);
+  bool owes_all_control(const Outgoing& to) const;
+  void recall_lent(Outbox& out);
+  bool recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
@@ -186,6 +197,9 @@ class Sender {
   RequestGate* gate_ = nullptr;
   List<Peer, &Peer::held> held_;  // youngest first
   List<Peer, &Peer::owed> owed_;
+  List<Peer, &Peer::lent> lent_;
+  std::uint64_t recall_turn_ = 0;  // the receiver's, when `lent_` was last begun with
+  std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers
   Fifo<SendSlot> control_slots_;

@@ -33,11 +33,11 @@ TEST(Receive, DeliversEveryMessageAndKeepsTheBufferUntilReleased) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
-TEST(Receive, GivesCreditsBackByAControlFrameWhenHalfIsSpent) {
+TEST(Receive, GivesCreditsBackByAControlFrameWhenMoreThanHalfIsSpent) {
   Rig rig;
   const LaneId lane = rig.accept(other);
   ASSERT_EQ(rig.granted, 8u);
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     rig.arrive(lane, {});
     rig.core.release(rig.take_deliveries().at(0).buffer);
     rig.pump();
@@ -49,7 +49,7 @@ TEST(Receive, GivesCreditsBackByAControlFrameWhenHalfIsSpent) {
   const auto work = rig.take_work();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(rig.header_of(work[0]).kind, FrameKind::credits);
-  EXPECT_EQ(rig.header_of(work[0]).credits, 4);
+  EXPECT_EQ(rig.header_of(work[0]).credits, 5);
   EXPECT_TRUE(work[0].signalled);
 }
 
@@ -92,7 +92,7 @@ TEST(Receive, PostsBeforeItPromisesInAControlFrame) {
   const LaneId lane = rig.accept(other, 8);
   const PeerId peer = rig.core.peer_of(lane);
   for (int round = 0; round < 50; ++round) {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 5; ++i) {
       rig.arrive(lane, {.control_credits = static_cast<std::uint8_t>(round > 0 && i == 0)});
       rig.core.release(rig.take_deliveries().at(0).buffer);
     }
@@ -211,7 +211,7 @@ TEST(Window, IgnoresAnEventThatIsOldNews) {
   EXPECT_EQ(rig.out.srq_arm.limit, 8u);
 }
 
-TEST(Window, IsNotArmedWhereItCannotGrow) {
+TEST(Window, WhereItCannotGrowTheEventIsForTheRefill) {
   Rig rig(with_many_credits());
   const LaneId lane = rig.accept(other);
   while (rig.core.counters().window < 64) {
@@ -222,10 +222,48 @@ TEST(Window, IsNotArmedWhereItCannotGrow) {
     rig.pump();  // the peer gets its larger share
     for (const WorkRequest& work : rig.take_work()) rig.complete(work);
   }
-  EXPECT_FALSE(rig.out.arm);
-  rig.core.on_srq_limit(rig.out);  // one that was under way
-  EXPECT_FALSE(rig.out.arm);
+  ASSERT_EQ(rig.core.counters().window, 64u);
+  EXPECT_TRUE(rig.out.arm);
+  EXPECT_EQ(rig.out.srq_arm.limit, 8u);
+  while (rig.core.counters().receives_posted >= 8) rig.arrive(lane, {});
+  rig.out.arm = false;
+  rig.core.on_srq_limit(rig.out);
+  EXPECT_FALSE(rig.out.arm);  // nothing is posted yet
+  for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+  rig.pump();
+  EXPECT_TRUE(rig.out.arm);
   EXPECT_EQ(rig.core.counters().window, 64u);
+}
+
+// Of two peers one falls silent with half of the window; the other one needs it.
+TEST(Window, AnIdlePeersCreditsAreAskedBackForOneThatSends) {
+  Core::Config config = rig::small_config();
+  config.window = {.initial = 16, .max = 16};
+  Rig rig(config);
+  const LaneId idle = rig.accept({1, 10});
+  ASSERT_EQ(rig.granted, 8u);
+  const LaneId busy = rig.accept({1, 11});
+  rig.take_work();
+  int recalls = 0;
+  std::uint8_t control = 0;
+  for (int frame = 0; frame < 2'000 && recalls == 0; ++frame) {
+    rig.arrive(busy, {.control_credits = std::exchange(control, std::uint8_t{0})});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.pump();
+    rig.core.give_back_credits(rig.out);
+    rig.settle();
+    for (const WorkRequest& work : rig.take_work()) {
+      if (rig.header_of(work).kind == FrameKind::recall) {
+        EXPECT_EQ(work.lane, idle);
+        EXPECT_EQ(rig.header_of(work).credits, 2);
+        ++recalls;
+      } else {
+        ++control;
+      }
+      rig.complete(work);
+    }
+  }
+  EXPECT_EQ(recalls, 1);
 }
 
 TEST(Window, RaisesTheEventItselfWhenItWasLost) {
@@ -632,9 +670,9 @@ TEST(Window, IsMadeForAllPeersThatAreExpected) {
   config.window.most = 1000;
   Core core(config);
   core.expect_peers(10);
-  EXPECT_EQ(core.window_max(), 64u);
+  EXPECT_EQ(core.window_max(), 46u + 64);  // four each and the slack, and W_max
   core.expect_peers(100);
-  EXPECT_GE(core.window_max(), 400u);  // four each, and the slack
+  EXPECT_GE(core.window_max(), 400u);
   EXPECT_GE(core.settle_receive_queue(), core.window_max());
   core.expect_peers(1000);
   EXPECT_EQ(core.window_max(), core.settle_receive_queue());
@@ -642,7 +680,9 @@ TEST(Window, IsMadeForAllPeersThatAreExpected) {
 
 // The first peer took every credit there was; the second finds a window with room for it.
 TEST(Window, MakesRoomForEveryPeerThatJoins) {
-  Rig rig;
+  Core::Config config = rig::small_config();
+  config.window.most = 110;
+  Rig rig(config);
   rig.core.expect_peers(10);
   for (std::uint32_t rank = 10; rank < 20; ++rank) {
     rig.accept({1, rank});
@@ -653,7 +693,7 @@ TEST(Window, MakesRoomForEveryPeerThatJoins) {
     rig.accept({1, rank});
     EXPECT_GE(rig.granted, 2u) << rank;
   }
-  EXPECT_EQ(rig.core.counters().window, 64u);
+  EXPECT_EQ(rig.core.counters().window, 110u);
   EXPECT_GT(rig.core.counters().credits_overcommitted, 0u);  // 50 peers do not fit; counted
 }
 

@@ -354,7 +354,7 @@ TEST(BulkCredits, AnEndThatWaitsIsSaidToWait) {
     if (work.signalled) rig.complete(work);
   }
   rig.take_work();
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 5; ++i) {
     rig.arrive(lane, {});
     rig.core.release(rig.take_deliveries().at(0).buffer);
   }

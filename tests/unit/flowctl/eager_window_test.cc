@@ -13,19 +13,98 @@ namespace {
 
 using Share = EagerWindow::Share;
 
+// From here on the peer is active; it holds nothing.
+void join_and_send(EagerWindow& eager, Share& share) {
+  eager.join(share);
+  eager.overcommit(share);
+  while (eager.spend(share)) continue;
+}
+
 TEST(EagerWindow, SharesTheWindowEqually) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
   eager.set_window(80);  // slack 10
   Share a, b;
-  eager.join(a);
-  EXPECT_EQ(eager.target(), 68u);
-  eager.join(b);
-  EXPECT_EQ(eager.target(), 33u);
+  join_and_send(eager, a);
+  EXPECT_EQ(eager.target(a), 68u);
+  join_and_send(eager, b);
+  EXPECT_EQ(eager.target(a), 33u);
   EXPECT_EQ(eager.top_up(a, UINT16_MAX), 33u);
   EXPECT_EQ(eager.top_up(a, UINT16_MAX), 0u);
   EXPECT_EQ(eager.top_up(b, 10), 10u);
   EXPECT_EQ(eager.top_up(b, UINT16_MAX), 23u);
   EXPECT_EQ(eager.headroom(), 0u);
+}
+
+// Of 100 peers 4 send; with equal shares each would have its least.
+TEST(EagerWindow, ActivePeersHaveWhatIdleOnesDoNotNeed) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(1024);  // 1024 - 128 - 100 * 2 = 696
+  std::vector<Share> shares(100);
+  for (Share& share : shares) join_and_send(eager, share);
+  for (Share& share : shares) eager.top_up(share, UINT16_MAX);
+  const auto play = [&](std::size_t active) {
+    for (std::size_t frames = 0; frames < 2 * 1024; frames += active) {  // two epochs
+      for (std::size_t i = 0; i < active; ++i) {
+        eager.top_up(shares[i], UINT16_MAX);
+        ASSERT_TRUE(eager.spend(shares[i]));
+      }
+    }
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      ASSERT_EQ(eager.is_active(shares[i]), i < active) << i;
+    }
+  };
+  play(4);
+  EXPECT_EQ(eager.target(shares[0]), (696u - 96 * 2) / 4);
+  EXPECT_EQ(eager.target(shares[50]), 2u);
+  while (shares[3].out > 2) eager.spend(shares[3]);
+  for (int i = 0; i < 3; ++i) eager.top_up(shares[i], UINT16_MAX);
+  EXPECT_TRUE(eager.low(shares[3]));
+  EXPECT_TRUE(eager.short_of(shares[3]));  // others hold it
+  for (Share& share : shares) eager.give_back(share, eager.excess(share));
+  EXPECT_FALSE(eager.short_of(shares[3]));
+  for (int i = 0; i < 4; ++i) {
+    eager.top_up(shares[i], UINT16_MAX);
+    EXPECT_EQ(shares[i].out, eager.target(shares[i]));
+  }
+  for (Share& share : shares) EXPECT_GE(share.out, 2u);
+  play(100);
+  EXPECT_EQ(eager.target(shares[0]), 6u);
+  EXPECT_EQ(eager.target(shares[99]), 6u);
+}
+
+// The first of ten could use all of the window. Half of it is for whoever is there.
+TEST(EagerWindow, WhatIsLentLeavesTheLeastOfThoseToCome) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(64);  // slack 8
+  eager.expect(6, 64);
+  Share first;
+  join_and_send(eager, first);
+  EXPECT_EQ(eager.top_up(first, UINT16_MAX), 64u - 8 - 2 - 5 * 4);
+  eager.expect(1000, 64);
+  Share second;
+  join_and_send(eager, second);
+  EXPECT_EQ(eager.available(second), 2u);  // its least
+  eager.give_back(first, first.out);
+  EXPECT_EQ(eager.available(second), (64u - 8 - 4) / 2 - 2);  // the first one's least
+}
+
+// Peers that compute for as long as they like are not idle for that.
+TEST(EagerWindow, NobodyIsIdleWhileNobodySends) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
+  eager.set_window(64);
+  Share a, b, gone;
+  join_and_send(eager, gone);
+  join_and_send(eager, a);
+  join_and_send(eager, b);
+  eager.leave(gone);
+  EXPECT_FALSE(eager.is_active(gone));
+  EXPECT_EQ(eager.target(a), 26u);
+  for (int i = 0; i < 100; ++i) {
+    eager.top_up(a, UINT16_MAX);
+    ASSERT_TRUE(eager.spend(a));
+  }
+  EXPECT_TRUE(eager.is_active(b));
+  EXPECT_EQ(eager.target(b), 26u);
 }
 
 TEST(EagerWindow, APeerWithoutCreditsCannotSpend) {
@@ -40,16 +119,16 @@ TEST(EagerWindow, APeerWithoutCreditsCannotSpend) {
   EXPECT_FALSE(eager.spend(a));
 }
 
-TEST(EagerWindow, IsLowWhenHalfIsSpent) {
+TEST(EagerWindow, IsLowWhenMoreThanHalfIsSpent) {
   EagerWindow eager({.control_reserve = 1, .min_credits = 1, .max_credits = 8});
   eager.set_window(64);
   Share a;
   EXPECT_FALSE(eager.low(a));
-  eager.join(a);
+  join_and_send(eager, a);
   EXPECT_TRUE(eager.low(a));
   eager.top_up(a, UINT16_MAX);
   ASSERT_EQ(a.out, 8u);
-  for (int i = 0; i < 3; ++i) eager.spend(a);
+  for (int i = 0; i < 4; ++i) eager.spend(a);
   EXPECT_FALSE(eager.low(a));
   eager.spend(a);
   EXPECT_TRUE(eager.low(a));
@@ -59,11 +138,11 @@ TEST(EagerWindow, WhatAPeerThatLeftCouldClaimIsOthers) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 4, .max_credits = 256});
   eager.set_window(80);
   Share stays;
-  eager.join(stays);
+  join_and_send(eager, stays);
   const std::uint32_t all = eager.available(stays);
   for (int i = 0; i < 3; ++i) {
     Share leaves;
-    eager.join(leaves);
+    join_and_send(eager, leaves);
     EXPECT_LT(eager.available(stays), all);
     eager.leave(leaves);
     EXPECT_EQ(eager.available(stays), all);
@@ -75,7 +154,7 @@ TEST(EagerWindow, OnlyABufferTooManyIsSpared) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
   eager.set_window(80);  // slack 10
   Share a;
-  eager.join(a);
+  join_and_send(eager, a);
   ASSERT_EQ(eager.top_up(a, UINT16_MAX), 68u);
   eager.set_held(1);
   EXPECT_TRUE(eager.can_spare_held());  // the slack of 79 buffers is 9
@@ -89,12 +168,12 @@ TEST(EagerWindow, ASilentHoarderStopsNobody) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
   eager.set_window(16);
   Share hoarder, late;
-  eager.join(hoarder);
+  join_and_send(eager, hoarder);
   eager.top_up(hoarder, UINT16_MAX);
   const std::uint32_t floor = eager.floor(late);
   EXPECT_GT(floor, 16u);
   eager.set_window(floor);
-  eager.join(late);
+  join_and_send(eager, late);
   for (int i = 0; i < 100; ++i) {
     ASSERT_GE(eager.top_up(late, UINT16_MAX), 1u) << i;
     eager.top_up(hoarder, UINT16_MAX);
@@ -186,7 +265,7 @@ TEST(EagerWindow, NeverGivesMoreThanTheWindowCovers) {
           ASSERT_LE(given, could);
           ASSERT_EQ(eager.out(), before + given);
           if (given > 0) {
-            ASSERT_LE(share.out, eager.target());
+            ASSERT_LE(share.out, eager.target(share));
             ASSERT_LE(
                 eager.out() + held + EagerWindow::slack(window) + joined * config.control_reserve,
                 window)

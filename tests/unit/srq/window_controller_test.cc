@@ -17,7 +17,7 @@ TEST(WindowController, FollowsTheFormula) {
       for (int events = 0; events < 20; ++events) {
         EXPECT_EQ(window.window(), formula);
         EXPECT_EQ(window.limit(), window.window() / 2);
-        const bool grew = window.grow();
+        const bool grew = window.grow(0);
         const std::uint64_t next = std::min<std::uint64_t>(formula * 2, max);
         EXPECT_EQ(grew, next > formula);
         formula = next;
@@ -30,7 +30,7 @@ TEST(WindowController, TakesAnyConfiguration) {
   WindowController nothing({0, 0});
   EXPECT_EQ(nothing.window(), 1u);
   EXPECT_EQ(nothing.max(), 1u);
-  EXPECT_FALSE(nothing.grow());
+  EXPECT_FALSE(nothing.grow(0));
   WindowController inverted({100, 10});
   EXPECT_EQ(inverted.window(), 10u);
 }
@@ -44,12 +44,27 @@ TEST(WindowController, RaisesToAFloorWithinTheMaximum) {
   EXPECT_EQ(window.window(), 64u);
 }
 
+// The room is for peers that are there: without them demand takes W to the configured W_max only.
+TEST(WindowController, GrowsByDemandAsFarAsThePeersThatAreThereNeed) {
+  WindowController window({.initial = 32, .max = 64, .most = 4096});
+  window.expect(1000);
+  EXPECT_TRUE(window.grow(10));
+  EXPECT_EQ(window.window(), 64u);
+  EXPECT_FALSE(window.grow(10));
+  EXPECT_TRUE(window.raise_to(100));
+  EXPECT_FALSE(window.grow(10));
+  EXPECT_EQ(window.window(), 100u);
+  EXPECT_TRUE(window.grow(100));
+  EXPECT_EQ(window.window(), 132u);
+  EXPECT_FALSE(window.grow(100));
+}
+
 TEST(WindowController, StaysCappedForGood) {
   WindowController window({8, 64});
   window.raise_to(40);
   window.cap(30);
   EXPECT_EQ(window.window(), 30u);
-  EXPECT_FALSE(window.grow());
+  EXPECT_FALSE(window.grow(0));
   window.cap(50);  // more memory later does not help: the cap only falls
   EXPECT_EQ(window.max(), 30u);
   window.cap(0);
@@ -59,20 +74,18 @@ TEST(WindowController, StaysCappedForGood) {
 TEST(WindowController, ManyPeersRaiseTheMaximumAsFarAsItMay) {
   WindowController window({.initial = 8, .max = 64, .most = 100});
   EXPECT_EQ(window.most(), 100u);
-  window.allow(40);
-  EXPECT_EQ(window.max(), 64u);
-  window.allow(80);
-  EXPECT_EQ(window.max(), 80u);
-  window.allow(1000);
+  window.expect(30);
+  EXPECT_EQ(window.max(), 94u);
+  window.expect(1000);
   EXPECT_EQ(window.max(), 100u);
   window.cap(70);
-  window.allow(1000);
+  window.expect(1000);
   EXPECT_EQ(window.max(), 70u);
 }
 
 TEST(WindowController, AFixedMaximumStays) {
   WindowController window({.initial = 8, .max = 16});
-  window.allow(1000);
+  window.expect(1000);
   EXPECT_EQ(window.max(), 16u);
 }
 

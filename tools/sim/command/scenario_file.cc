@@ -290,7 +290,7 @@ constexpr Row rows[] = {
         cycles<put<&Scenario::timeout_cycles>>,
         "Core: an adapter sends again what is not answered for so long, where packets get lost"),
     row({"pattern", Kind::choice, "pairs", 0, 0, nullptr,
-         "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, trace"},
+         "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, sparse, trace"},
         put<&Scenario::pattern>,
         "Streams: random pairs that send to each other, with incast some receive from many, too; "
         "or messages of ranks until all are received"),
@@ -299,10 +299,10 @@ constexpr Row rows[] = {
     row({"senders", Kind::count, "16", 1, 1024}, put<&Scenario::senders>,
         "Incast: from how many each"),
     row({"rounds", Kind::count, "4", 1, 10'000}, put<&Scenario::rounds>,
-        "Of halo, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
+        "Of halo, sparse, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
         "core"),
     row({"message_size", Kind::size, "256KiB", 0, GiB}, put<&Scenario::message_bytes>,
-        "Of halo, wavefront and all_to_all; of pairs and incast with endpoints: core"),
+        "Of halo, wavefront, all_to_all and sparse; of pairs and incast with endpoints: core"),
     row({"eager_max", Kind::size, "4KiB", 0, MiB}, put<&Scenario::eager_bytes>,
         "Messages up to that go without a rendezvous"),
     row({"work", Kind::duration, "0", 0, most_ns}, cycles<put<&Scenario::work_cycles>>,

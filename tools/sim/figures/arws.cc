@@ -69,9 +69,8 @@ Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
     script.burst = 4;
     script.turn = microseconds(load == Load::all_to_all ? 16 : 4);  // what a receiver can take
     script.small_permille = 0;
-    // Each send comes back, as ob1's do. A program that hears of nothing sleeps (application.cc),
-    // also one that has something to send, and who has few credits would be woken by new ones.
-    script.notify_permille = 1000;
+    script.notify_permille = 1000;  // each send comes back, as ob1's do
+    script.spins = true;
     script.compute_permille = 20;
     script.compute = microseconds(50);
     plan.scripts.push_back(script);

@@ -120,6 +120,7 @@ Figure workloads(Size size);
 Figure arws_fig2(Size size);
 Figure arws_fig3(Size size);
 Figure core_window(Size size);
+Figure core_scale(Size size);
 Figure core_budget(Size size);
 Figure core_tokens(Size size);
 Figure tok_rate(Size size);

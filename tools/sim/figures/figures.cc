@@ -17,6 +17,7 @@ constexpr std::array entries = {
     Entry{"lane", request_lane},       Entry{"outage", lossy_links},
     Entry{"workloads", workloads},     Entry{"arws-fig2", arws_fig2},
     Entry{"arws-fig3", arws_fig3},     Entry{"core-window", core_window},
+    Entry{"core-scale", core_scale},
     Entry{"core-budget", core_budget}, Entry{"core-tokens", core_tokens},
     Entry{"tok-rate", tok_rate},       Entry{"tok-cores", tok_cores}};
 

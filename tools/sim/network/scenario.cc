@@ -13,10 +13,6 @@
 namespace weir::sim::network {
 namespace {
 
-void shuffle(std::vector<NodeId>& nodes, Random& random) {
-  for (std::size_t i = nodes.size(); i-- > 1;) std::swap(nodes[i], nodes[random.below(i + 1)]);
-}
-
 double first_percentile(const Traffic& traffic, const Roles& roles, double cycles) {
   std::vector<std::uint64_t> flits;
   for (NodeId node = 0; node < roles.sources.size(); ++node) {

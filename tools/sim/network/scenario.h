@@ -37,6 +37,7 @@ enum class Pattern : std::uint8_t {
   halo_3d,
   wavefront,
   all_to_all,
+  sparse,
   trace,
 };
 constexpr bool ends(Pattern pattern) { return pattern > Pattern::incast; }
@@ -180,6 +181,7 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed);
 //                      square or cube as the nodes allow
 //   wavefront          `rounds` sweeps over a grid: from west and north, then to east and south
 //   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
+//   sparse             `rounds` times: with 6 others, drawn once
 //   trace              `scenario.trace`
 Workload make_workload(const Scenario& scenario, std::uint64_t seed);
 

@@ -152,7 +152,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   }
   script.notify_permille = 0;
   script.start = microseconds(1);
-  script.spins = plan.processes_per_host > 0;
+  script.spins = true;
   for (std::vector<std::uint32_t>& counts : count_messages(scenario, roles, seed)) {
     plan.scripts.push_back(script);
     plan.scripts.back().messages = std::move(counts);
@@ -195,6 +195,18 @@ double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& 
   return count == 0 ? 0 : sum / count;
 }
 
+// How long a process took to have all it ever gets, in the mean.
+double mean_served_us(const Outcome& outcome) {
+  double sum = 0;
+  double count = 0;
+  for (const Time served : outcome.served) {
+    if (served <= outcome.begun) continue;
+    sum += static_cast<double>((served - outcome.begun).ns) / 1'000;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
 }  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
@@ -226,9 +238,13 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   add("messages", messages);
   add("received", outcome.messages);
   add("finished_us", outcome.ok() ? us : 0);
+  add("mean_us", mean_served_us(outcome));
   add("window", outcome.window);
   add("memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1'024);
   add("rnr_naks", outcome.rnr_naks);
+  add("control_share", static_cast<double>(outcome.control_frames) /
+                           static_cast<double>(outcome.control_frames + outcome.frames));
+  add("recalls", outcome.recalls);
   add("overcommitted", outcome.overcommitted);
   std::vector<double> latencies;
   for (const Duration latency : outcome.latencies) {

@@ -20,7 +20,7 @@ class Grid {
     std::vector<NodeId> order(nodes);
     std::iota(order.begin(), order.end(), 0u);
     Random random = Random(seed).fork(4);
-    for (std::size_t i = nodes; i-- > 1;) std::swap(order[i], order[random.below(i + 1)]);
+    shuffle(order, random);
     const std::uint32_t each = workload_.processes = scenario.processes;
     place_of_.resize(std::size_t{nodes} * each);
     for (std::uint32_t rank = 0; rank < place_of_.size(); ++rank) {
@@ -134,6 +134,24 @@ Workload all_to_all(const Scenario& scenario, std::uint64_t seed) {
   return ranks.take();
 }
 
+// Each of so many times all ranks in a circle, in an order of its own: everybody sends to the next.
+Workload sparse(const Scenario& scenario, std::uint64_t seed) {
+  constexpr std::uint32_t partners = 6;
+  Grid ranks(scenario, scenario.rounds, seed);
+  std::vector<std::uint32_t> circle(ranks.count());
+  std::iota(circle.begin(), circle.end(), 0u);
+  Random random = Random(seed).fork(5);
+  for (std::uint32_t partner = 0; partner < partners; ++partner) {
+    shuffle(circle, random);
+    for (std::uint32_t round = 0; round < scenario.rounds; ++round) {
+      for (std::uint32_t i = 0; i < circle.size(); ++i) {
+        ranks.message(circle[i], round, circle[(i + 1) % circle.size()], round);
+      }
+    }
+  }
+  return ranks.take();
+}
+
 // A step for each message, that only sends it; its receive is posted from the start.
 Workload trace(const Scenario& scenario) {
   Workload workload;
@@ -163,6 +181,7 @@ Workload make_workload(const Scenario& scenario, std::uint64_t seed) {
     case Pattern::halo_3d: return halo(scenario, 3, seed);
     case Pattern::wavefront: return wavefront(scenario, seed);
     case Pattern::all_to_all: return all_to_all(scenario, seed);
+    case Pattern::sparse: return sparse(scenario, seed);
     case Pattern::trace: return trace(scenario);
     case Pattern::pairs:
     case Pattern::incast: break;
