@@ -1,5 +1,8 @@
 // The contract on real queue pairs: two engines in one process, on the RDMA port that is there.
 // Where there is none, every test fails: the fabric was promised.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -74,6 +77,7 @@ class EngineSide : public Side {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   std::vector<Refusal> refusals;
 
@@ -146,6 +150,7 @@ struct Collector {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   struct Numbered {
     std::uint8_t tag;
@@ -168,8 +173,10 @@ template <typename Handler>
 void send_number(Engine& engine, PeerId to, std::uint8_t tag, std::uint32_t number,
                  Handler& collector) {
   const auto fill = [&](std::byte* at) { std::memcpy(at, &number, sizeof number); };
-  while (engine.send_filled(to, sizeof number, tag, fill) != Status::ok) {
+  Status status;
+  while ((status = engine.send_filled(to, sizeof number, tag, fill)) != Status::ok) {
     engine.progress(collector);
+    if (status == Status::peer_failed) throw std::runtime_error(to_text(status));
   }
 }
 
@@ -183,6 +190,32 @@ TEST(Engine, SendsToItself) {
     engine->progress(collector);
   }
   const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
+    engine->progress(collector);
+  }
+  ASSERT_EQ(collector.received.size(), 200u);
+  for (std::uint32_t i = 0; i < 200; ++i) EXPECT_EQ(collector.received[i].number, i);
+  EXPECT_TRUE(engine->shutdown(collector));
+}
+
+// Its own frames and buffers stay where the adapter knows them, also where the kernel does not copy
+// pinned pages for a child (tests/adapter).
+TEST(Engine, AForkHarmsNoTraffic) {
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Collector collector;
+  send_number(*engine, self, 1, 0, collector);
+  while (collector.received.empty()) engine->progress(collector);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  for (std::uint32_t i = 1; i < 200; ++i) {
+    send_number(*engine, self, 1, i, collector);
+    engine->progress(collector);
+  }
+  const Time deadline = EnginePair::wall() + seconds(10);
   while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
     engine->progress(collector);
   }
@@ -230,6 +263,7 @@ struct Nesting {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal&) {}
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   Engine* engine = nullptr;
   int depth = 0;

@@ -28,6 +28,7 @@ const char* to_text(FailReason reason) {
     case FailReason::stalled: return "posted work did not complete in time";
     case FailReason::vanished: return "the peer's process is gone";
     case FailReason::no_resources: return "a queue pair could not be set up";
+    case FailReason::adapter_broken: return "this process's own adapter failed";
   }
   return "unknown failure";
 }
@@ -67,7 +68,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
       return "Look at the peer's own output: it most likely ended or was killed";
     case FailReason::connect_timeout:
       if (same_host) {
-        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else look "
+        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else "
+               "look "
                "at the peer's own output: it makes no progress";
       }
       [[fallthrough]];
@@ -86,6 +88,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
              "computes with too small a receive window looks the same: raise btl_weir_window_max";
     case FailReason::no_resources:
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
+    case FailReason::adapter_broken:
+      return "Check the adapter of this host (ibv_devinfo) and the kernel log";
     default: break;
   }
   switch (status) {
@@ -98,7 +102,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
     case CompletionStatus::rnr_retry_exc_err:
       return "The peer had no receive buffer for too long: raise btl_weir_window_max there";
     case CompletionStatus::rem_access_err:
-      return "The peer had not registered that memory, or no longer: look for memory that is freed, "
+      return "The peer had not registered that memory, or no longer: look for memory that is "
+             "freed, "
              "or detached from a window, while others use it; else report this as a bug";
     case CompletionStatus::rem_op_err:
     case CompletionStatus::loc_len_err:

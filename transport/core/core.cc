@@ -170,6 +170,12 @@ void Core::on_gone(const Now& now, Peer& peer, Outbox& out) {
   relay_task_.drop(peer, out);
 }
 
+void Core::give_up_all(const Now& now, Outbox& out) {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    connector_.fail(now, peers_.at(i), FailReason::adapter_broken, out);
+  }
+}
+
 // ---- the node ----
 
 void Core::look_at_node(const Now& now, Outbox& out) {

@@ -160,6 +160,8 @@ class Engine : private Driver<Engine> {
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_warning(const std::string& what)       something the job goes on without
+  //   void on_breakdown(const std::string& what)     once: the adapter is broken, and nobody can be
+  //                                                  reached any more (failures follow)
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up.
@@ -188,7 +190,8 @@ class Engine : private Driver<Engine> {
         case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
         case Notice::Kind::failure: handler.on_failure(notice.failure); break;
         case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
-        case Notice::Kind::warning: handler.on_warning(*notice.warning); break;
+        case Notice::Kind::warning: handler.on_warning(*notice.words); break;
+        case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
         case Notice::Kind::wanted:
           if constexpr (requires { handler.on_wanted(notice.wanted); })
             handler.on_wanted(notice.wanted);
@@ -270,13 +273,21 @@ class Engine : private Driver<Engine> {
  private:
   // What is handed up besides messages.
   struct Notice {
-    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, warning, wanted } kind;
+    enum class Kind : std::uint8_t {
+      retired,
+      transfer,
+      failure,
+      refusal,
+      warning,
+      breakdown,
+      wanted
+    } kind;
     Retired retired{};
     TransferEnd transfer{};
     Failure failure{};
     PeerName wanted{};
     std::unique_ptr<Refusal> refusal;
-    std::unique_ptr<std::string> warning;
+    std::unique_ptr<std::string> words;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
@@ -284,8 +295,8 @@ class Engine : private Driver<Engine> {
     explicit Notice(PeerName name) : kind(Kind::wanted), wanted(name) {}
     explicit Notice(Refusal&& request)
         : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
-    explicit Notice(std::string&& what)
-        : kind(Kind::warning), warning(std::make_unique<std::string>(std::move(what))) {}
+    explicit Notice(std::string&& what, Kind of = Kind::warning)
+        : kind(of), words(std::make_unique<std::string>(std::move(what))) {}
   };
 
   // What Driver calls.
@@ -294,7 +305,7 @@ class Engine : private Driver<Engine> {
   int poll_completions();
   void post_receives();
   void post_work();
-  void arm(SrqArm limit) { queues_->arm(limit); }
+  void arm(SrqArm limit);
   void advertise_rnr_timer(std::uint8_t code) { queues_->advertise_rnr_timer(code); }
   void provide_slab();
   void drop_slab() { receive_slabs_.pop_back(); }
@@ -330,7 +341,12 @@ class Engine : private Driver<Engine> {
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
+  void warn_of_forks(int error);
   void warn_of_small_window();
+  [[gnu::cold]] void break_down(const std::string& what);
+  [[gnu::cold]] void refuse_lane(LaneId lane);
+  void on_port_event(const ibv_async_event& event);
+  bool tells_for_node() const { return options_.node.processes > 0; }
   void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   [[gnu::noinline]] void finish_nested(const Delivery& message);
@@ -392,6 +408,9 @@ class Engine : private Driver<Engine> {
   bool stopping_ = false;
   bool start_failed_ = false;
   bool small_window_told_ = false;
+  bool no_limit_told_ = false;
+  bool broken_ = false;  // `break_down` was called
+  int port_changes_told_ = 0;
   int wake_fd_ = -1;
   int polls_ = 0;
   Time next_show_{};

@@ -76,6 +76,13 @@ std::string text_of(const char* what, const Device& device) {
          std::strerror(errno);
 }
 
+// Posting functions return the error; some set errno as well, and some do not.
+bool good(int error) {
+  if (error != 0) [[unlikely]]
+    errno = error > 0 ? error : EIO;
+  return error == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_receives,
@@ -289,13 +296,13 @@ bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& our
 
 bool Queues::post(std::span<const WorkRequest> chain) {
   ibv_qp* const qp = pair(chain.front().lane);
-  if (qp == nullptr) return false;
+  if (qp == nullptr) return good(ENOTCONN);
   ibv_send_wr* bad = nullptr;
   if (chain.size() == 1) [[likely]] {
     ibv_send_wr request;
     ibv_sge piece;
     translate(chain.front(), request, piece, nullptr);
-    return ibv_post_send(qp, &request, &bad) == 0;
+    return good(ibv_post_send(qp, &request, &bad));
   }
   std::array<ibv_send_wr, chain_max> requests;
   std::array<ibv_sge, chain_max> pieces;
@@ -304,7 +311,7 @@ bool Queues::post(std::span<const WorkRequest> chain) {
     for (std::size_t i = 0; i < count; ++i) {
       translate(chain[i], requests[i], pieces[i], i + 1 < count ? &requests[i + 1] : nullptr);
     }
-    if (ibv_post_send(qp, requests.data(), &bad) != 0) return false;
+    if (!good(ibv_post_send(qp, requests.data(), &bad))) return false;
     chain = chain.subspan(count);
   }
   return true;
@@ -324,7 +331,7 @@ bool Queues::post(std::span<const ReceivePost> chain) {
                      .num_sge = 1};
     }
     ibv_recv_wr* bad = nullptr;
-    if (ibv_post_srq_recv(srq_.get(), requests.data(), &bad) != 0) return false;
+    if (!good(ibv_post_srq_recv(srq_.get(), requests.data(), &bad))) return false;
     chain = chain.subspan(count);
   }
   return true;
@@ -333,7 +340,7 @@ bool Queues::post(std::span<const ReceivePost> chain) {
 bool Queues::arm(SrqArm arm) {
   ibv_srq_attr attributes{};
   attributes.srq_limit = arm.limit;
-  return ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT) == 0;
+  return good(ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT));
 }
 
 int Queues::poll(std::span<Completion> completions) {

@@ -68,13 +68,15 @@ class Queues {
   bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                       const wire::LaneEnd& theirs, std::uint32_t reads);
 
-  // Posts a chain for one lane, in one call. False if the adapter refused.
+  // Posts a chain for one lane, in one call. False, with errno set, if the adapter refused.
   bool post(std::span<const WorkRequest> chain);
-  // Posts a chain of receives to the SRQ. False if the adapter refused.
+  // Posts a chain of receives to the SRQ. False, with errno set, if the adapter refused.
   bool post(std::span<const ReceivePost> chain);
+  // False, with errno set, if the adapter refused.
   bool arm(SrqArm arm);
 
-  // Polls up to completions.size() finished work requests. Returns the count; -1: broken queue.
+  // Polls up to completions.size() finished work requests. Returns the count; less than 0: broken
+  // queue.
   int poll(std::span<Completion> completions);
 
   // Readable after a frame whose sender asks the event thread to look (WorkRequest::solicited); -1
