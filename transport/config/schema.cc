@@ -118,10 +118,11 @@ constexpr std::array keys{
             "Longer than most programs pause between two phases, so a window does not go up and "
             "down with each of them"},
            &Settings::window_shrink_after_ns),
-    number("receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
-           {"Cap on registered receive memory of one process",
-            "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
-           &Settings::receive_memory_bytes),
+    number(
+        "receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
+        {"Cap on registered receive memory of one process",
+         "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
+        &Settings::receive_memory_bytes),
     number("credits_max", Kind::count, "256", 2, 32768, 5,
            {"Most eager credits one peer may hold: frames it can send before it hears from us",
             "Enough for a stream; the window shared by all peers is what bounds it in most jobs"},
@@ -259,8 +260,8 @@ constexpr std::array keys{
     number("ack_timeout", Kind::duration, "1s", 100 * us, 600 * s, 3,
            {"How long an adapter waits for an acknowledgement before it sends again; rounded up to "
             "4.096us times a power of two",
-            "With retry_count it outlasts the longest stall seen on Soft-RoCE; too short kills "
-            "connections that are only slow"},
+            "With retry_count it outlasts the longest stall seen on Soft-RoCE, and with the other "
+            "profiles a link that retrains; too short kills connections that are only slow"},
            &Settings::ack_timeout_ns),
     number("retry_count", Kind::count, "6", 0, 6, 4,
            {"How often an adapter sends again without an acknowledgement",
@@ -271,7 +272,7 @@ constexpr std::array keys{
             "An answer takes milliseconds; only a node in deep trouble needs longer"},
            &Settings::connect_timeout_ns),
     number(
-        "peer_timeout", Kind::duration, "30s", 1 * s, 24 * h, 1,
+        "peer_timeout", Kind::duration, "30s", 2 * s, 24 * h, 1,
         {"A peer that gives no sign of life for so long is given up; one that is silent is asked "
          "for one now and then, whatever the application does",
          "Longer than all retries of the adapter together, and short enough to wait for"},

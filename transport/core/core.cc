@@ -126,7 +126,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   if (fault != FrameFault::none) [[unlikely]] {
     const BadFrame bad = describe(fault, due, frame, size);
     receiver_.put_back(buffer);
-    if (fault != FrameFault::twice) return refuse(bad);
+    if (fault != FrameFault::twice || !config_.frames_may_repeat) return refuse(bad);
     ++counters_.frames_twice;
     return;
   }

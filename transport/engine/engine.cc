@@ -56,6 +56,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
       std::min<std::uint32_t>(fitted.core.max_rd_atomic, device->most_fetches_started());
   fitted.core.fetches_answered = device->most_fetches_answered();
   fitted.core.fetches_apart = device->port().soft_roce;
+  fitted.core.frames_may_repeat = device->port().soft_roce;
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
