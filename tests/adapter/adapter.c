@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -340,6 +341,12 @@ int ibv_modify_qp(struct ibv_qp* pair, struct ibv_qp_attr* attributes, int mask)
       (((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0 && attributes->max_rd_atomic > most) ||
        ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0 && attributes->max_dest_rd_atomic > most))) {
     return errno = EINVAL;
+  }
+  if (behaviour.path_forgets && (mask & IBV_QP_AV) != 0) {
+    char path[80];
+    snprintf(path, sizeof path, "a path with service level %d, traffic class %d",
+             attributes->ah_attr.sl, attributes->ah_attr.grh.traffic_class);
+    say(path);
   }
   return REAL(ibv_modify_qp)(pair, attributes, mask);
 }

@@ -548,6 +548,36 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
 }
 
+// What the fabric's administrator wants holds for the first lane and for one beside it. (Soft-RoCE
+// does not tell the service level: tests/adapter.)
+TEST_F(QueuePairs, AllTakeTheTrafficClassThatIsSet) {
+  std::string why;
+  verbs::QueuePairOptions options;
+  options.traffic_class = 104;
+  options.pkey_index = device->pkey_index(0x7fff, why);
+  ASSERT_EQ(options.pkey_index, 0) << why;  // Soft-RoCE has one, 0xffff
+  queues = verbs::Queues::create(*device, 16, options, why);
+  ASSERT_NE(queues, nullptr) << why;
+  const std::uint32_t first = queues->create_pair(LaneId{0}, why);
+  const std::uint32_t second = queues->create_second_pair(LaneId{1}, 16);
+  ASSERT_TRUE(first != 0 && second != 0) << why;
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
+  const wire::LaneEnd end{.qp_number = second, .psn = 7};
+  ASSERT_TRUE(queues->connect_beside(LaneId{1}, LaneId{0}, end, end, 4));
+  for (const LaneId lane : {LaneId{0}, LaneId{1}}) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(queues->pair(lane), &now, IBV_QP_AV | IBV_QP_PKEY_INDEX, &init), 0);
+    EXPECT_EQ(now.ah_attr.grh.traffic_class, 104) << index(lane);
+  }
+}
+
+TEST_F(QueuePairs, APartitionThatThePortLacksIsNamed) {
+  std::string why;
+  EXPECT_FALSE(device->pkey_index(0x8001, why));
+  EXPECT_NE(why.find("no partition key 0x8001; it has 0xffff"), std::string::npos) << why;
+}
+
 // One that answers two reads, and one that answers more than we start.
 TEST_F(QueuePairs, StartNoMoreReadsThanThePeersAdapterAnswers) {
   std::string why;

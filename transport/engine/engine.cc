@@ -57,6 +57,10 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   fitted.core.fetches_answered = device->most_fetches_answered();
   fitted.core.fetches_apart = device->port().soft_roce;
   fitted.core.frames_may_repeat = device->port().soft_roce;
+  if (options.pkey) {
+    fitted.queue_pair.pkey_index = device->pkey_index(*options.pkey, why);
+    if (!fitted.queue_pair.pkey_index) return nullptr;
+  }
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
@@ -68,6 +72,9 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
   engine->open_proxy();
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
+  if (options.queue_pair.traffic_class) {
+    engine->connections_->set_traffic_class(*options.queue_pair.traffic_class);
+  }
 
   // Peers take our card for a promise. So check, before it is published, that there is memory for
   // the first buffers.

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -58,9 +59,10 @@ struct ProxyOptions {
 class Engine : private Driver<Engine> {
  public:
   struct Options {
-    verbs::DeviceWish device;  // which port and GID to use
-    verbs::QueuePairOptions queue_pair;
-    Core::Config core;  // `core.self` included
+    verbs::DeviceWish device;            // which port and GID to use
+    verbs::QueuePairOptions queue_pair;  // but for pkey_index
+    std::optional<std::uint16_t> pkey;   // nothing: that of the path
+    Core::Config core;                   // `core.self` included
     Duration close_timeout = seconds(10);
     NodeOptions node;
     ProxyOptions proxy;

@@ -181,6 +181,7 @@ std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
   if (pairs_.size() <= index(lane)) {
     pairs_.resize(index(lane) + 1);
     depths_.resize(index(lane) + 1);
+    paths_.resize(index(lane) + 1);
   }
   assert(pairs_[index(lane)] == nullptr);
   pairs_[index(lane)] = std::move(made);
@@ -225,7 +226,20 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, device_.most_fetches_started());
   attributes.max_dest_rd_atomic =
       std::min(attributes.max_dest_rd_atomic, device_.most_fetches_answered());
-  return ibv_modify_qp(pair(lane), &attributes, mask) == 0;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && options_.pkey_index) {
+    attributes.pkey_index = *options_.pkey_index;
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    if (options_.service_level) attributes.ah_attr.sl = *options_.service_level;
+    if (options_.traffic_class) attributes.ah_attr.grh.traffic_class = *options_.traffic_class;
+  }
+  if (!good(ibv_modify_qp(pair(lane), &attributes, mask))) return false;
+  Path& path = paths_[index(lane)];
+  if ((mask & IBV_QP_AV) != 0) path.address = attributes.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) path.mtu = attributes.path_mtu;
+  if ((mask & IBV_QP_PORT) != 0) path.port = attributes.port_num;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) path.pkey_index = attributes.pkey_index;
+  return true;
 }
 
 void Queues::advertise_rnr_timer(std::uint8_t code) {
@@ -280,12 +294,12 @@ bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
 bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                             const wire::LaneEnd& theirs, std::uint32_t reads) {
   if (!has_pair(lane) || !has_pair(beside)) return false;
+  const Path& first = paths_[index(beside)];
   ibv_qp_attr path{};
-  ibv_qp_init_attr ignored{};
-  if (ibv_query_qp(pair(beside), &path,
-                   IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_PORT | IBV_QP_PKEY_INDEX, &ignored) != 0) {
-    return false;
-  }
+  path.ah_attr = first.address;
+  path.path_mtu = first.mtu;
+  path.port_num = first.port;
+  path.pkey_index = first.pkey_index;
   path.dest_qp_num = theirs.qp_number;
   path.rq_psn = theirs.psn;
   path.sq_psn = ours.psn;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct QueuePairOptions {
   std::uint8_t ack_timeout_code = 18;  // 4.096 us * 2^code until a retry
   std::uint8_t retry_count = 6;        // never 7, which means for ever on some adapters
   std::uint32_t mtu_bytes = 0;         // 0: as negotiated
+  // Of every path; where nothing is set, as connection management resolves it.
+  std::optional<std::uint8_t> service_level;
+  std::optional<std::uint8_t> traffic_class;
+  std::optional<std::uint16_t> pkey_index;
 };
 
 class Queues {
@@ -102,6 +107,14 @@ class Queues {
 
   static constexpr std::uint32_t unused = 0xffffffff;  // QP numbers have 24 bits
 
+  // As the pair of a lane was set. The device is not asked: some forget the service level.
+  struct Path {
+    ibv_ah_attr address{};
+    ibv_mtu mtu = IBV_MTU_256;
+    std::uint8_t port = 0;
+    std::uint16_t pkey_index = 0;
+  };
+
   struct Numbered {
     std::uint32_t qp_number = unused;
     LaneId lane = LaneId::none;
@@ -129,6 +142,7 @@ class Queues {
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
+  std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;
