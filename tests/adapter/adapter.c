@@ -316,7 +316,8 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* domain, struct ibv_qp_init_attr* att
     errno = EINVAL;
     return NULL;
   }
-  if (behaviour.queue_pairs && atomic_load(&queue_pairs) >= behaviour.queue_pairs) {
+  const bool used = behaviour.queue_pairs && atomic_load(&queue_pairs) >= behaviour.queue_pairs;
+  if (used || behaviour.queue_pairs_gone) {
     errno = ENOMEM;
     return NULL;
   }

@@ -31,6 +31,7 @@ struct behaviour {
   long reads;               /* so many reads and atomics at a time at most */
   long no_atomics;
   long queue_pairs;      /* so many at a time */
+  long queue_pairs_gone; /* other processes have them all */
   long queue_entries;    /* so many in a completion queue */
   long path_forgets;     /* queries of a queue pair give no service level, no traffic class */
   long fork_unprotected; /* the kernel does not copy pinned pages for a child */

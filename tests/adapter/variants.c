@@ -62,6 +62,7 @@ static const struct variant {
     {"no-atomics", &behaviour.no_atomics, 1},
     /* Virtual functions get a share of the adapter: of queue pairs, of completion entries. */
     {"few-queue-pairs", &behaviour.queue_pairs, 2},
+    {"queue-pairs-gone", &behaviour.queue_pairs_gone, 1},
     {"small-cq", &behaviour.queue_entries, 300},
     /* mlx5_ib gives sl 0 for RoCE: qp.c, query_qp_attr reads the path's service level only for
      * InfiniBand; providers/mlx5 over DevX fills in no address vector at all. */

@@ -559,7 +559,7 @@ TEST_F(QueuePairs, AllTakeTheTrafficClassThatIsSet) {
   queues = verbs::Queues::create(*device, 16, options, why);
   ASSERT_NE(queues, nullptr) << why;
   const std::uint32_t first = queues->create_pair(LaneId{0}, why);
-  const std::uint32_t second = queues->create_second_pair(LaneId{1}, 16);
+  const std::uint32_t second = queues->create_second_pair(LaneId{1}, 16, why);
   ASSERT_TRUE(first != 0 && second != 0) << why;
   ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
   const wire::LaneEnd end{.qp_number = second, .psn = 7};

@@ -25,9 +25,10 @@ constexpr std::uint64_t refusals_told = 8;
 // Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
-std::string cannot_register(const verbs::Device& device) {
-  return "cannot register memory with " + device.port().name() + ": " +
-         verbs::registration_error(errno);
+std::string cannot_register(const verbs::Device& device, std::size_t bytes) {
+  const int error = errno;
+  return "cannot register " + std::to_string((bytes + 1023) / 1024) + " KiB of memory with " +
+         device.port().name() + ": " + verbs::registration_error(error);
 }
 
 }  // namespace
@@ -78,10 +79,9 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
 
   // Peers take our card for a promise. So check, before it is published, that there is memory for
   // the first buffers.
-  const std::size_t least = std::size_t{fitted.core.window.initial} * fitted.core.buffer_bytes +
-                            SlotPool::least_bytes(fitted.core.buffer_bytes);
+  const std::size_t least = engine->least_bytes();
   if (!verbs::RegisteredMemory::allocate(engine->device_, least)) {
-    why = cannot_register(engine->device_);
+    why = cannot_register(engine->device_, least);
     return nullptr;
   }
   return engine;
@@ -127,7 +127,7 @@ bool Engine::start(std::string& why) {
   SendSlot* const small = slots_->get(0);
   SendSlot* const full = slots_->get_full();
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
-    why = cannot_register(device_);
+    why = cannot_register(device_, least_bytes());
     undo_start();
     return false;
   }
@@ -274,12 +274,12 @@ void Engine::post_work() {
 void Engine::provide_slab() {
   const std::uint32_t count = out_.slab_buffers;
   out_.slab_buffers = 0;
-  verbs::RegisteredMemory slab =
-      verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
+  const std::size_t bytes = std::size_t{count} * options_.core.buffer_bytes;
+  verbs::RegisteredMemory slab = verbs::RegisteredMemory::allocate(device_, bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
       arrived_notices_.emplace_back("the receive window cannot grow any further: " +
-                                    cannot_register(device_) + ". The job goes on with " +
+                                    cannot_register(device_, bytes) + ". The job goes on with " +
                                     std::to_string(core_.counters().window) + " receive buffers.");
     }
     core_.on_slab_failed(out_);
@@ -380,7 +380,11 @@ void Engine::make_lane_end(const ConnectAction& action) {
   if (!queues_->has_pair(action.lane)) {
     std::uint32_t random = 0;
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
-    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth()) : 0;
+    std::string why;
+    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth(), why) : 0;
+    if (ours.qp_number == 0 && options_.core.fetches_apart) {
+      arrived_notices_.emplace_back(why + ".");  // the peer will be lost
+    }
     ours.psn = random & 0xffffff;
     ours.reads = device_.most_fetches_answered();
   }

@@ -354,6 +354,11 @@ class Engine : private Driver<Engine> {
   [[gnu::noinline]] void finish_nested(const Delivery& message);
   bool close_one(PeerId peer);
   bool start_thread(std::string& why);
+  // Registered memory that a process needs at least.
+  std::size_t least_bytes() const {
+    return std::size_t{options_.core.window.initial} * options_.core.buffer_bytes +
+           SlotPool::least_bytes(options_.core.buffer_bytes);
+  }
   void undo_start();
 
   // These take the lock.

@@ -71,9 +71,10 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   }
 }
 
-std::string text_of(const char* what, const Device& device) {
-  return std::string("cannot create ") + what + " on " + device.port().name() + ": " +
-         std::strerror(errno);
+// What could not be made, and what there is of it.
+std::string cannot_create(const std::string& what, const Device& device, const std::string& limit) {
+  return "cannot create " + what + " on " + device.port().name() + ": " + std::strerror(errno) +
+         "; the device allows " + limit;
 }
 
 // Posting functions return the error; some set errno as well, and some do not.
@@ -100,7 +101,9 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   queues->cq_.reset(
       ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, queues->channel_.get(), 0));
   if (!queues->cq_) {
-    why = text_of("a completion queue", device);
+    why = cannot_create("a completion queue of " + std::to_string(depth) + " entries", device,
+                        std::to_string(limit) + " (max_cqe), and has " +
+                            std::to_string(device.limits().max_cq) + " such queues (max_cq)");
     return nullptr;
   }
   if (queues->channel_) ibv_req_notify_cq(queues->cq_.get(), 1);
@@ -109,7 +112,10 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   attributes.attr.max_sge = 1;
   queues->srq_.reset(ibv_create_srq(device.pd(), &attributes));
   if (!queues->srq_) {
-    why = text_of("a shared receive queue", device);
+    why = cannot_create("a shared receive queue of " + std::to_string(max_receives) + " receives",
+                        device,
+                        std::to_string(device.limits().max_srq_wr) + " (max_srq_wr), and has " +
+                            std::to_string(device.limits().max_srq) + " such queues (max_srq)");
     return nullptr;
   }
   return queues;
@@ -133,30 +139,50 @@ std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
 bool Queues::make_room_for_completions(std::uint32_t wanted) {
   if (wanted <= static_cast<std::uint32_t>(cq_->cqe)) return true;
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
-  if (wanted > limit) return false;
+  if (wanted > limit) return good(EINVAL);
   return ibv_resize_cq(cq_.get(), static_cast<int>(std::min(limit, wanted * 2))) == 0 ||
-         ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0;
+         good(ibv_resize_cq(cq_.get(), static_cast<int>(wanted)));
 }
 
 std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
-  if (!make_room_for_completions(completions_with(options_.send_depth))) {
-    why = "the completion queue of " + device_.port().name() +
-          " cannot grow: lower btl_weir_send_queue_depth or btl_weir_window_max";
+  return make_pair(lane, options_.send_depth, why);
+}
+
+std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
+  const auto entries = static_cast<std::uint32_t>(device_.limits().max_cqe);
+  const auto pairs = static_cast<std::uint32_t>(device_.limits().max_qp);
+  const std::uint32_t wanted = completions_with(send_depth);
+  if (wanted > entries / 2 || pair_count_ >= pairs / 2) {
+    why = "no second queue pair to a peer on " + device_.port().name() + ": this process has " +
+          std::to_string(pair_count_) + " of the device's " + std::to_string(pairs) +
+          " (max_qp), and " + std::to_string(wanted) + " completions at most of " +
+          std::to_string(entries) + " (max_cqe); half is kept for other peers";
     return 0;
   }
-  const std::uint32_t number = add_pair(lane, options_.send_depth);
-  if (number == 0) why = text_of("a queue pair", device_);
+  return make_pair(lane, send_depth, why);
+}
+
+std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
+  const std::uint32_t wanted = completions_with(send_depth);
+  if (!make_room_for_completions(wanted)) {
+    why = "the completion queue of " + device_.port().name() + " cannot grow from " +
+          std::to_string(cq_->cqe) + " to " + std::to_string(wanted) +
+          " entries: " + std::strerror(errno) + "; the device allows " +
+          std::to_string(device_.limits().max_cqe) +
+          " (max_cqe). Lower btl_weir_send_queue_depth or btl_weir_window_max";
+    return 0;
+  }
+  const std::uint32_t number = add_pair(lane, send_depth);
+  if (number == 0) {
+    why = cannot_create("a queue pair", device_,
+                        std::to_string(device_.limits().max_qp) +
+                            " for all processes (max_qp), and this one has " +
+                            std::to_string(pair_count_));
+  }
   return number;
 }
 
-std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth) {
-  const std::uint32_t wanted = completions_with(send_depth);
-  if (wanted > static_cast<std::uint32_t>(device_.limits().max_cqe) / 2) return 0;
-  if (pair_count_ >= static_cast<std::uint32_t>(device_.limits().max_qp) / 2) return 0;
-  return make_room_for_completions(wanted) ? add_pair(lane, send_depth) : 0;
-}
-
-Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
+Queues::Pair Queues::ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
@@ -169,12 +195,12 @@ Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_by
 }
 
 std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
-  Pair made = make_pair(send_depth, options_.inline_bytes);
+  Pair made = ask_for_pair(send_depth, options_.inline_bytes);
   // Devices do not say how much they can post inline; they refuse a pair that wants too much. A
   // device that refuses even without inline data has another reason.
   for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {
     bytes = bytes < 64 ? 0 : bytes / 2;
-    made = make_pair(send_depth, bytes);
+    made = ask_for_pair(send_depth, bytes);
     if (made) options_.inline_bytes = bytes;
   }
   if (!made) return 0;

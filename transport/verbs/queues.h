@@ -48,7 +48,7 @@ class Queues {
   std::uint32_t create_pair(LaneId lane, std::string& why);
   // The same for a second lane, of `send_depth` work requests. Also 0 if too little would be left
   // for the first lanes of further peers.
-  std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth);
+  std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
   // The pair of `lane` ends in two steps: retired, it stops sending and receiving, and its
   // completions belong to no lane; once the caller has polled these, it is destroyed.
   void retire_pair(LaneId lane);
@@ -127,7 +127,8 @@ class Queues {
   // and max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
   void renumber();
-  Pair make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
+  std::uint32_t make_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
+  Pair ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
   std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
   std::uint32_t completions_with(std::uint32_t send_depth) const;
   bool make_room_for_completions(std::uint32_t wanted);
