@@ -68,8 +68,7 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
       return "Look at the peer's own output: it most likely ended or was killed";
     case FailReason::connect_timeout:
       if (same_host) {
-        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else "
-               "look "
+        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else look "
                "at the peer's own output: it makes no progress";
       }
       [[fallthrough]];
@@ -102,8 +101,7 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
     case CompletionStatus::rnr_retry_exc_err:
       return "The peer had no receive buffer for too long: raise btl_weir_window_max there";
     case CompletionStatus::rem_access_err:
-      return "The peer had not registered that memory, or no longer: look for memory that is "
-             "freed, "
+      return "The peer had not registered that memory, or no longer: look for memory that is freed, "
              "or detached from a window, while others use it; else report this as a bug";
     case CompletionStatus::rem_op_err:
     case CompletionStatus::loc_len_err:

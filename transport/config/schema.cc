@@ -134,11 +134,10 @@ constexpr std::array keys{
             "Longer than most programs pause between two phases, so a window does not go up and "
             "down with each of them"},
            &Settings::window_shrink_after_ns),
-    number(
-        "receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
-        {"Cap on registered receive memory of one process",
-         "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
-        &Settings::receive_memory_bytes),
+    number("receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
+           {"Cap on registered receive memory of one process",
+            "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
+           &Settings::receive_memory_bytes),
     number("credits_max", Kind::count, "256", 2, 32768, 5,
            {"Most eager credits one peer may hold: frames it can send before it hears from us",
             "Enough for a stream; the window shared by all peers is what bounds it in most jobs"},

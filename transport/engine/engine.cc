@@ -218,9 +218,8 @@ void Engine::break_down(const std::string& what) {
   if (std::exchange(broken_, true)) return;
   arrived_notices_.emplace_back(
       device_.port().name() + " failed: " + what +
-          ". This process can reach nobody any more. Look in the kernel log of this host (dmesg) "
-          "for "
-          "the adapter's driver, and check the adapter with ibv_devinfo; if it says nothing there, "
+          ". This process can reach nobody any more. Look for the adapter's driver in the kernel "
+          "log of this host (dmesg), and check the adapter with ibv_devinfo; if they say nothing, "
           "report this as a bug",
       Notice::Kind::breakdown);
   core_.give_up_all(clock(), out_);

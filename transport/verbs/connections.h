@@ -49,7 +49,7 @@ class Connections {
   // Queue pairs exist only from here on; requests wait until then.
   void attach(Queues* queues) { queues_ = queues; }
 
-  // Of the packets that connections are asked for with, and so of the path that is resolved.
+  // The traffic class that paths are resolved for; otherwise it is that of the node.
   void set_traffic_class(std::uint8_t traffic_class) { traffic_class_ = traffic_class; }
 
   // Asks the process at `card` for a connection of `lane`. False: it could not even be tried.
