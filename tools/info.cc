@@ -40,7 +40,7 @@ constexpr std::array counter_names{
 };
 
 // All that is shown, as JSON; the table is made from it too, so that both say the same.
-Json describe_port(const verbs::PortChoice& port, bool chosen) {
+Json describe_port(const verbs::PortChoice& port, bool chosen, const config::Settings& settings) {
   Json gids = Json::array();
   for (const verbs::Gid& gid : port.gids) {
     const bool taken = port.address.ss_family != 0 && gid.index == port.gid.index;
@@ -65,6 +65,8 @@ Json describe_port(const verbs::PortChoice& port, bool chosen) {
               {"address", port.address.ss_family != 0 ? verbs::to_text(port.address) : ""},
               {"speed_gbps", static_cast<double>(port.speed_mbps) / 1000},
               {"mtu_bytes", port.mtu_bytes},
+              {"pkeys", pkeys_of(port)},
+              {"lanes", chosen ? Json(lanes_text(settings)) : Json()},
               {"gids", gids},
               {"counters", counters}};
 }
@@ -101,6 +103,10 @@ void print_port(const std::string& device, const Json& port) {
     fmt::print("    {} GID {:3}  {:10}  {:39}  {}\n", gid["taken"] == true ? "*" : " ",
                gid["index"].get<int>(), text(gid["type"]), text(gid["address"]),
                gid.contains("why") ? text(gid["why"]) : "");
+  }
+  if (!port["lanes"].is_null()) {
+    fmt::print("      partition keys {}; queue pairs: {}\n", text(port["pkeys"]),
+               text(port["lanes"]));
   }
   for (const auto& [name, value] : port["counters"].items()) {
     fmt::print("      {:22} {:>10}\n", name, value.get<std::uint64_t>());
@@ -142,7 +148,8 @@ void run(const InfoOptions& options) {
     if (devices.empty() || devices.back()["name"] != port.device) {
       devices.push_back(describe_device(port, settings));
     }
-    devices.back()["ports"].push_back(describe_port(port, choice && choice->name() == port.name()));
+    devices.back()["ports"].push_back(
+        describe_port(port, choice && choice->name() == port.name(), settings));
   }
 
   if (options.json) {

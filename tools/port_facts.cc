@@ -4,6 +4,7 @@
 #include <net/if.h>
 
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -15,6 +16,24 @@ namespace fs = std::filesystem;
 std::string sysfs(const std::string& device) { return "/sys/class/infiniband/" + device; }
 
 }  // namespace
+
+std::string pkeys_of(const verbs::PortChoice& port) {
+  std::string why;
+  const auto device = verbs::Device::open(port, why);
+  return device ? verbs::pkeys_text(device->context(), port.port) : "";
+}
+
+std::string lanes_text(const config::Settings& settings) {
+  const auto one = [](const char* what, std::int64_t value, const char* format) {
+    if (value == config::automatic) return std::string(what) + " of the path";
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), format, static_cast<int>(value));
+    return std::string(what) + " " + text.data();
+  };
+  return one("traffic class", settings.traffic_class, "%d") + ", " +
+         one("service level", settings.service_level, "%d") + ", " +
+         one("partition key", settings.pkey, "0x%04x");
+}
 
 std::string line_of(const std::string& path) {
   std::ifstream file(path);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "transport/config/settings.h"
 #include "transport/verbs/device.h"
 
 namespace weir::tools {
@@ -21,6 +22,12 @@ std::uint32_t interface_mtu(const std::string& interface);
 std::string driver_of(const std::string& device);
 
 std::string address_of(const verbs::Gid& gid);
+
+// "0xffff, 0x8001": the partition keys of a port; empty if it cannot be opened.
+std::string pkeys_of(const verbs::PortChoice& port);
+
+// "traffic class 104, service level of the path, partition key of the path": as configured.
+std::string lanes_text(const config::Settings& settings);
 
 // First line of a small file, without its end; empty if it cannot be read.
 std::string line_of(const std::string& path);

@@ -1,5 +1,8 @@
 // The contract on real queue pairs: two engines in one process, on the RDMA port that is there.
 // Where there is none, every test fails: the fabric was promised.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -74,6 +77,7 @@ class EngineSide : public Side {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   std::vector<Refusal> refusals;
 
@@ -146,6 +150,7 @@ struct Collector {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal& refusal) { refusals.push_back(refusal); }
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   struct Numbered {
     std::uint8_t tag;
@@ -168,8 +173,10 @@ template <typename Handler>
 void send_number(Engine& engine, PeerId to, std::uint8_t tag, std::uint32_t number,
                  Handler& collector) {
   const auto fill = [&](std::byte* at) { std::memcpy(at, &number, sizeof number); };
-  while (engine.send_filled(to, sizeof number, tag, fill) != Status::ok) {
+  Status status;
+  while ((status = engine.send_filled(to, sizeof number, tag, fill)) != Status::ok) {
     engine.progress(collector);
+    if (status == Status::peer_failed) throw std::runtime_error(to_text(status));
   }
 }
 
@@ -183,6 +190,32 @@ TEST(Engine, SendsToItself) {
     engine->progress(collector);
   }
   const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
+    engine->progress(collector);
+  }
+  ASSERT_EQ(collector.received.size(), 200u);
+  for (std::uint32_t i = 0; i < 200; ++i) EXPECT_EQ(collector.received[i].number, i);
+  EXPECT_TRUE(engine->shutdown(collector));
+}
+
+// Its own frames and buffers stay where the adapter knows them, also where the kernel does not copy
+// pinned pages for a child (tests/adapter).
+TEST(Engine, AForkHarmsNoTraffic) {
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Collector collector;
+  send_number(*engine, self, 1, 0, collector);
+  while (collector.received.empty()) engine->progress(collector);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  for (std::uint32_t i = 1; i < 200; ++i) {
+    send_number(*engine, self, 1, i, collector);
+    engine->progress(collector);
+  }
+  const Time deadline = EnginePair::wall() + seconds(10);
   while (collector.received.size() < 200 && EnginePair::wall() < deadline) {
     engine->progress(collector);
   }
@@ -230,6 +263,7 @@ struct Nesting {
   void on_transfer(const TransferEnd&) {}
   void on_refusal(const Refusal&) {}
   void on_warning(const std::string& what) { ADD_FAILURE() << what; }
+  void on_breakdown(const std::string& what) { ADD_FAILURE() << what; }
 
   Engine* engine = nullptr;
   int depth = 0;
@@ -512,6 +546,36 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
   ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
   EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
+}
+
+// What the fabric's administrator wants holds for the first lane and for one beside it. (Soft-RoCE
+// does not tell the service level: tests/adapter.)
+TEST_F(QueuePairs, AllTakeTheTrafficClassThatIsSet) {
+  std::string why;
+  verbs::QueuePairOptions options;
+  options.traffic_class = 104;
+  options.pkey_index = device->pkey_index(0x7fff, why);
+  ASSERT_EQ(options.pkey_index, 0) << why;  // Soft-RoCE has one, 0xffff
+  queues = verbs::Queues::create(*device, 16, options, why);
+  ASSERT_NE(queues, nullptr) << why;
+  const std::uint32_t first = queues->create_pair(LaneId{0}, why);
+  const std::uint32_t second = queues->create_second_pair(LaneId{1}, 16, why);
+  ASSERT_TRUE(first != 0 && second != 0) << why;
+  ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
+  const wire::LaneEnd end{.qp_number = second, .psn = 7};
+  ASSERT_TRUE(queues->connect_beside(LaneId{1}, LaneId{0}, end, end, 4));
+  for (const LaneId lane : {LaneId{0}, LaneId{1}}) {
+    ibv_qp_attr now{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(queues->pair(lane), &now, IBV_QP_AV | IBV_QP_PKEY_INDEX, &init), 0);
+    EXPECT_EQ(now.ah_attr.grh.traffic_class, 104) << index(lane);
+  }
+}
+
+TEST_F(QueuePairs, APartitionThatThePortLacksIsNamed) {
+  std::string why;
+  EXPECT_FALSE(device->pkey_index(0x8001, why));
+  EXPECT_NE(why.find("no partition key 0x8001; it has 0xffff"), std::string::npos) << why;
 }
 
 // One that answers two reads, and one that answers more than we start.

@@ -296,10 +296,11 @@ TEST_F(RdmaPairTest, APairBesideTheFirstWorksOffAChainOfReads) {
   constexpr LaneId left_bulk{2};
   constexpr LaneId right_bulk{3};
   constexpr std::size_t reads = 60;
+  std::string why;
   const wire::LaneEnd here{
-      .qp_number = queues->create_second_pair(left_bulk, reads), .psn = 0xfffffe, .reads = 16};
+      .qp_number = queues->create_second_pair(left_bulk, reads, why), .psn = 0xfffffe, .reads = 16};
   const wire::LaneEnd there{
-      .qp_number = queues->create_second_pair(right_bulk, 1), .psn = 5, .reads = 16};
+      .qp_number = queues->create_second_pair(right_bulk, 1, why), .psn = 5, .reads = 16};
   ASSERT_TRUE(queues->connect_beside(left_bulk, left, here, there, 4));
   ASSERT_TRUE(queues->connect_beside(right_bulk, right, there, here, 16));
   EXPECT_EQ(settings(left_bulk).max_rd_atomic, 4);

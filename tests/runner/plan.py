@@ -140,6 +140,7 @@ def faults_steps(long):
                [*SUITE, "--set", "silent", *(["--long"] if long else [])], lab=[], any_device=True,
                limit_s=1800)
     for name, script in ("faults", "tests/lab/faults"), ("weir doctor", "tests/lab/doctor"), \
+            ("other adapters", "tests/adapter/variants"), \
             ("the fabric and processes break", "tests/lab/campaign"):
         yield from in_each_lab(name, script, long)
 

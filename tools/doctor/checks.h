@@ -18,6 +18,7 @@ Findings check_process();  // open files, /dev/shm
 
 // port.cc: the port weir would take. It is in `choice` when it can be used.
 Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoice>& choice);
+Findings check_path(const verbs::Device& device, const config::Settings& settings);
 Findings check_limits(const verbs::Device& device, const config::Settings& settings);
 Findings check_counters(const verbs::Device& device);
 

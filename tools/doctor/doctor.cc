@@ -136,6 +136,7 @@ void check_device(Report& report, const verbs::DeviceWish& wish, const config::S
   }
   const verbs::Device& device = *opened;
   run("limits", [&] { return check_limits(device, settings); });
+  run("path", [&] { return check_path(device, settings); });
   run("registration", [&] { return probe_memory(device, settings); });
   run("cache", [&] { return probe_cache(device); });
   run("connection", [&] { return probe_connection(device); });

@@ -96,6 +96,25 @@ Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoi
   return findings;
 }
 
+// Whether a switch sorts these packets as wanted, only its administrator knows.
+Findings check_path(const verbs::Device& device, const config::Settings& settings) {
+  std::string why;
+  if (settings.pkey != config::automatic &&
+      !device.pkey_index(static_cast<std::uint16_t>(settings.pkey), why)) {
+    return {
+        fail("path", why.substr(0, why.find(". ")),
+             "--mca btl_weir_pkey auto, or a key of the port's; or have the subnet manager add the "
+             "port to the partition")};
+  }
+  const bool sorted_by_class = device.port().ethernet && !device.port().soft_roce;
+  return {
+      ok("path", "queue pairs take " + lanes_text(settings) +
+                     (sorted_by_class && settings.traffic_class == config::automatic
+                          ? "; where switches sort by DSCP, set btl_weir_traffic_class to 4 times "
+                            "that of RDMA"
+                          : ""))};
+}
+
 Findings check_limits(const verbs::Device& device, const config::Settings& settings) {
   Findings findings;
   for (const Need& need : needs_of(device, settings)) {

@@ -28,6 +28,7 @@ const char* to_text(FailReason reason) {
     case FailReason::stalled: return "posted work did not complete in time";
     case FailReason::vanished: return "the peer's process is gone";
     case FailReason::no_resources: return "a queue pair could not be set up";
+    case FailReason::adapter_broken: return "this process's own adapter failed";
   }
   return "unknown failure";
 }
@@ -86,6 +87,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
              "computes with too small a receive window looks the same: raise btl_weir_window_max";
     case FailReason::no_resources:
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
+    case FailReason::adapter_broken:
+      return "Check the adapter of this host (ibv_devinfo) and the kernel log";
     default: break;
   }
   switch (status) {

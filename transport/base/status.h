@@ -30,6 +30,7 @@ enum class FailReason : std::uint8_t {
   stalled,              // posted work did not complete within the peer deadline
   vanished,             // the connection went down without a goodbye
   no_resources,         // a queue pair or its memory could not be made
+  adapter_broken,       // our own adapter failed, so nobody can be reached
 };
 
 // Completion status of one work request; the values of `enum ibv_wc_status`, in its order.

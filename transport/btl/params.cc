@@ -230,6 +230,9 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   pair.ack_timeout_code = ack_timeout_code(s.ack_timeout_ns);
   pair.retry_count = to<std::uint8_t>(s.retry_count);
   pair.mtu_bytes = s.mtu_bytes == automatic ? 0 : to<std::uint32_t>(s.mtu_bytes);
+  if (s.service_level != automatic) pair.service_level = to<std::uint8_t>(s.service_level);
+  if (s.traffic_class != automatic) pair.traffic_class = to<std::uint8_t>(s.traffic_class);
+  if (s.pkey != automatic) options.pkey = to<std::uint16_t>(s.pkey);
 
   options.close_timeout = {s.close_timeout_ns};
   return options;

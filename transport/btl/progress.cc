@@ -54,6 +54,15 @@ class Upcalls {
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
   void on_warning(const std::string& what) { complain(what); }
 
+  // Open MPI ends the job.
+  void on_breakdown(const std::string& what) {
+    complain(what + ".");
+    if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
+      static char text[] = "weir's adapter failed; see its message above";  // as below
+      callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, nullptr, text);
+    }
+  }
+
   // To serve the node's other processes, we have to know the peers they talk to.
   void on_wanted(PeerName name) {
     opal_proc_t* const proc = opal_proc_for_name(to_opal(name));
@@ -69,6 +78,9 @@ class Upcalls {
     if (endpoint != nullptr && endpoint->leaving.load(std::memory_order_relaxed)) {
       note(5, rank_text(name) + " was gone when we left it: " + to_text(failure.reason));
       return;
+    }
+    if (failure.reason == FailReason::adapter_broken) {
+      return note(5, rank_text(name) + " cannot be reached any more");
     }
     opal_proc_t* const proc =
         endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
@@ -98,6 +110,7 @@ class LastUpcalls {
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
   void on_warning(const std::string&) {}
+  void on_breakdown(const std::string&) {}
 
  private:
   Module& module_;

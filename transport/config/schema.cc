@@ -86,6 +86,22 @@ constexpr std::array keys{
                     "port's active MTU",
                     "The fabric's administrator has chosen the port's already"},
                    &Settings::mtu_bytes),
+    number_or_auto(
+        "traffic_class", Kind::count, "auto", 0, 255, 2,
+        {"Traffic class of all packets that have a global header; on RoCE that is the TOS byte, 4 "
+         "times the DSCP (104 for DSCP 26); auto takes what the connection manager gives",
+         "Most lossless RoCE fabrics tell RDMA by its DSCP, which their administrator has chosen"},
+        &Settings::traffic_class),
+    number_or_auto("service_level", Kind::count, "auto", 0, 15, 3,
+                   {"Service level of all queue pairs: InfiniBand's, or on RoCE the priority of a "
+                    "tagged packet; auto takes that of the path",
+                    "The subnet manager, or the network interface, says which level a path has"},
+                   &Settings::service_level),
+    number_or_auto("pkey", Kind::count, "auto", 1, 65535, 3,
+                   {"Partition key of all queue pairs (0x8001, say), which has to be in the port's "
+                    "table; auto takes that of the path",
+                    "The address of an InfiniBand port belongs to a partition; RoCE has only one"},
+                   &Settings::pkey),
 
     // Receiving.
     number("buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 1,
@@ -259,8 +275,8 @@ constexpr std::array keys{
     number("ack_timeout", Kind::duration, "1s", 100 * us, 600 * s, 3,
            {"How long an adapter waits for an acknowledgement before it sends again; rounded up to "
             "4.096us times a power of two",
-            "With retry_count it outlasts the longest stall seen on Soft-RoCE; too short kills "
-            "connections that are only slow"},
+            "With retry_count it outlasts the longest stall seen on Soft-RoCE, and with the other "
+            "profiles a link that retrains; too short kills connections that are only slow"},
            &Settings::ack_timeout_ns),
     number("retry_count", Kind::count, "6", 0, 6, 4,
            {"How often an adapter sends again without an acknowledgement",
@@ -271,7 +287,7 @@ constexpr std::array keys{
             "An answer takes milliseconds; only a node in deep trouble needs longer"},
            &Settings::connect_timeout_ns),
     number(
-        "peer_timeout", Kind::duration, "30s", 1 * s, 24 * h, 1,
+        "peer_timeout", Kind::duration, "30s", 2 * s, 24 * h, 1,
         {"A peer that gives no sign of life for so long is given up; one that is silent is asked "
          "for one now and then, whatever the application does",
          "Longer than all retries of the adapter together, and short enough to wait for"},

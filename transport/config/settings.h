@@ -18,6 +18,9 @@ struct Settings {
   std::string device;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
+  std::int64_t traffic_class = automatic;
+  std::int64_t service_level = automatic;
+  std::int64_t pkey = automatic;
 
   std::int64_t buffer_bytes = 0;
   std::int64_t window_initial = 0;

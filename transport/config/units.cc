@@ -145,8 +145,11 @@ bool parse_size(std::string_view text, std::int64_t& bytes, std::string& error) 
 }
 
 bool parse_count(std::string_view text, std::int64_t& count, std::string& error) {
-  const std::string_view digits = trimmed(text);
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  std::string_view digits = trimmed(text);
+  const bool hexadecimal = digits.starts_with("0x") || digits.starts_with("0X");
+  if (hexadecimal) digits.remove_prefix(2);
+  const auto [end, problem] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), count, hexadecimal ? 16 : 10);
   if (problem != std::errc{} || end != digits.data() + digits.size()) {
     error = quoted(text) + " is no whole number";
     return false;

@@ -28,8 +28,8 @@ class Arrival {
   Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender, Connector& connector)
       : config_(config), receiver_(receiver), sender_(sender), connector_(connector) {}
 
-  // `none`: the frame is good, and its header is booked. `twice`: ignore the frame. Anything else:
-  // no correct peer sends such a frame.
+  // `none`: the frame is good, and its header is booked. `twice`: ignore the frame, if the device
+  // may repeat frames. Anything else: no correct peer sends such a frame.
   FrameFault take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size);
 
  private:

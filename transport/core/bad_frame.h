@@ -11,7 +11,7 @@ namespace weir {
 
 enum class FrameFault : std::uint8_t {
   none,
-  twice,             // the device delivered it before; ignored, the peer is not to blame
+  twice,             // the device delivered it before; Soft-RoCE does so, the peer is not to blame
   lane,              // it came on a queue pair that the peer no longer sends on
   length,            // it is longer than a receive buffer
   layout,            // its headers and messages do not fit together

@@ -38,6 +38,9 @@ struct CoreConfig {
   // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,
   // it takes the get or atomic behind it for complete without its data.
   bool fetches_apart = false;
+  // Soft-RoCE may deliver a frame a second time, which is left out. Of any other adapter that would
+  // be a fault, and the peer is given up.
+  bool frames_may_repeat = true;
   std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
   std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits
   Duration shrink_after = seconds(2);          // W shrinks if hardly used so long; 0: never

@@ -126,7 +126,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   if (fault != FrameFault::none) [[unlikely]] {
     const BadFrame bad = describe(fault, due, frame, size);
     receiver_.put_back(buffer);
-    if (fault != FrameFault::twice) return refuse(bad);
+    if (fault != FrameFault::twice || !config_.frames_may_repeat) return refuse(bad);
     ++counters_.frames_twice;
     return;
   }
@@ -168,6 +168,12 @@ void Core::on_gone(const Now& now, Peer& peer, Outbox& out) {
   node_line_.forget(peer);
   sender_.drop_pending(peer, [&](SendSlot* slot) { retire(slot, false, out); });
   relay_task_.drop(peer, out);
+}
+
+void Core::give_up_all(const Now& now, Outbox& out) {
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    connector_.fail(now, peers_.at(i), FailReason::adapter_broken, out);
+  }
 }
 
 // ---- the node ----

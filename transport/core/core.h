@@ -259,6 +259,8 @@ class Core : private Lanes::Listener,
   void on_lane_error(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_lane_error(now, lane, out);
   }
+  // The adapter is broken: nobody can be reached any more.
+  void give_up_all(const Now& now, Outbox& out);
   // A drop was carried out: nothing names the lane any more, so its id may be used again.
   void on_dropped(LaneId lane) { lanes_.on_destroyed(lane); }
 

@@ -25,9 +25,10 @@ constexpr std::uint64_t refusals_told = 8;
 // Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
-std::string cannot_register(const verbs::Device& device) {
-  return "cannot register memory with " + device.port().name() + ": " +
-         verbs::registration_error(errno);
+std::string cannot_register(const verbs::Device& device, std::size_t bytes) {
+  const int error = errno;
+  return "cannot register " + std::to_string((bytes + 1023) / 1024) + " KiB of memory with " +
+         device.port().name() + ": " + verbs::registration_error(error);
 }
 
 }  // namespace
@@ -45,6 +46,7 @@ std::unique_ptr<Engine> Engine::open(const Options& options, std::string& why) {
 
 std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortChoice& port,
                                      std::string& why) {
+  const int fork_error = verbs::survive_forks() ? 0 : errno;  // before anything is registered
   std::optional<verbs::Device> device = verbs::Device::open(port, why);
   if (!device) return nullptr;
   Options fitted = options;
@@ -55,23 +57,31 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
       std::min<std::uint32_t>(fitted.core.max_rd_atomic, device->most_fetches_started());
   fitted.core.fetches_answered = device->most_fetches_answered();
   fitted.core.fetches_apart = device->port().soft_roce;
+  fitted.core.frames_may_repeat = device->port().soft_roce;
+  if (options.pkey) {
+    fitted.queue_pair.pkey_index = device->pkey_index(*options.pkey, why);
+    if (!fitted.queue_pair.pkey_index) return nullptr;
+  }
   if (::getrandom(fitted.core.key.data(), fitted.core.key.size(), 0) !=
       static_cast<ssize_t>(fitted.core.key.size())) {
     why = std::string("no random numbers from the kernel: ") + std::strerror(errno);
     return nullptr;
   }
   std::unique_ptr<Engine> engine(new Engine(fitted, std::move(*device)));
+  if (fork_error != 0) engine->warn_of_forks(fork_error);
   engine->join_node();
   engine->open_proxy();
   engine->connections_ = verbs::Connections::listen(engine->device_, why);
   if (!engine->connections_) return nullptr;
+  if (options.queue_pair.traffic_class) {
+    engine->connections_->set_traffic_class(*options.queue_pair.traffic_class);
+  }
 
   // Peers take our card for a promise. So check, before it is published, that there is memory for
   // the first buffers.
-  const std::size_t least = std::size_t{fitted.core.window.initial} * fitted.core.buffer_bytes +
-                            SlotPool::least_bytes(fitted.core.buffer_bytes);
+  const std::size_t least = engine->least_bytes();
   if (!verbs::RegisteredMemory::allocate(engine->device_, least)) {
-    why = cannot_register(engine->device_);
+    why = cannot_register(engine->device_, least);
     return nullptr;
   }
   return engine;
@@ -117,7 +127,7 @@ bool Engine::start(std::string& why) {
   SendSlot* const small = slots_->get(0);
   SendSlot* const full = slots_->get_full();
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
-    why = cannot_register(device_);
+    why = cannot_register(device_, least_bytes());
     undo_start();
     return false;
   }
@@ -202,9 +212,47 @@ void Engine::hand_up(const Retired& retired) {
   }
 }
 
+// The adapter can no longer be relied on. Whoever waits for a peer has to hear of it now: peers
+// would only be silent.
+void Engine::break_down(const std::string& what) {
+  if (std::exchange(broken_, true)) return;
+  arrived_notices_.emplace_back(
+      device_.port().name() + " failed: " + what +
+          ". This process can reach nobody any more. Look for the adapter's driver in the kernel "
+          "log of this host (dmesg), and check the adapter with ibv_devinfo; if they say nothing, "
+          "report this as a bug",
+      Notice::Kind::breakdown);
+  core_.give_up_all(clock(), out_);
+}
+
 void Engine::post_receives() {
-  queues_->post(out_.receives);
+  const bool good = queues_->post(out_.receives);
   out_.receives.clear();
+  if (!good) [[unlikely]]
+    break_down(std::string("it takes no receive buffers (") + std::strerror(errno) + ")");
+}
+
+// Without the event, the event thread still looks at the window once a second.
+void Engine::arm(SrqArm limit) {
+  if (queues_->arm(limit) || no_limit_told_) [[likely]]
+    return;
+  no_limit_told_ = true;
+  if (!tells_for_node()) return;
+  arrived_notices_.emplace_back(
+      device_.port().name() + " has no limit event for shared receive queues (" +
+      std::strerror(errno) +
+      "): while the application computes, the receive window grows only once a second. A larger "
+      "btl_weir_window_initial helps. The job goes on.");
+}
+
+// The adapter takes no work for this lane. With a broken adapter that is no news.
+void Engine::refuse_lane(LaneId lane) {
+  const int error = errno;
+  if (!broken_ && queues_->has_pair(lane)) {
+    arrived_notices_.emplace_back(device_.port().name() + " takes no work for a queue pair (" +
+                                  std::strerror(error) + ").");
+  }
+  core_.on_lane_error(clock(), lane, out_);
 }
 
 // Makes one call for each run of work requests of the same lane.
@@ -215,9 +263,8 @@ void Engine::post_work() {
     std::size_t end = start + 1;
     while (end < work.size() && work[end].lane == work[start].lane) ++end;
     ++core_.counters().doorbells;
-    if (!queues_->post({&work[start], end - start})) [[unlikely]] {
-      core_.on_lane_error(clock(), work[start].lane, out_);
-    }
+    if (!queues_->post({&work[start], end - start})) [[unlikely]]
+      refuse_lane(work[start].lane);
     start = end;
   } while (start < work.size());
   work.clear();
@@ -226,12 +273,12 @@ void Engine::post_work() {
 void Engine::provide_slab() {
   const std::uint32_t count = out_.slab_buffers;
   out_.slab_buffers = 0;
-  verbs::RegisteredMemory slab =
-      verbs::RegisteredMemory::allocate(device_, std::size_t{count} * options_.core.buffer_bytes);
+  const std::size_t bytes = std::size_t{count} * options_.core.buffer_bytes;
+  verbs::RegisteredMemory slab = verbs::RegisteredMemory::allocate(device_, bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
       arrived_notices_.emplace_back("the receive window cannot grow any further: " +
-                                    cannot_register(device_) + ". The job goes on with " +
+                                    cannot_register(device_, bytes) + ". The job goes on with " +
                                     std::to_string(core_.counters().window) + " receive buffers.");
     }
     core_.on_slab_failed(out_);
@@ -261,6 +308,10 @@ void Engine::carry_out(const ConnectAction& action) {
     return;
   }
   if (action.kind == Kind::lane_end) return make_lane_end(action);
+  if (broken_) {
+    if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
+    return failed(FailReason::adapter_broken);
+  }
   while (core_.lacks_control_slots()) {
     SendSlot* const slot = slots_->get(0);
     if (slot == nullptr) return failed(FailReason::no_resources);
@@ -301,9 +352,19 @@ void Engine::carry_out(const ConnectAction& action) {
   }
 }
 
+// Somebody registered memory before us, or the kernel cannot keep pages from children.
+void Engine::warn_of_forks(int error) {
+  if (!tells_for_node()) return;
+  arrived_notices_.emplace_back(
+      std::string("a program that calls fork() may corrupt messages, because this kernel does not "
+                  "copy registered pages for the child and ibv_fork_init failed (") +
+      std::strerror(error) +
+      "). For such programs use mpirun -x RDMAV_FORK_SAFE=1, or a kernel from 5.12 on.");
+}
+
 // Only one process of a job and node warns: the others would say the same.
 void Engine::warn_of_small_window() {
-  if (options_.node.processes == 0 || small_window_told_ || core_.covers_all_peers()) return;
+  if (!tells_for_node() || small_window_told_ || core_.covers_all_peers()) return;
   small_window_told_ = true;
   arrived_notices_.emplace_back(
       "the receive window may have no more than " + std::to_string(core_.window_max()) +
@@ -318,7 +379,11 @@ void Engine::make_lane_end(const ConnectAction& action) {
   if (!queues_->has_pair(action.lane)) {
     std::uint32_t random = 0;
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
-    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth()) : 0;
+    std::string why;
+    ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth(), why) : 0;
+    if (ours.qp_number == 0 && options_.core.fetches_apart) {
+      arrived_notices_.emplace_back(why + ".");  // the peer will be lost
+    }
     ours.psn = random & 0xffffff;
     ours.reads = device_.most_fetches_answered();
   }
@@ -343,7 +408,11 @@ void Engine::note_refusal(const ConnectAction& action) {
 int Engine::poll_completions() {
   std::array<Completion, poll_batch> done;
   const int count = queues_->poll(done);
-  if (count <= 0) return count;
+  if (count <= 0) {
+    if (count < 0) [[unlikely]]
+      break_down("its completion queue cannot be read");
+    return count;
+  }
   const Now now = this->now();
   for (int i = 0; i < count; ++i) {
     core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -58,9 +59,10 @@ struct ProxyOptions {
 class Engine : private Driver<Engine> {
  public:
   struct Options {
-    verbs::DeviceWish device;  // which port and GID to use
-    verbs::QueuePairOptions queue_pair;
-    Core::Config core;  // `core.self` included
+    verbs::DeviceWish device;            // which port and GID to use
+    verbs::QueuePairOptions queue_pair;  // but for pkey_index
+    std::optional<std::uint16_t> pkey;   // nothing: that of the path
+    Core::Config core;                   // `core.self` included
     Duration close_timeout = seconds(10);
     NodeOptions node;
     ProxyOptions proxy;
@@ -160,6 +162,8 @@ class Engine : private Driver<Engine> {
   //   void on_failure(const Failure&)
   //   void on_refusal(const Refusal&)                the first few only
   //   void on_warning(const std::string& what)       something the job goes on without
+  //   void on_breakdown(const std::string& what)     once: the adapter is broken, and nobody can be
+  //                                                  reached any more (failures follow)
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up.
@@ -188,7 +192,8 @@ class Engine : private Driver<Engine> {
         case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
         case Notice::Kind::failure: handler.on_failure(notice.failure); break;
         case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
-        case Notice::Kind::warning: handler.on_warning(*notice.warning); break;
+        case Notice::Kind::warning: handler.on_warning(*notice.words); break;
+        case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
         case Notice::Kind::wanted:
           if constexpr (requires { handler.on_wanted(notice.wanted); })
             handler.on_wanted(notice.wanted);
@@ -270,13 +275,21 @@ class Engine : private Driver<Engine> {
  private:
   // What is handed up besides messages.
   struct Notice {
-    enum class Kind : std::uint8_t { retired, transfer, failure, refusal, warning, wanted } kind;
+    enum class Kind : std::uint8_t {
+      retired,
+      transfer,
+      failure,
+      refusal,
+      warning,
+      breakdown,
+      wanted
+    } kind;
     Retired retired{};
     TransferEnd transfer{};
     Failure failure{};
     PeerName wanted{};
     std::unique_ptr<Refusal> refusal;
-    std::unique_ptr<std::string> warning;
+    std::unique_ptr<std::string> words;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
@@ -284,8 +297,8 @@ class Engine : private Driver<Engine> {
     explicit Notice(PeerName name) : kind(Kind::wanted), wanted(name) {}
     explicit Notice(Refusal&& request)
         : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
-    explicit Notice(std::string&& what)
-        : kind(Kind::warning), warning(std::make_unique<std::string>(std::move(what))) {}
+    explicit Notice(std::string&& what, Kind of = Kind::warning)
+        : kind(of), words(std::make_unique<std::string>(std::move(what))) {}
   };
 
   // What Driver calls.
@@ -294,7 +307,7 @@ class Engine : private Driver<Engine> {
   int poll_completions();
   void post_receives();
   void post_work();
-  void arm(SrqArm limit) { queues_->arm(limit); }
+  void arm(SrqArm limit);
   void advertise_rnr_timer(std::uint8_t code) { queues_->advertise_rnr_timer(code); }
   void provide_slab();
   void drop_slab() { receive_slabs_.pop_back(); }
@@ -330,12 +343,22 @@ class Engine : private Driver<Engine> {
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
+  void warn_of_forks(int error);
   void warn_of_small_window();
+  [[gnu::cold]] void break_down(const std::string& what);
+  [[gnu::cold]] void refuse_lane(LaneId lane);
+  void on_port_event(const ibv_async_event& event);
+  bool tells_for_node() const { return options_.node.processes > 0; }
   void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   [[gnu::noinline]] void finish_nested(const Delivery& message);
   bool close_one(PeerId peer);
   bool start_thread(std::string& why);
+  // Registered memory that a process needs at least.
+  std::size_t least_bytes() const {
+    return std::size_t{options_.core.window.initial} * options_.core.buffer_bytes +
+           SlotPool::least_bytes(options_.core.buffer_bytes);
+  }
   void undo_start();
 
   // These take the lock.
@@ -392,6 +415,9 @@ class Engine : private Driver<Engine> {
   bool stopping_ = false;
   bool start_failed_ = false;
   bool small_window_told_ = false;
+  bool no_limit_told_ = false;
+  bool broken_ = false;  // `break_down` was called
+  int port_changes_told_ = 0;
   int wake_fd_ = -1;
   int polls_ = 0;
   Time next_show_{};

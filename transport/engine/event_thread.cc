@@ -12,6 +12,12 @@
 #include "transport/engine/engine.h"
 
 namespace weir {
+namespace {
+
+// Downs and ups of the port that are told of.
+constexpr int port_changes_told = 8;
+
+}  // namespace
 
 void Engine::wake_thread() {
   const std::uint64_t one = 1;
@@ -44,8 +50,9 @@ void Engine::run_thread() {
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
       on_woken();
     }
-    if ((fds[1].revents & POLLIN) != 0) serve_connections();
+    // The device first: if it is gone, its connections are not to be taken for peers that are gone.
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
+    if ((fds[1].revents & POLLIN) != 0) serve_connections();
     if ((fds[3].revents & POLLIN) != 0) {
       queues_->take_events();
       drain();
@@ -87,11 +94,33 @@ void Engine::serve_device_events(Time since) {
         if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
         break;
       }
-      default: break;  // ports and paths: the queue pairs concerned report the effect
+      case IBV_EVENT_CQ_ERR:
+      case IBV_EVENT_SRQ_ERR:
+      case IBV_EVENT_DEVICE_FATAL: break_down(ibv_event_type_str(event.event_type)); break;
+      case IBV_EVENT_PORT_ERR:
+      case IBV_EVENT_PORT_ACTIVE: on_port_event(event); break;
+      default: break;  // paths: the queue pairs concerned report the effect
     }
     ibv_ack_async_event(&event);
     flush();
   }
+}
+
+// The adapter sends again until the port is back, or retries run out and the peers are lost: then
+// the reason is known. One process of a job and node tells.
+void Engine::on_port_event(const ibv_async_event& event) {
+  if (event.element.port_num != device_.port().port || !tells_for_node()) return;
+  if (++port_changes_told_ > port_changes_told) return;
+  const std::string port = device_.port().name();
+  if (event.event_type == IBV_EVENT_PORT_ACTIVE) {
+    arrived_notices_.emplace_back(port + " is active again.");
+    return;
+  }
+  arrived_notices_.emplace_back(
+      port +
+      " went down (port error). Messages wait for it; peers that do not answer for longer than "
+      "btl_weir_ack_timeout times btl_weir_retry_count are given up. Check the cable, the "
+      "switch port and ibv_devinfo.");
 }
 
 }  // namespace weir

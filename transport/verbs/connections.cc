@@ -74,6 +74,10 @@ bool Connections::connect(LaneId lane, const wire::Card& card, const wire::Hello
   rdma_cm_id* id = nullptr;
   if (rdma_create_id(channel_.get(), &id, nullptr, RDMA_PS_TCP) != 0) return false;
   Id owned(id);
+  if (traffic_class_) {
+    rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &*traffic_class_,
+                    sizeof *traffic_class_);
+  }
   sockaddr_storage from = device_->port().address;
   sockaddr_storage to = make_address(card.address, card.port, device_->port().gid.interface);
   if (rdma_resolve_addr(id, reinterpret_cast<sockaddr*>(&from), reinterpret_cast<sockaddr*>(&to),

@@ -49,6 +49,9 @@ class Connections {
   // Queue pairs exist only from here on; requests wait until then.
   void attach(Queues* queues) { queues_ = queues; }
 
+  // The traffic class that paths are resolved for; otherwise it is that of the node.
+  void set_traffic_class(std::uint8_t traffic_class) { traffic_class_ = traffic_class; }
+
   // Asks the process at `card` for a connection of `lane`. False: it could not even be tried.
   bool connect(LaneId lane, const wire::Card& card, const wire::Hello& hello,
                std::uint32_t qp_number);
@@ -84,6 +87,7 @@ class Connections {
 
   const Device* device_ = nullptr;
   Queues* queues_ = nullptr;
+  std::optional<std::uint8_t> traffic_class_;
   Channel channel_;
   Id listener_;
   std::unordered_map<std::uint32_t, Connection> connections_;  // by LaneId

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -56,6 +57,17 @@ std::vector<Gid> gid_table(ibv_context* context, std::uint8_t port) {
     std::memcpy(gid.raw.data(), entry.gid.raw, gid.raw.size());
     gid.interface = entry.ndev_ifindex;
     table.push_back(gid);
+  }
+  return table;
+}
+
+std::vector<std::uint16_t> pkey_table(ibv_context* context, std::uint8_t port) {
+  std::vector<std::uint16_t> table;
+  ibv_port_attr attributes{};
+  if (ibv_query_port(context, port, &attributes) != 0) return table;
+  for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
+    __be16 pkey = 0;
+    table.push_back(ibv_query_pkey(context, port, i, &pkey) == 0 ? ntohs(pkey) : std::uint16_t{0});
   }
   return table;
 }
@@ -180,6 +192,34 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
     return std::nullopt;
   }
   return *best;
+}
+
+std::string pkeys_text(ibv_context* context, std::uint8_t port) {
+  std::string text;
+  for (const std::uint16_t pkey : pkey_table(context, port)) {
+    if (pkey == 0) continue;  // not used
+    std::array<char, 8> one{};
+    std::snprintf(one.data(), one.size(), "0x%04x", pkey);
+    text += (text.empty() ? "" : ", ") + std::string(one.data());
+  }
+  return text;
+}
+
+std::optional<std::uint16_t> Device::pkey_index(std::uint16_t pkey, std::string& why) const {
+  constexpr std::uint16_t partition = 0x7fff;  // the other bit: a full member
+  const std::vector<std::uint16_t> table = pkey_table(context(), port_.port);
+  std::optional<std::uint16_t> found;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if ((table[i] & partition) != (pkey & partition)) continue;
+    if (!found || table[i] > table[*found]) found = static_cast<std::uint16_t>(i);
+  }
+  if (found) return found;
+  std::array<char, 8> wanted{};
+  std::snprintf(wanted.data(), wanted.size(), "0x%04x", pkey);
+  why = port_.name() + " has no partition key " + wanted.data() + "; it has " +
+        pkeys_text(context(), port_.port) +
+        ". Correct btl_weir_pkey, or have the subnet manager add the port to the partition";
+  return std::nullopt;
 }
 
 std::optional<Device> Device::open(const PortChoice& port, std::string& why) {

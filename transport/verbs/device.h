@@ -63,6 +63,9 @@ std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = n
 // none: nothing, and the reason with a remedy in `why`.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
+// "0xffff, 0x8001": the port's partition keys.
+std::string pkeys_text(ibv_context* context, std::uint8_t port);
+
 class Device {
  public:
   // Opens `port`. On failure nothing, and the reason in `why`.
@@ -74,6 +77,9 @@ class Device {
   // the peer. Never 0: adapters hang with it.
   std::uint8_t most_fetches_started() const { return most_fetches(limits_.max_qp_init_rd_atom); }
   std::uint8_t most_fetches_answered() const { return most_fetches(limits_.max_qp_rd_atom); }
+  // Where the port's table has this partition, as a full member if it is one. If nowhere: nothing,
+  // and the reason in `why`.
+  std::optional<std::uint16_t> pkey_index(std::uint16_t pkey, std::string& why) const;
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
 

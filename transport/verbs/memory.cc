@@ -39,6 +39,12 @@ RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte*
   return memory;
 }
 
+bool survive_forks() {
+  if (ibv_is_fork_initialized() != IBV_FORK_DISABLED) return true;
+  errno = ibv_fork_init();
+  return errno == 0;
+}
+
 bool may_lock_anything() {
   // The kernel wants the capability in the first user namespace, which maps all ids to themselves.
   std::uint64_t inside = 1, outside = 1, count = 0;

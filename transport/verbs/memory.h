@@ -47,6 +47,12 @@ class RegisteredMemory {
   std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
 };
 
+// Has libibverbs keep registered pages from children where the kernel does not copy them on a fork
+// (before Linux 5.12): otherwise the first write of the parent moves such a page away from under
+// the adapter. To be called before the process registers anything; harmless, and true, if somebody
+// else has called ibv_fork_init. False, with errno set, if forks stay dangerous.
+bool survive_forks();
+
 // Whether RLIMIT_MEMLOCK does not limit this process, as for root and the like. Reads files of
 // /proc.
 bool may_lock_anything();

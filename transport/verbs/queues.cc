@@ -71,9 +71,17 @@ void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ib
   }
 }
 
-std::string text_of(const char* what, const Device& device) {
-  return std::string("cannot create ") + what + " on " + device.port().name() + ": " +
-         std::strerror(errno);
+// What could not be made, and what there is of it.
+std::string cannot_create(const std::string& what, const Device& device, const std::string& limit) {
+  return "cannot create " + what + " on " + device.port().name() + ": " + std::strerror(errno) +
+         "; the device allows " + limit;
+}
+
+// Posting functions return the error; some set errno as well, and some do not.
+bool good(int error) {
+  if (error != 0) [[unlikely]]
+    errno = error > 0 ? error : EIO;
+  return error == 0;
 }
 
 }  // namespace
@@ -93,7 +101,9 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   queues->cq_.reset(
       ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, queues->channel_.get(), 0));
   if (!queues->cq_) {
-    why = text_of("a completion queue", device);
+    why = cannot_create("a completion queue of " + std::to_string(depth) + " entries", device,
+                        std::to_string(limit) + " (max_cqe), and has " +
+                            std::to_string(device.limits().max_cq) + " such queues (max_cq)");
     return nullptr;
   }
   if (queues->channel_) ibv_req_notify_cq(queues->cq_.get(), 1);
@@ -102,7 +112,10 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   attributes.attr.max_sge = 1;
   queues->srq_.reset(ibv_create_srq(device.pd(), &attributes));
   if (!queues->srq_) {
-    why = text_of("a shared receive queue", device);
+    why = cannot_create("a shared receive queue of " + std::to_string(max_receives) + " receives",
+                        device,
+                        std::to_string(device.limits().max_srq_wr) + " (max_srq_wr), and has " +
+                            std::to_string(device.limits().max_srq) + " such queues (max_srq)");
     return nullptr;
   }
   return queues;
@@ -126,30 +139,50 @@ std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
 bool Queues::make_room_for_completions(std::uint32_t wanted) {
   if (wanted <= static_cast<std::uint32_t>(cq_->cqe)) return true;
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
-  if (wanted > limit) return false;
+  if (wanted > limit) return good(EINVAL);
   return ibv_resize_cq(cq_.get(), static_cast<int>(std::min(limit, wanted * 2))) == 0 ||
-         ibv_resize_cq(cq_.get(), static_cast<int>(wanted)) == 0;
+         good(ibv_resize_cq(cq_.get(), static_cast<int>(wanted)));
 }
 
 std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
-  if (!make_room_for_completions(completions_with(options_.send_depth))) {
-    why = "the completion queue of " + device_.port().name() +
-          " cannot grow: lower btl_weir_send_queue_depth or btl_weir_window_max";
+  return make_pair(lane, options_.send_depth, why);
+}
+
+std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
+  const auto entries = static_cast<std::uint32_t>(device_.limits().max_cqe);
+  const auto pairs = static_cast<std::uint32_t>(device_.limits().max_qp);
+  const std::uint32_t wanted = completions_with(send_depth);
+  if (wanted > entries / 2 || pair_count_ >= pairs / 2) {
+    why = "no second queue pair to a peer on " + device_.port().name() + ": this process has " +
+          std::to_string(pair_count_) + " of the device's " + std::to_string(pairs) +
+          " (max_qp), and " + std::to_string(wanted) + " completions at most of " +
+          std::to_string(entries) + " (max_cqe); half is kept for other peers";
     return 0;
   }
-  const std::uint32_t number = add_pair(lane, options_.send_depth);
-  if (number == 0) why = text_of("a queue pair", device_);
+  return make_pair(lane, send_depth, why);
+}
+
+std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
+  const std::uint32_t wanted = completions_with(send_depth);
+  if (!make_room_for_completions(wanted)) {
+    why = "the completion queue of " + device_.port().name() + " cannot grow from " +
+          std::to_string(cq_->cqe) + " to " + std::to_string(wanted) +
+          " entries: " + std::strerror(errno) + "; the device allows " +
+          std::to_string(device_.limits().max_cqe) +
+          " (max_cqe). Lower btl_weir_send_queue_depth or btl_weir_window_max";
+    return 0;
+  }
+  const std::uint32_t number = add_pair(lane, send_depth);
+  if (number == 0) {
+    why = cannot_create("a queue pair", device_,
+                        std::to_string(device_.limits().max_qp) +
+                            " for all processes (max_qp), and this one has " +
+                            std::to_string(pair_count_));
+  }
   return number;
 }
 
-std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth) {
-  const std::uint32_t wanted = completions_with(send_depth);
-  if (wanted > static_cast<std::uint32_t>(device_.limits().max_cqe) / 2) return 0;
-  if (pair_count_ >= static_cast<std::uint32_t>(device_.limits().max_qp) / 2) return 0;
-  return make_room_for_completions(wanted) ? add_pair(lane, send_depth) : 0;
-}
-
-Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
+Queues::Pair Queues::ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
   ibv_qp_init_attr attributes{};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
@@ -162,18 +195,19 @@ Queues::Pair Queues::make_pair(std::uint32_t send_depth, std::uint32_t inline_by
 }
 
 std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
-  Pair made = make_pair(send_depth, options_.inline_bytes);
+  Pair made = ask_for_pair(send_depth, options_.inline_bytes);
   // Devices do not say how much they can post inline; they refuse a pair that wants too much. A
   // device that refuses even without inline data has another reason.
   for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {
     bytes = bytes < 64 ? 0 : bytes / 2;
-    made = make_pair(send_depth, bytes);
+    made = ask_for_pair(send_depth, bytes);
     if (made) options_.inline_bytes = bytes;
   }
   if (!made) return 0;
   if (pairs_.size() <= index(lane)) {
     pairs_.resize(index(lane) + 1);
     depths_.resize(index(lane) + 1);
+    paths_.resize(index(lane) + 1);
   }
   assert(pairs_[index(lane)] == nullptr);
   pairs_[index(lane)] = std::move(made);
@@ -218,7 +252,20 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
   attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, device_.most_fetches_started());
   attributes.max_dest_rd_atomic =
       std::min(attributes.max_dest_rd_atomic, device_.most_fetches_answered());
-  return ibv_modify_qp(pair(lane), &attributes, mask) == 0;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0 && options_.pkey_index) {
+    attributes.pkey_index = *options_.pkey_index;
+  }
+  if ((mask & IBV_QP_AV) != 0) {
+    if (options_.service_level) attributes.ah_attr.sl = *options_.service_level;
+    if (options_.traffic_class) attributes.ah_attr.grh.traffic_class = *options_.traffic_class;
+  }
+  if (!good(ibv_modify_qp(pair(lane), &attributes, mask))) return false;
+  Path& path = paths_[index(lane)];
+  if ((mask & IBV_QP_AV) != 0) path.address = attributes.ah_attr;
+  if ((mask & IBV_QP_PATH_MTU) != 0) path.mtu = attributes.path_mtu;
+  if ((mask & IBV_QP_PORT) != 0) path.port = attributes.port_num;
+  if ((mask & IBV_QP_PKEY_INDEX) != 0) path.pkey_index = attributes.pkey_index;
+  return true;
 }
 
 void Queues::advertise_rnr_timer(std::uint8_t code) {
@@ -273,12 +320,12 @@ bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
 bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                             const wire::LaneEnd& theirs, std::uint32_t reads) {
   if (!has_pair(lane) || !has_pair(beside)) return false;
+  const Path& first = paths_[index(beside)];
   ibv_qp_attr path{};
-  ibv_qp_init_attr ignored{};
-  if (ibv_query_qp(pair(beside), &path,
-                   IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_PORT | IBV_QP_PKEY_INDEX, &ignored) != 0) {
-    return false;
-  }
+  path.ah_attr = first.address;
+  path.path_mtu = first.mtu;
+  path.port_num = first.port;
+  path.pkey_index = first.pkey_index;
   path.dest_qp_num = theirs.qp_number;
   path.rq_psn = theirs.psn;
   path.sq_psn = ours.psn;
@@ -289,13 +336,13 @@ bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& our
 
 bool Queues::post(std::span<const WorkRequest> chain) {
   ibv_qp* const qp = pair(chain.front().lane);
-  if (qp == nullptr) return false;
+  if (qp == nullptr) return good(ENOTCONN);
   ibv_send_wr* bad = nullptr;
   if (chain.size() == 1) [[likely]] {
     ibv_send_wr request;
     ibv_sge piece;
     translate(chain.front(), request, piece, nullptr);
-    return ibv_post_send(qp, &request, &bad) == 0;
+    return good(ibv_post_send(qp, &request, &bad));
   }
   std::array<ibv_send_wr, chain_max> requests;
   std::array<ibv_sge, chain_max> pieces;
@@ -304,7 +351,7 @@ bool Queues::post(std::span<const WorkRequest> chain) {
     for (std::size_t i = 0; i < count; ++i) {
       translate(chain[i], requests[i], pieces[i], i + 1 < count ? &requests[i + 1] : nullptr);
     }
-    if (ibv_post_send(qp, requests.data(), &bad) != 0) return false;
+    if (!good(ibv_post_send(qp, requests.data(), &bad))) return false;
     chain = chain.subspan(count);
   }
   return true;
@@ -324,7 +371,7 @@ bool Queues::post(std::span<const ReceivePost> chain) {
                      .num_sge = 1};
     }
     ibv_recv_wr* bad = nullptr;
-    if (ibv_post_srq_recv(srq_.get(), requests.data(), &bad) != 0) return false;
+    if (!good(ibv_post_srq_recv(srq_.get(), requests.data(), &bad))) return false;
     chain = chain.subspan(count);
   }
   return true;
@@ -333,7 +380,7 @@ bool Queues::post(std::span<const ReceivePost> chain) {
 bool Queues::arm(SrqArm arm) {
   ibv_srq_attr attributes{};
   attributes.srq_limit = arm.limit;
-  return ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT) == 0;
+  return good(ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT));
 }
 
 int Queues::poll(std::span<Completion> completions) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,10 @@ struct QueuePairOptions {
   std::uint8_t ack_timeout_code = 18;  // 4.096 us * 2^code until a retry
   std::uint8_t retry_count = 6;        // never 7, which means for ever on some adapters
   std::uint32_t mtu_bytes = 0;         // 0: as negotiated
+  // Of every path; where nothing is set, as connection management resolves it.
+  std::optional<std::uint8_t> service_level;
+  std::optional<std::uint8_t> traffic_class;
+  std::optional<std::uint16_t> pkey_index;
 };
 
 class Queues {
@@ -43,7 +48,7 @@ class Queues {
   std::uint32_t create_pair(LaneId lane, std::string& why);
   // The same for a second lane, of `send_depth` work requests. Also 0 if too little would be left
   // for the first lanes of further peers.
-  std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth);
+  std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
   // The pair of `lane` ends in two steps: retired, it stops sending and receiving, and its
   // completions belong to no lane; once the caller has polled these, it is destroyed.
   void retire_pair(LaneId lane);
@@ -68,13 +73,15 @@ class Queues {
   bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                       const wire::LaneEnd& theirs, std::uint32_t reads);
 
-  // Posts a chain for one lane, in one call. False if the adapter refused.
+  // Posts a chain for one lane, in one call. False, with errno set, if the adapter refused.
   bool post(std::span<const WorkRequest> chain);
-  // Posts a chain of receives to the SRQ. False if the adapter refused.
+  // Posts a chain of receives to the SRQ. False, with errno set, if the adapter refused.
   bool post(std::span<const ReceivePost> chain);
+  // False, with errno set, if the adapter refused.
   bool arm(SrqArm arm);
 
-  // Polls up to completions.size() finished work requests. Returns the count; -1: broken queue.
+  // Polls up to completions.size() finished work requests. Returns the count; less than 0: broken
+  // queue.
   int poll(std::span<Completion> completions);
 
   // Readable after a frame whose sender asks the event thread to look (WorkRequest::solicited); -1
@@ -100,6 +107,14 @@ class Queues {
 
   static constexpr std::uint32_t unused = 0xffffffff;  // QP numbers have 24 bits
 
+  // As the pair of a lane was set. The device is not asked: some forget the service level.
+  struct Path {
+    ibv_ah_attr address{};
+    ibv_mtu mtu = IBV_MTU_256;
+    std::uint8_t port = 0;
+    std::uint16_t pkey_index = 0;
+  };
+
   struct Numbered {
     std::uint32_t qp_number = unused;
     LaneId lane = LaneId::none;
@@ -112,7 +127,8 @@ class Queues {
   // and max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
   void renumber();
-  Pair make_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
+  std::uint32_t make_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
+  Pair ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
   std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
   std::uint32_t completions_with(std::uint32_t send_depth) const;
   bool make_room_for_completions(std::uint32_t wanted);
@@ -127,6 +143,7 @@ class Queues {
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
+  std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;

@@ -25,13 +25,13 @@ void expect_words(int last) {
 
 TEST(StatusText, CoversEveryValue) {
   expect_words<Status>(static_cast<int>(Status::too_large));
-  expect_words<FailReason>(static_cast<int>(FailReason::no_resources));
+  expect_words<FailReason>(static_cast<int>(FailReason::adapter_broken));
   expect_words<FrameFault>(static_cast<int>(FrameFault::lane_end));
   expect_words<CompletionStatus>(static_cast<int>(CompletionStatus::general_err));
 }
 
 TEST(StatusText, TellsAPersonWhatToDo) {
-  for (int reason = 0; reason <= static_cast<int>(FailReason::no_resources); ++reason) {
+  for (int reason = 0; reason <= static_cast<int>(FailReason::adapter_broken); ++reason) {
     for (int status = 0; status <= static_cast<int>(CompletionStatus::general_err); ++status) {
       const std::string text =
           remedy(static_cast<FailReason>(reason), static_cast<CompletionStatus>(status));

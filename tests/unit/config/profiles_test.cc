@@ -67,6 +67,16 @@ TEST(Profiles, OnRxeAreTheMeasuredDefaults) {
   for (const Key& key : schema()) EXPECT_EQ(get(found.settings, key), key.fallback) << key.name;
 }
 
+// A link that retrains, or routes that converge, must not end a job; but a peer that is gone must
+// be noticed before peer_timeout gives it up without a reason.
+TEST(Profiles, OfRealFabricsOutlastALinkThatComesBack) {
+  for (const Fabric fabric : {Fabric::roce, Fabric::infiniband}) {
+    const Settings settings = resolve({}, fabric).settings;
+    EXPECT_GE(settings.ack_timeout_ns * settings.retry_count, 8000000000);
+    EXPECT_LT(settings.ack_timeout_ns * (settings.retry_count + 1), settings.peer_timeout_ns);
+  }
+}
+
 TEST(Profiles, LoweringAKeyAsksForNoOther) {
   for (const Fabric fabric : {Fabric::rxe, Fabric::roce, Fabric::infiniband}) {
     for (const Key& key : schema()) {

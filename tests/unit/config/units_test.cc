@@ -53,6 +53,15 @@ TEST(Units, SizesAreRefused) {
   }
 }
 
+TEST(Units, CountsMayBeHexadecimal) {
+  std::int64_t value = 0;
+  std::string error;
+  EXPECT_TRUE(parse_count(" 0x8001 ", value, error));
+  EXPECT_EQ(value, 0x8001);
+  EXPECT_FALSE(parse_count("0x", value, error));
+  EXPECT_FALSE(parse_count("8001h", value, error));
+}
+
 TEST(Units, ErrorsSayWhatIsWrong) {
   std::int64_t value = 0;
   std::string error;

@@ -838,6 +838,31 @@ TEST(Receive, AFrameThatCameBeforeIsLeftOut) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+// No other adapter does so: there it is a fault, and the peer is given up by name.
+TEST(Receive, ElsewhereAFrameThatCameBeforeIsAFault) {
+  for (const bool empty : {false, true}) {
+    Core::Config config = rig::small_config();
+    config.frames_may_repeat = false;
+    Rig rig(config);
+    const LaneId lane = rig.accept(other);
+    rig.arrive(lane, {});
+    rig.sequence = 0;
+    if (empty) {
+      rig.arrive_bytes(lane, {});
+    } else {
+      rig.arrive(lane, {});
+    }
+    const auto failures = rig.take_failures();
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_EQ(failures[0].reason, FailReason::bad_frame);
+    EXPECT_EQ(failures[0].frame.fault, FrameFault::twice);
+    EXPECT_EQ(rig.core.counters().frames_twice, 0u);
+    for (const Delivery& delivery : rig.take_deliveries()) rig.core.release(delivery.buffer);
+    rig.pump();
+    EXPECT_TRUE(rig.core.conserved());
+  }
+}
+
 TEST(Receive, CompletionsNobodyKnowsAreHarmless) {
   Rig rig;
   const std::size_t posted = rig.posted.size();

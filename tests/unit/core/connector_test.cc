@@ -551,6 +551,24 @@ TEST(Failure, AFailedReceiveOrLane) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+TEST(Failure, WithTheAdapterEveryPeerIsLost) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 3);
+  rig.send(peer, 600);
+  const PeerId unused = rig.core.add_peer(lesser);
+  rig.take_work();
+  rig.core.give_up_all(rig.now, rig.out);
+  rig.core.give_up_all(rig.now, rig.out);
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 2u);
+  for (const Failure& failure : failures) EXPECT_EQ(failure.reason, FailReason::adapter_broken);
+  EXPECT_FALSE(rig.take_retired().empty());
+  EXPECT_EQ(rig.core.state(peer), PeerState::failed);
+  EXPECT_EQ(rig.core.state(unused), PeerState::failed);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
 // ---- by itself
 
 using rig::Rooms;

@@ -1,0 +1,112 @@
+/* The variants: how adapters may behave that Soft-RoCE does not resemble, and where that is known
+ * from. ADAPTER=name or ADAPTER=name:number chooses one, several with commas between them;
+ * ADAPTER_RANK=n keeps it to one rank of an MPI job.
+ *
+ * Read once, before the first device is opened; then constant. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/adapter/adapter.h"
+
+struct behaviour behaviour;
+
+/* name, what it sets, the number if none is given */
+static const struct variant {
+  const char* name;
+  long* sets;
+  long usual;
+} variants[] = {
+    /* rdma-core providers/mlx5/qp.c, _mlx5_post_send: ENOMEM if the send queue is full; others say
+     * EINVAL, or EIO once the device is gone. [IBTA 10.8.2: insufficient resources] */
+    {"post-send-fails", &behaviour.post_send_fails, 50},
+    /* providers/mlx5/srq.c, mlx5_post_srq_recv: ENOMEM if head meets tail. */
+    {"post-srq-recv-fails", &behaviour.post_srq_recv_fails, 3},
+    /* Kernel drivers without the limit: irdma_modify_srq and others return EINVAL or EOPNOTSUPP.
+     * [IBTA 11.2.3.3: SRQ limit out of range] */
+    {"arm-fails", &behaviour.arm_fails, 1},
+    /* ENOMEM from ibv_reg_mr: locked memory, or the adapter's table of keys. [IBTA 11.2.8.1] */
+    {"registration-fails", &behaviour.registration_fails, 4},
+    /* Affiliated asynchronous errors [IBTA 11.6.3.1]: the queue overran or cannot be written. */
+    {"cq-error", &behaviour.cq_error, 50},
+    {"srq-error", &behaviour.srq_error, 50},
+    /* Unaffiliated: local catastrophic error [IBTA 11.6.3.3]; mlx5_ib sends IBV_EVENT_DEVICE_FATAL
+     * when firmware health fails, and its uverbs file answers EIO from then on. */
+    {"device-fatal", &behaviour.device_fatal, 50},
+    {"port-error", &behaviour.port_error, 50},
+    /* providers/mlx5/cq.c: CQ_POLL_ERR, if the queue names a queue pair that is not there. */
+    {"poll-fails", &behaviour.poll_fails, 500},
+    /* [IBTA 10.2.9.1] leaves open what comes of a limit that is passed when it is armed. mlx5 sends
+     * the event at once. */
+    {"limit-at-once", &behaviour.limit_at_once, 1},
+    /* providers without the event (efa, hns before v3), and older firmware of mlx4. */
+    {"limit-lost", &behaviour.limit_lost, 1},
+    /* [IBTA 11.6.3.2]; Linux's rxe and siw send it in some states only. */
+    {"last-wqe-lost", &behaviour.last_wqe_lost, 1},
+    /* An adapter owes no time: PCIe with relaxed ordering, interrupt moderation, CQE compression of
+     * mlx5 (several completions at once). Order holds within a work queue only [IBTA 10.8.5]. */
+    {"completions-late", &behaviour.completions_late, 2000},
+    {"completions-in-bursts", &behaviour.completions_burst, 3000},
+    {"completions-mixed", &behaviour.completions_mixed, 1},
+    /* providers/mlx5/verbs.c, mlx5_destroy_qp, and mlx4 and mthca likewise: they take a queue
+     * pair's completions out of the queue. */
+    {"destroy-cleans", &behaviour.destroy_cleans, 1},
+    /* providers/hns and ocrdma refuse what exceeds max_inline_data; some have none. */
+    {"no-inline", &behaviour.no_inline, 1},
+    /* Old mthca and some iWARP adapters: max_qp_rd_atom 1. [IBTA 11.2.1.2] */
+    {"one-read", &behaviour.reads, 1},
+    /* IBV_ATOMIC_NONE: iWARP, efa, ocrdma. [IBTA 9.4.5: optional] */
+    {"no-atomics", &behaviour.no_atomics, 1},
+    /* Virtual functions get a share of the adapter: of queue pairs, of completion entries. */
+    {"few-queue-pairs", &behaviour.queue_pairs, 2},
+    {"queue-pairs-gone", &behaviour.queue_pairs_gone, 1},
+    {"small-cq", &behaviour.queue_entries, 300},
+    /* mlx5_ib gives sl 0 for RoCE: qp.c, query_qp_attr reads the path's service level only for
+     * InfiniBand; providers/mlx5 over DevX fills in no address vector at all. */
+    {"path-forgets", &behaviour.path_forgets, 1},
+    /* Linux before 5.12 (70e806e4e645): a page that is pinned and shared with a child moves away
+     * from its parent when the parent writes to it. libibverbs/memory.c: ibv_fork_init. */
+    {"fork-unprotected", &behaviour.fork_unprotected, 1},
+};
+
+static void wrong(const char* word) {
+  fprintf(stderr, "adapter: there is no variant '%s'; there are:", word);
+  for (unsigned i = 0; i < sizeof variants / sizeof *variants; ++i) {
+    fprintf(stderr, " %s", variants[i].name);
+  }
+  fprintf(stderr, "\n");
+  _Exit(2);
+}
+
+static void read_once(void) {
+  const char* const rank = getenv("OMPI_COMM_WORLD_RANK");
+  const char* const only = getenv("ADAPTER_RANK");
+  const char* const chosen = getenv("ADAPTER");
+  if (chosen == NULL || (only != NULL && (rank == NULL || strcmp(rank, only) != 0))) return;
+  char* const copy = strdup(chosen);
+  char* rest = copy;
+  for (char* word; (word = strsep(&rest, ",")) != NULL;) {
+    char* const name = strsep(&word, ":");
+    unsigned i = 0;
+    while (i < sizeof variants / sizeof *variants && strcmp(name, variants[i].name) != 0) ++i;
+    if (i == sizeof variants / sizeof *variants) wrong(name);
+    *variants[i].sets = word != NULL ? atol(word) : variants[i].usual;
+  }
+  free(copy);
+}
+
+void read_behaviour(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, read_once);
+}
+
+void say(const char* what) { fprintf(stderr, "adapter: %s\n", what); }
+
+long long now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
