@@ -173,8 +173,8 @@ constexpr std::array keys{
             "More than a receiver's window can take at once"},
            &Settings::pending_max),
     number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
-           {"Memory that fragments of large messages may take on their way out before the MPI "
-            "layer has to wait",
+           {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
+            "layer has to wait (a peer that keeps up is still served)",
             "The same bound as for receiving; more does not make a slow receiver faster"},
            &Settings::send_memory_bytes),
 

@@ -123,6 +123,9 @@ class Core : private Lanes::Listener,
   // bundle.
   bool would_hold(PeerId peer) const { return sender_.would_hold(peers_[peer]); }
 
+  // Frames to `peer` wait.
+  bool has_pending(PeerId peer) const { return peers_[peer].outgoing.has_pending(); }
+
   // The layer above is done with a delivered buffer (once for each delivery with `last`).
   void release(BufferId buffer) { receiver_.release(buffer); }
 

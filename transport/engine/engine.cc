@@ -118,14 +118,15 @@ bool Engine::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
-  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());
+  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, options_.send_bytes,
+                                      core_.counters());
 
   errno = 0;
   core_.start(out_);
   flush();
   // At least one slab of slots in each size: sends may wait for a slot, but never for ever.
-  SendSlot* const small = slots_->get(0);
-  SendSlot* const full = slots_->get_full();
+  SendSlot* const small = slots_->get(SlotPool::small);
+  SendSlot* const full = slots_->get(SlotPool::full);
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
     why = cannot_register(device_, least_bytes());
     undo_start();
@@ -313,7 +314,7 @@ void Engine::carry_out(const ConnectAction& action) {
     return failed(FailReason::adapter_broken);
   }
   while (core_.lacks_control_slots()) {
-    SendSlot* const slot = slots_->get(0);
+    SendSlot* const slot = slots_->get(SlotPool::small);
     if (slot == nullptr) return failed(FailReason::no_resources);
     core_.lend_control_slot(slot);
   }

@@ -63,6 +63,7 @@ class Engine : private Driver<Engine> {
     verbs::QueuePairOptions queue_pair;  // but for pkey_index
     std::optional<std::uint16_t> pkey;   // nothing: that of the path
     Core::Config core;                   // `core.self` included
+    std::uint64_t send_bytes = 64u << 20;  // memory of messages that wait to be sent
     Duration close_timeout = seconds(10);
     NodeOptions node;
     ProxyOptions proxy;
@@ -103,7 +104,7 @@ class Engine : private Driver<Engine> {
   // there is no memory.
   SendSlot* acquire(std::uint32_t payload_bytes) {
     std::lock_guard guard(lock_);
-    return slots_->get(payload_bytes);
+    return slots_->get(SlotPool::size_for(payload_bytes));
   }
 
   // Gives back a slot that was not sent.
@@ -123,7 +124,8 @@ class Engine : private Driver<Engine> {
   }
 
   // Sends a message that `fill(std::byte*)` writes, `length_bytes` long. `fill` runs with the
-  // engine's lock held and must not call back.
+  // engine's lock held and must not call back. Back-pressure: too many frames wait, for this peer
+  // or, with one of them for it, for all.
   template <typename Fill>
   Status send_filled(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag, Fill&& fill) {
     std::lock_guard guard(lock_);
@@ -131,10 +133,18 @@ class Engine : private Driver<Engine> {
       fill(at);
       return Status::ok;
     }
-    SendSlot* slot = core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
-                         ? slots_->get_full()
-                         : slots_->get(length_bytes);
-    if (slot == nullptr) return Status::back_pressure;
+    const SlotPool::Size size =
+        core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
+            ? SlotPool::full
+            : SlotPool::size_for(length_bytes);
+    SendSlot* slot = slots_->get_within(size);
+    if (slot == nullptr) [[unlikely]] {
+      slot = core_.has_pending(peer) ? nullptr : slots_->get(size);
+      if (slot == nullptr) {
+        ++core_.counters().back_pressure;
+        return Status::back_pressure;
+      }
+    }
     fill(slot->payload());
     const Status status = core_.send(now(), peer, slot, length_bytes, tag, false, out_);
     if (status != Status::ok) slots_->put(slot);
@@ -422,6 +432,7 @@ class Engine : private Driver<Engine> {
   int polls_ = 0;
   Time next_show_{};
   Time tidy_at_ = Time::never();
+  Time next_shrink_{};  // of the send slots
 };
 
 }  // namespace weir

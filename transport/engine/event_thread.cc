@@ -17,6 +17,8 @@ namespace {
 // Downs and ups of the port that are told of.
 constexpr int port_changes_told = 8;
 
+constexpr Duration slots_shrink_interval = seconds(1);
+
 }  // namespace
 
 void Engine::wake_thread() {
@@ -59,6 +61,10 @@ void Engine::run_thread() {
     }
     attend(woken);
     if (node_ != nullptr && woken >= next_show_) show_board(woken);
+    if (woken >= next_shrink_) {
+      next_shrink_ = woken + slots_shrink_interval;
+      slots_->shrink();
+    }
     if (woken >= tidy_at_) {
       tidy_node();
       count_node();
