@@ -615,9 +615,15 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
   EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, verbs::QueuePairOptions{}.rnr_timer_code);
   queues->advertise_rnr_timer(code);
-  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
   ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
   EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
+  EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
+  queues->adjust_rnr_timers(1);  // of the one that has it
+  EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
+  EXPECT_TRUE(queues->has_old_rnr_timers());
+  queues->adjust_rnr_timers(8);
+  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
+  EXPECT_FALSE(queues->has_old_rnr_timers());
 }
 
 // What the fabric's administrator wants holds for the first lane and for one beside it. (Soft-RoCE

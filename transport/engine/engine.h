@@ -318,7 +318,10 @@ class Engine : private Driver<Engine> {
   void post_receives();
   void post_work();
   void arm(SrqArm limit);
-  void advertise_rnr_timer(std::uint8_t code) { queues_->advertise_rnr_timer(code); }
+  void advertise_rnr_timer(std::uint8_t code) {
+    queues_->advertise_rnr_timer(code);
+    call_thread();
+  }
   void provide_slab();
   void drop_slab() { receive_slabs_.pop_back(); }
   void carry_out(const ConnectAction& action);
