@@ -24,7 +24,9 @@ int register_variables() noexcept {
     if (!made_for_this_open_mpi()) {
       report_unavailable("built for Open MPI " + std::to_string(OPAL_MAJOR_VERSION) + "." +
                          std::to_string(OPAL_MINOR_VERSION) + ", but this is " +
-                         opal_version_string + "; build weir against this Open MPI");
+                         opal_version_string +
+                         (has_the_same_modules() ? "" : " with another support for CUDA") +
+                         "; build weir against this Open MPI");
       return OPAL_ERR_NOT_AVAILABLE;
     }
     const mca_base_component_t& component = mca_btl_weir_component.btl_version;
