@@ -300,6 +300,46 @@ TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
 
 // Peers that do not receive cost no more memory the more of them there are; who is sent something
 // for the first time is served all the same; and the memory goes back.
+// What a handler throws costs one message, not all that come after it.
+struct Throwing : Collector {
+  void on_message(const Delivery& message) {
+    Collector::on_message(message);
+    if (received.size() % 10 == 3) throw std::runtime_error("of a handler");
+  }
+};
+
+TEST(Engine, AHandlerThatThrowsStopsNobody) {
+  constexpr std::uint32_t messages = 200;
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Throwing collector;
+  int thrown = 0;
+  const auto progress = [&] {
+    try {
+      engine->progress(collector);
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  };
+  const auto send = [&](std::uint32_t number) {
+    const auto fill = [&](std::byte* at) { std::memcpy(at, &number, sizeof number); };
+    while (engine->send_filled(self, sizeof number, 1, fill) != Status::ok) progress();
+  };
+  for (std::uint32_t i = 0; i < messages; ++i) send(i);
+  // Another thread may go on, too.
+  const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < messages && EnginePair::wall() < deadline) {
+    std::thread(progress).join();
+  }
+  ASSERT_EQ(collector.received.size(), messages);
+  for (std::uint32_t i = 0; i < messages; ++i) EXPECT_EQ(collector.received[i].number, i);
+  EXPECT_EQ(thrown, static_cast<int>(messages / 10));
+  Collector last;
+  EXPECT_TRUE(engine->shutdown(last));
+  EXPECT_EQ(engine->remains().receive_buffers, 0u);
+}
+
 TEST(Engine, FramesThatWaitHaveACapOverAllPeers) {
   constexpr std::uint32_t slow_peers = 4;
   constexpr std::uint64_t cap = 1 << 20;

@@ -4,6 +4,7 @@
 
 #include "transport/btl/component.h"
 
+#include <cstdlib>
 #include <exception>
 
 #include "transport/btl/module.h"
@@ -123,7 +124,10 @@ int progress_component() noexcept {
   try {
     return progress(*module);
   } catch (const std::exception& problem) {
-    complain(std::string("failed in progress: ") + problem.what() + ".");
+    // Something that came is lost, and somebody may wait for it.
+    complain(std::string("cannot hand on what came: ") + problem.what() + ".");
+    static char text[] = "weir failed in this process; see its message above";
+    if (!module->end_job(nullptr, text)) std::abort();
     return 0;
   }
 }

@@ -176,22 +176,16 @@ class Engine : private Driver<Engine> {
   //                                                  reached any more (failures follow)
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
-  // Returns how many things were handed up.
+  // Returns how many things were handed up. What a handler throws comes through; what it was called
+  // with counts as handed up, and the rest is handed up by the next call.
   template <typename Handler>
   int progress(Handler&& handler) {
     if (!fetch()) return 0;
+    const Leaving leaving{*this};
     int count = 0;
-    const auto level = static_cast<std::size_t>(progress_depth_) - 1;
     for (; next_message_ < messages_.size(); ++count) {
-      const Delivery message = messages_[next_message_++];
-      in_hand_[level] = message.buffer;
-      handler.on_message(message);
-      in_hand_[level] = BufferId::none;
-      if (level == 0 && postponed_.empty()) [[likely]] {
-        if (message.last) note_released(message.buffer);
-      } else {
-        finish_nested(message);
-      }
+      const InHand in_hand(*this, messages_[next_message_++]);
+      handler.on_message(in_hand.message);
     }
     for (; next_notice_ < notices_.size(); ++count) {
       const Notice notice = std::move(notices_[next_notice_++]);
@@ -210,7 +204,6 @@ class Engine : private Driver<Engine> {
           break;
       }
     }
-    leave_progress();
     return count;
   }
 
@@ -339,6 +332,29 @@ class Engine : private Driver<Engine> {
   Engine(const Options& options, verbs::Device device);
 
   static Time clock();
+
+  // A call of `progress`, and a message that its handler has.
+  struct Leaving {
+    Engine& engine;
+    ~Leaving() { engine.leave_progress(); }
+  };
+  struct InHand {
+    InHand(Engine& of, const Delivery& delivery)
+        : engine(of), level(static_cast<std::size_t>(of.progress_depth_) - 1), message(delivery) {
+      engine.in_hand_[level] = message.buffer;
+    }
+    ~InHand() {
+      engine.in_hand_[level] = BufferId::none;
+      if (level == 0 && engine.postponed_.empty()) [[likely]] {
+        if (message.last) engine.note_released(message.buffer);
+      } else {
+        engine.finish_nested(message);
+      }
+    }
+    Engine& engine;
+    const std::size_t level;
+    const Delivery message;
+  };
 
   void leave_progress() {
     if (has_held_.load(std::memory_order_relaxed)) post_held();
