@@ -304,8 +304,6 @@ TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
   EXPECT_EQ(engine->remains().receive_buffers, 0u);
 }
 
-// Peers that do not receive cost no more memory the more of them there are; who is sent something
-// for the first time is served all the same; and the memory goes back.
 // What a handler throws costs one message, not all that come after it.
 struct Throwing : Collector {
   void on_message(const Delivery& message) {
@@ -346,6 +344,8 @@ TEST(Engine, AHandlerThatThrowsStopsNobody) {
   EXPECT_EQ(engine->remains().receive_buffers, 0u);
 }
 
+// Peers that do not receive cost no more memory the more of them there are; who is sent something
+// for the first time is served all the same; and the memory goes back.
 TEST(Engine, FramesThatWaitHaveACapOverAllPeers) {
   constexpr std::uint32_t slow_peers = 4;
   constexpr std::uint64_t cap = 1 << 20;
