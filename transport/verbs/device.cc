@@ -13,6 +13,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "transport/verbs/locality.h"
+#include "transport/verbs/reach.h"
+
 namespace weir::verbs {
 namespace {
 
@@ -194,6 +197,32 @@ std::vector<PortChoice> list_ports(int gid_index, std::string* unopened) {
   return ports;
 }
 
+namespace {
+
+// The fastest, or of those equal to the first such that also reach what it reaches, a near one.
+const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
+  const PortChoice& first = **std::max_element(
+      usable.begin(), usable.end(),
+      [](const auto* a, const auto* b) { return a->speed_mbps < b->speed_mbps; });
+  wire::Card fabric;
+  describe_fabric(first, fabric);
+  std::vector<const PortChoice*> equal;
+  std::vector<Cpus> near;
+  for (const PortChoice* const port : usable) {
+    wire::Card other;
+    describe_fabric(*port, other);
+    if (port->speed_mbps != first.speed_mbps || !why_unreachable(fabric, other, false).empty()) {
+      continue;
+    }
+    equal.push_back(port);
+    near.push_back(cpus_near(port->device));
+  }
+  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
+  return equal[nearest(near, {.own = own_cpus(), .online = online, .turn = turn})];
+}
+
+}  // namespace
+
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
   std::string unopened;
   const std::vector<PortChoice> ports = list_ports(wish.gid_index, &unopened);
@@ -205,7 +234,7 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
         "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
     return std::nullopt;
   }
-  const PortChoice* best = nullptr;
+  std::vector<const PortChoice*> usable;
   std::string seen;
   for (const PortChoice& port : ports) {
     if (wish.name != "auto" && wish.name != port.device && wish.name != port.name()) {
@@ -216,16 +245,16 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
       seen += (seen.empty() ? "" : ", ") + port.name() + " (not active)";
     } else if (port.address.ss_family == 0) {
       seen += (seen.empty() ? "" : ", ") + port.name() + " (no usable GID or IP address)";
-    } else if (best == nullptr || port.speed_mbps > best->speed_mbps) {
-      best = &port;
+    } else {
+      usable.push_back(&port);
     }
   }
-  if (best == nullptr) {
+  if (usable.empty()) {
     why = "no usable RDMA port for device '" + wish.name + "'; there is: " + seen +
           ". Bring the port up and give its network interface an IP address";
     return std::nullopt;
   }
-  return *best;
+  return *near_us(usable, wish.turn);
 }
 
 std::string pkeys_text(ibv_context* context, std::uint8_t port) {

@@ -33,6 +33,7 @@ using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 struct DeviceWish {
   std::string name = "auto";  // "auto", "mlx5_0" or "mlx5_0:1"
   int gid_index = -1;         // -1: chosen
+  unsigned turn = 0;          // the process's number on its node, to spread over equal ports
 };
 
 // One port of one device.
@@ -60,8 +61,8 @@ std::string hardware_text(const PortChoice& port);
 // `unopened` gets the reason if one could not be opened.
 std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = nullptr);
 
-// The fastest active port with an address that `wish` allows; of equals, the first. If there is
-// none: nothing, and the reason with a remedy in `why`.
+// The fastest active port with an address that `wish` allows; of equals in one network, one that is
+// near (locality.h). If there is none: nothing, and the reason with a remedy in `why`.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
 // "0xffff, 0x8001": the port's partition keys.
