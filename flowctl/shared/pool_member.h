@@ -9,9 +9,10 @@
 //
 // A process that is stopped, or seldom looks at its completions, keeps tokens for work that its
 // adapter finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a
-// process that lives: so tokens of processes that neither took nor gave any for a while do not
-// count (`excuse`), until these move again. The limit is exceeded by what they still have under
-// way, if anything.
+// process that lives: so tokens of processes that neither took nor gave any between two looks
+// (`excuse`) do not count, until these move again. Only a look writes the marks that the next one
+// compares with: whoever moved since the last but one look counts, however often anybody asks. The
+// limit is exceeded by what the others still have under way, if anything.
 //
 // Tokens in hand are a promise to the others: they are used or given back soon, and never wait for
 // anything that itself waits for such tokens.
@@ -30,9 +31,10 @@
 
 namespace weir {
 
-class PoolMember {
+template <typename Word, std::uint32_t most_holders>
+class PoolMemberOn {
  public:
-  using Pool = TokenPool<SharedWord>;
+  using Pool = TokenPool<Word>;
   static constexpr std::uint32_t most_tokens = Pool::most_tokens;
 
   // A pool that this process has a slot in; it outlives this. nullptr: there is none any more.
@@ -46,16 +48,10 @@ class PoolMember {
   // request that is next then. More than `limit` counts as `limit`.
   bool ensure(std::uint32_t tokens, std::uint32_t limit) {
     tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
-    if (excused_ > 0) [[unlikely]] {  // a process that moves again counts again
-      count_stuck([](Seen& seen, bool moved) {
-        seen.stuck = seen.stuck && !moved;
-        return seen.stuck;
-      });
-    }
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
-      if (!pool_->try_take(tokens, ticket_, limit)) return false;
+      if (!pool_->try_take(tokens, ticket_, limit, excused())) return false;
       in_hand_ = ticket_.tokens;
     }
     put_back(in_hand_ - tokens);
@@ -84,7 +80,7 @@ class PoolMember {
   // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
-    if (!pool_->recheck(ticket_, limit)) return false;
+    if (!pool_->recheck(ticket_, limit, excused())) return false;
     in_hand_ = ticket_.tokens;
     return true;
   }
@@ -92,10 +88,16 @@ class PoolMember {
   // Call from time to time while a ticket waits: a process that has not moved since the last call
   // is stuck. Returns the tokens that do not count from here on.
   std::uint64_t excuse() {
-    return count_stuck([](Seen& seen, bool moved) {
-      seen.stuck = !moved;
-      return seen.stuck;
-    });
+    stuck_ = 0;
+    const std::uint32_t count = watched();
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const typename Pool::Holder now = pool_->holder(i);
+      marks_[i].stuck = i != pool_->slot() && marks_[i].is(now);
+      marks_[i].drawn = now.drawn;
+      marks_[i].returned = now.returned;
+      stuck_ += marks_[i].stuck ? 1 : 0;
+    }
+    return tokens_of_stuck();
   }
 
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
@@ -111,31 +113,33 @@ class PoolMember {
   Pool* pool() const { return pool_; }
 
  private:
-  static constexpr std::uint32_t most_holders = 256;
-
-  struct Seen {
+  // What a process had ever drawn and returned at the last look.
+  struct Mark {
     std::uint64_t drawn = 0;
     std::uint64_t returned = 0;
     bool stuck = false;
+
+    bool is(const typename Pool::Holder& now) const {
+      return drawn == now.drawn && returned == now.returned;
+    }
   };
 
-  template <typename IsStuck>
-  std::uint64_t count_stuck(IsStuck&& is_stuck) {
-    excused_ = 0;
-    const std::uint32_t count = std::min<std::uint32_t>(pool_->holders(), most_holders);
+  std::uint32_t watched() const { return std::min(pool_->holders(), most_holders); }
+
+  auto excused() const {
+    return [this] { return stuck_ == 0 ? 0 : tokens_of_stuck(); };
+  }
+  // Of those that have not moved since. Both words of a mark only grow, so a change stays visible.
+  [[gnu::noinline]] std::uint64_t tokens_of_stuck() const {
+    std::uint64_t tokens = 0;
+    const std::uint32_t count = watched();
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (i == pool_->slot()) continue;
-      const Pool::Holder now = pool_->holder(i);
-      const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
-      if (is_stuck(seen_[i], moved)) {
-        // Processes that ask after us were never in our way.
-        excused_ += waiting() ? now.out_before(ticket_) : now.out;
-      }
-      seen_[i].drawn = now.drawn;
-      seen_[i].returned = now.returned;
+      if (!marks_[i].stuck) continue;
+      const typename Pool::Holder now = pool_->holder(i);
+      // Processes that ask after us were never in our way.
+      if (marks_[i].is(now)) tokens += waiting() ? now.out_before(ticket_) : now.out;
     }
-    pool_->excuse(excused_);
-    return excused_;
+    return tokens;
   }
 
   void put_back(std::uint32_t tokens) {
@@ -145,11 +149,13 @@ class PoolMember {
   }
 
   Pool* pool_ = nullptr;
-  Pool::Ticket ticket_;
+  typename Pool::Ticket ticket_;
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
-  std::uint64_t excused_ = 0;
-  std::array<Seen, most_holders> seen_{};
+  std::uint32_t stuck_ = 0;  // so many marks are
+  std::array<Mark, most_holders> marks_{};
 };
+
+using PoolMember = PoolMemberOn<SharedWord, 256>;
 
 }  // namespace weir

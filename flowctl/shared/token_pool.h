@@ -154,6 +154,10 @@ class TokenPool {
   // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting.
   // Costs one exchange, and another if the process that drew last has not noted its draw yet.
   bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit = most_tokens) {
+    return try_take(tokens, ticket, limit, nobody_excused);
+  }
+  template <typename Excused>
+  bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit, Excused&& excused) {
     assert(joined() && !waiting_);
     PoolSlot<Word>& own = slots_[slot_];
     ticket.tokens = std::clamp(tokens, 1u, tokens_);  // a larger one could never be granted
@@ -167,28 +171,31 @@ class TokenPool {
     drawn_ = next(drawn_, ticket.tokens);
     own.drawn.store(drawn_);
     waiting_ = true;
-    return recheck(ticket, limit);
+    return recheck(ticket, limit, excused);
   }
 
   // Whether the ticket is granted by now. Reads one word, and if that is not enough, one word of
   // every slot. Do not ask again once it was true. If `limit` is below its tokens, the ticket waits
   // until nothing else is out.
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
+    return recheck(ticket, limit, nobody_excused);
+  }
+  // `excused()`: so many tokens do not count for this process, because their holders do not move.
+  // It is asked after the sum was taken, so what a holder gives back meanwhile counts at most once.
+  template <typename Excused>
+  bool recheck(const Ticket& ticket, std::uint32_t limit, Excused&& excused) {
     assert(waiting_);
     const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
-    const std::uint64_t wanted = sub(add(ticket.end, kept), excused_);
+    const std::uint64_t wanted = add(ticket.end, kept);
     const std::uint64_t known = head_->granted.load();
     if (!reached(known, wanted)) {
       const std::uint64_t sum = available();
       if (sum != known) head_->granted.store(sum);  // everybody shares its cache line
-      if (!reached(sum, wanted)) return false;
+      if (!reached(sum, wanted) && !reached(add(sum, excused()), wanted)) return false;
     }
     waiting_ = false;
     return true;
   }
-
-  // So many of the tokens out do not count for this process: their holders do not move.
-  void excuse(std::uint64_t tokens) { excused_ = tokens; }
 
   // The tokens of another process, to tell whether it moves: if so, the first two change. `out`
   // includes its waiting ticket, because a process that does not move will not claim it.
@@ -279,6 +286,7 @@ class TokenPool {
  private:
   static constexpr std::uint64_t mask = (std::uint64_t{1} << 47) - 1;
   static constexpr std::uint64_t dropped = 1 << 16;
+  static constexpr auto nobody_excused = [] { return std::uint64_t{0}; };
 
   static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return (a + b) & mask; }
   static std::uint64_t sub(std::uint64_t a, std::uint64_t b) { return (a - b) & mask; }
@@ -366,7 +374,6 @@ class TokenPool {
   std::uint64_t drawn_ = 0;     // as in the slot
   std::uint64_t returned_ = 0;  // as in the slot
   bool waiting_ = false;        // for the ticket drawn last
-  std::uint64_t excused_ = 0;
 };
 
 }  // namespace weir

@@ -272,7 +272,44 @@ TEST_F(ThreeMembers, AStillWaiterBehindIsNoReasonToGo) {
   EXPECT_TRUE(b.ensure(4, 4));
 }
 
-// Each keeps what is out below its own limit when it adds to it.
+// However often the waiter asks in between: only its looks say who stands still.
+TEST_F(ThreeMembers, WhoMovedSinceTheLastLookCounts) {
+  ASSERT_TRUE(a.ensure(1, 8));  // a does not move any more
+  a.commit();
+  ASSERT_TRUE(b.ensure(7, 8));
+  b.commit();
+  ASSERT_FALSE(c.ensure(8, 8));
+  c.excuse();
+  for (int look = 0; look < 3; ++look) {
+    b.give(1);
+    EXPECT_EQ(c.excuse(), 1u);  // those of a
+    EXPECT_FALSE(c.ensure(8, 8));
+    b.give(1);
+    EXPECT_FALSE(c.ensure(8, 8));
+    EXPECT_EQ(c.excuse(), 1u);
+  }
+  b.give(1);
+  EXPECT_TRUE(c.ensure(8, 8));
+}
+
+// What it gives back is in the pool then, and no more excused.
+TEST_F(ThreeMembers, WhoWakesAndGivesBackCountsOnce) {
+  ASSERT_TRUE(a.ensure(4, 4));
+  a.commit();
+  ASSERT_FALSE(c.ensure(2, 4));
+  c.excuse();
+  EXPECT_EQ(c.excuse(), 4u);
+  ASSERT_TRUE(c.ensure(2, 4));
+  c.commit();
+  ASSERT_FALSE(c.ensure(3, 4));
+  a.give(4);
+  EXPECT_FALSE(c.look(4));  // two of its own are out
+  c.give(1);
+  EXPECT_TRUE(c.look(4));
+}
+
+// What is out stays within the limit of whoever asked last and has tokens. Who asked earlier, with
+// a smaller limit, goes with what larger limits gave back, even if these took more meanwhile.
 TEST(PoolMember, LimitsMayDiffer) {
   Node node;
   auto pool_a = node.join(), pool_b = node.join();
