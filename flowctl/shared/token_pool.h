@@ -47,8 +47,12 @@
 //
 // A process may treat the pool as smaller than it is (`limit`): it claims each ticket later, once
 // the tokens asked for up to it and not returned are within the limit. Nothing else changes, so
-// processes with different limits may share a pool: each keeps the tokens out below its own limit
-// whenever it adds to them, and processes with equal limits go in order.
+// processes with different limits may share a pool, and those with equal limits go in order. What
+// is out never exceeds the limit with which the furthest claimed ticket was claimed: no claimed
+// token lies behind that ticket's end e, so at most e less all that was returned is out; that was
+// within the limit then, and only falls. So a limit holds for whoever asked last. It does not hold
+// for a process that asked earlier, if larger limits passed it: what they return lets it go, too,
+// although they took more meanwhile. (Else the smallest limit would bound everybody.)
 //
 // Counters are modulo 2^47: compared values are never that far apart. All zeros is a full pool.
 //

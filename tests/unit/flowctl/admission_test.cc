@@ -320,10 +320,17 @@ TEST(PoolMember, LimitsMayDiffer) {
   EXPECT_EQ(large.commit(), 6u);
   EXPECT_FALSE(small.ensure(1, 4));  // six are out
   EXPECT_EQ(small.asked_by_others(), 6u);
+  EXPECT_FALSE(large.ensure(2, 8));  // with it and the one in front of it, nine would be out
+  large.give(3);
+  EXPECT_TRUE(large.ensure(2, 8));
+  EXPECT_EQ(large.commit(), 2u);
+  EXPECT_TRUE(small.ensure(1, 4));  // though five are out
+  EXPECT_EQ(small.commit(), 1u);
+  EXPECT_FALSE(small.ensure(1, 4));  // it asks last now
   large.give(3);
   EXPECT_TRUE(small.ensure(1, 4));
   EXPECT_EQ(small.commit(), 1u);
-  EXPECT_EQ(large.asked_by_others(), 1u);
+  EXPECT_EQ(large.asked_by_others(), 2u);
 }
 
 }  // namespace
