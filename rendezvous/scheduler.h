@@ -164,6 +164,8 @@ class Scheduler {
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return node_.excuse(); }
+  // Sees at once what all processes of the node have given back.
+  void refresh_node() { node_.refresh(); }
   // A process that has neither begun nor ended a read for so long, in which ours would have come
   // twice, does not move.
   Duration excuse_after() const { return {2 * last_rtt_.ns}; }
@@ -231,7 +233,7 @@ class Scheduler {
     if (!peer.known_.linked) known_.push(&peer);
   }
   static Flow& flow_of(const Transfer& t) { return t.peer->flows_[of(t.path)]; }
-  bool may_be_chain(const Flow& gets, const Transfer& transfer) const;
+  bool may_be_chain(const Flow& gets, const Transfer& transfer);
   void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
   // The limit for the reads of the whole node.

@@ -10,9 +10,8 @@
 // A process that is stopped, or seldom looks at its completions, keeps tokens for work that its
 // adapter finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a
 // process that lives: so tokens of processes that neither took nor gave any between two looks
-// (`excuse`) do not count, until these move again. Only a look writes the marks that the next one
-// compares with: whoever moved since the last but one look counts, however often anybody asks. The
-// limit is exceeded by what the others still have under way, if anything.
+// (`excuse`) do not count, until these move again. The limit is exceeded by what the others still
+// have under way, if anything.
 //
 // Tokens in hand are a promise to the others: they are used or given back soon, and never wait for
 // anything that itself waits for such tokens.
@@ -21,11 +20,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstdint>
 #include <utility>
 
+#include "flowctl/shared/pool_neighbours.h"
 #include "flowctl/shared/shared_word.h"
 #include "flowctl/shared/token_pool.h"
 
@@ -41,6 +40,7 @@ class PoolMemberOn {
   void join(Pool* pool) {
     pool_ = pool;
     in_hand_ = out_ = 0;
+    if (pool_ != nullptr) neighbours_.join(*pool_);
   }
   bool joined() const { return pool_ != nullptr; }
 
@@ -51,7 +51,7 @@ class PoolMemberOn {
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
-      if (!pool_->try_take(tokens, ticket_, limit, excused())) return false;
+      if (!pool_->try_take(tokens, ticket_, limit, sum(), excused())) return false;
       in_hand_ = ticket_.tokens;
     }
     put_back(in_hand_ - tokens);
@@ -80,7 +80,7 @@ class PoolMemberOn {
   // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
-    if (!pool_->recheck(ticket_, limit, excused())) return false;
+    if (!pool_->recheck(ticket_, limit, sum(), excused())) return false;
     in_hand_ = ticket_.tokens;
     return true;
   }
@@ -88,58 +88,39 @@ class PoolMemberOn {
   // Call from time to time while a ticket waits: a process that has not moved since the last call
   // is stuck. Returns the tokens that do not count from here on.
   std::uint64_t excuse() {
-    stuck_ = 0;
-    const std::uint32_t count = watched();
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const typename Pool::Holder now = pool_->holder(i);
-      marks_[i].stuck = i != pool_->slot() && marks_[i].is(now);
-      marks_[i].drawn = now.drawn;
-      marks_[i].returned = now.returned;
-      stuck_ += marks_[i].stuck ? 1 : 0;
-    }
-    return tokens_of_stuck();
+    neighbours_.excuse(*pool_);
+    return excused()();
   }
+  // Looks at all processes at once. Otherwise each look sees a few of them anew.
+  void refresh() { neighbours_.see_all(*pool_); }
 
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
   std::uint32_t in_hand() const { return in_hand_; }
   // Tokens that processes of the node hold or wait for.
   std::uint64_t asked() const { return pool_->asked(); }
-  // Of these, those of other processes.
-  std::uint64_t asked_by_others() const {
-    const std::uint64_t own = std::uint64_t{out_} + in_hand_ + (waiting() ? ticket_.tokens : 0);
-    return std::max(pool_->asked(), own) - own;
+  // Of these, those of other processes. A few of them are seen anew, so this costs the same beside
+  // hundreds as beside one, and may be a little old.
+  std::uint64_t asked_by_others() {
+    neighbours_.see_some(*pool_);
+    return neighbours_.asked();
   }
   Pool* pool() const { return pool_; }
 
  private:
-  // What a process had ever drawn and returned at the last look.
-  struct Mark {
-    std::uint64_t drawn = 0;
-    std::uint64_t returned = 0;
-    bool stuck = false;
-
-    bool is(const typename Pool::Holder& now) const {
-      return drawn == now.drawn && returned == now.returned;
-    }
-  };
-
-  std::uint32_t watched() const { return std::min(pool_->holders(), most_holders); }
-
-  auto excused() const {
-    return [this] { return stuck_ == 0 ? 0 : tokens_of_stuck(); };
+  auto sum() {
+    return [this] {
+      neighbours_.see_some(*pool_);
+      return pool_->available(neighbours_.returned());
+    };
   }
-  // Of those that have not moved since. Both words of a mark only grow, so a change stays visible.
-  [[gnu::noinline]] std::uint64_t tokens_of_stuck() const {
-    std::uint64_t tokens = 0;
-    const std::uint32_t count = watched();
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (!marks_[i].stuck) continue;
-      const typename Pool::Holder now = pool_->holder(i);
-      // Processes that ask after us were never in our way.
-      if (marks_[i].is(now)) tokens += waiting() ? now.out_before(ticket_) : now.out;
-    }
-    return tokens;
+  auto excused() const {
+    return [this] {
+      return neighbours_.excused(*pool_, [this](const typename Pool::Holder& holder) {
+        // Processes that ask after us were never in our way.
+        return waiting() ? holder.out_before(ticket_) : holder.out;
+      });
+    };
   }
 
   void put_back(std::uint32_t tokens) {
@@ -152,8 +133,7 @@ class PoolMemberOn {
   typename Pool::Ticket ticket_;
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
-  std::uint32_t stuck_ = 0;  // so many marks are
-  std::array<Mark, most_holders> marks_{};
+  PoolNeighbours<Word, most_holders> neighbours_;
 };
 
 using PoolMember = PoolMemberOn<SharedWord, 256>;

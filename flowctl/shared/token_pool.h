@@ -158,10 +158,11 @@ class TokenPool {
   // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting.
   // Costs one exchange, and another if the process that drew last has not noted its draw yet.
   bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit = most_tokens) {
-    return try_take(tokens, ticket, limit, nobody_excused);
+    return try_take(tokens, ticket, limit, all_sums(), nobody_excused);
   }
-  template <typename Excused>
-  bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit, Excused&& excused) {
+  template <typename Sum, typename Excused>
+  bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit, Sum&& sum,
+                Excused&& excused) {
     assert(joined() && !waiting_);
     PoolSlot<Word>& own = slots_[slot_];
     ticket.tokens = std::clamp(tokens, 1u, tokens_);  // a larger one could never be granted
@@ -175,30 +176,38 @@ class TokenPool {
     drawn_ = next(drawn_, ticket.tokens);
     own.drawn.store(drawn_);
     waiting_ = true;
-    return recheck(ticket, limit, excused);
+    return recheck(ticket, limit, sum, excused);
   }
 
   // Whether the ticket is granted by now. Reads one word, and if that is not enough, one word of
   // every slot. Do not ask again once it was true. If `limit` is below its tokens, the ticket waits
   // until nothing else is out.
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
-    return recheck(ticket, limit, nobody_excused);
+    return recheck(ticket, limit, all_sums(), nobody_excused);
   }
-  // `excused()`: so many tokens do not count for this process, because their holders do not move.
-  // It is asked after the sum was taken, so what a holder gives back meanwhile counts at most once.
-  template <typename Excused>
-  bool recheck(const Ticket& ticket, std::uint32_t limit, Excused&& excused) {
+  // `sum()`: a value of G (`available`), as new as the caller wants to pay for. `excused()`: so
+  // many tokens do not count for this process, because their holders do not move. It is asked after
+  // the sum was taken, so what a holder gives back meanwhile counts at most once.
+  template <typename Sum, typename Excused>
+  bool recheck(const Ticket& ticket, std::uint32_t limit, Sum&& sum, Excused&& excused) {
     assert(waiting_);
     const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
     const std::uint64_t wanted = add(ticket.end, kept);
-    const std::uint64_t known = head_->granted.load();
+    std::uint64_t known = head_->granted.load();
     if (!reached(known, wanted)) {
-      const std::uint64_t sum = available();
-      if (sum != known) head_->granted.store(sum);  // everybody shares its cache line
-      if (!reached(sum, wanted) && !reached(add(sum, excused()), wanted)) return false;
+      const std::uint64_t now = sum();
+      if (now != known && reached(now, known)) {
+        known = now;
+        head_->granted.store(known);  // everybody shares its cache line
+      }
+      if (!reached(known, wanted) && !reached(add(known, excused()), wanted)) return false;
     }
     waiting_ = false;
     return true;
+  }
+  // G, if the others have returned so much.
+  std::uint64_t available(std::uint64_t returned_by_others) const {
+    return (tokens_ + returned_ + returned_by_others) & mask;
   }
 
   // The tokens of another process, to tell whether it moves: if so, the first two change. `out`
@@ -217,13 +226,25 @@ class TokenPool {
   };
   std::uint32_t holders() const { return static_cast<std::uint32_t>(used()); }
   Holder holder(std::uint32_t i) const {
-    Holder found{slots_[i].drawn.load(), slots_[i].returned.load()};
+    // `returned` first: it never passes `drawn`.
+    const std::uint64_t returned = slots_[i].returned.load();
+    Holder found{slots_[i].drawn.load(), returned};
     found.out = sub(total(found.drawn), found.returned);
     const std::uint64_t plan = slots_[i].plan.load();
     found.last = plan >> 17;
     if (settled(plan, found.drawn))
       found.last_tokens = static_cast<std::uint32_t>(plan_tokens(plan));
     return found;
+  }
+
+  // The same of a slot without its last ticket, from one cache line.
+  struct Share {
+    std::uint64_t returned = 0;
+    std::uint64_t asked = 0;  // held or waited for
+  };
+  Share share(std::uint32_t i) const {
+    const std::uint64_t returned = slots_[i].returned.load();
+    return {returned, sub(total(slots_[i].drawn.load()), returned)};
   }
 
   // Returns tokens of granted tickets. A plain store.
@@ -279,6 +300,8 @@ class TokenPool {
     if (reached(add(back, std::max(limit, tokens)), plan_end(plan))) return 0;
     return std::min(tokens, asked(slot));
   }
+  // Tokens that were ever asked for, modulo 2^47: if this is as it was, nobody has asked.
+  std::uint64_t line_end() const { return end(head_->line.load()); }
   // Tokens that all processes hold or wait for.
   std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
 
@@ -291,6 +314,9 @@ class TokenPool {
   static constexpr std::uint64_t mask = (std::uint64_t{1} << 47) - 1;
   static constexpr std::uint64_t dropped = 1 << 16;
   static constexpr auto nobody_excused = [] { return std::uint64_t{0}; };
+  auto all_sums() const {
+    return [this] { return available(); };
+  }
 
   static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return (a + b) & mask; }
   static std::uint64_t sub(std::uint64_t a, std::uint64_t b) { return (a - b) & mask; }

@@ -9,6 +9,10 @@ namespace {
 // the tokens that a computing application has left.
 constexpr Duration excuse_interval = milliseconds(20);
 
+// Each look sees a few processes of the node anew, which is enough for those that poll. An event
+// thread looks once in this time, and sees all.
+constexpr Duration refresh_interval = milliseconds(1);
+
 }  // namespace
 
 bool NodeLine::passes(const SendSlot& frame) {
@@ -74,6 +78,11 @@ void NodeLine::look(const Now& now, Outbox& out) {
 }
 
 void NodeLine::excuse_stuck(const Now& now) {
+  if (now >= next_refresh_) {
+    next_refresh_ = now + refresh_interval;
+    admission_.refresh();
+    transfers_.refresh_node();
+  }
   if (now >= next_excuse_) {
     next_excuse_ = now + excuse_interval;
     counters_.tokens_excused += admission_.excuse();
