@@ -161,6 +161,8 @@ class Scheduler {
   bool next(Chunk& chunk, ChunkGate* gate = nullptr);
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
+  // Reads are out for which other processes of the node may wait.
+  bool holds_node_reads() const { return node_.out() > 0; }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return node_.excuse(); }

@@ -29,6 +29,10 @@ namespace weir {
 
 class NodeLine {
  public:
+  // Time between two looks for processes that do not move. An event thread needs less to give back
+  // the tokens that a computing application has left (drive/attendance.h).
+  static constexpr Duration patience = milliseconds(20);
+
   // All arguments outlive this object.
   NodeLine(const CoreConfig& config, Counters& counters, Sender& sender, Transfers& transfers)
       : counters_(counters), sender_(sender), transfers_(transfers), admission_(config.admission) {}
