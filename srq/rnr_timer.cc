@@ -1,5 +1,6 @@
 #include "srq/rnr_timer.h"
 
+#include <algorithm>
 #include <array>
 
 namespace weir {
@@ -14,6 +15,10 @@ constexpr std::array<std::int32_t, 32> timer_10us = {
 // Ranks codes by rising duration.
 std::int64_t rank(std::uint8_t code) { return code == 0 ? 32 : code; }
 
+constexpr Duration least_advised = microseconds(80);
+constexpr Duration least_per_sender = microseconds(1);
+constexpr Duration most_advised = microseconds(10240);
+
 std::int64_t distance(std::int64_t a, std::int64_t b) { return a < b ? b - a : a - b; }
 
 }  // namespace
@@ -27,17 +32,19 @@ std::uint8_t rnr_timer_code(Duration wanted) {
 
 Duration rnr_timer_duration(std::uint8_t code) { return microseconds(10) * timer_10us[code & 31]; }
 
-bool RnrAdvisor::add(Duration event_to_repost) {
+bool RnrAdvisor::add(Duration empty, std::uint32_t senders) {
   if (!any_) {
     any_ = true;
-    smoothed_ = event_to_repost;
-    deviation_ = event_to_repost / 2;
+    smoothed_ = empty;
+    deviation_ = empty / 2;
   } else {
-    const std::int64_t off = event_to_repost.ns - smoothed_.ns;
+    const std::int64_t off = empty.ns - smoothed_.ns;
     smoothed_.ns += off / 8;
     deviation_.ns += (distance(off, 0) - deviation_.ns) / 4;
   }
-  const std::uint8_t wanted = rnr_timer_code({smoothed_.ns + 2 * deviation_.ns});
+  const Duration least = std::max(least_advised, least_per_sender * senders);
+  const Duration learned = std::min(Duration{smoothed_.ns + 2 * deviation_.ns}, most_advised);
+  const std::uint8_t wanted = rnr_timer_code(std::max(learned, least));
   if (distance(rank(wanted), rank(code_)) < 2) return false;
   code_ = wanted;
   return true;

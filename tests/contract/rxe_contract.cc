@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -160,13 +161,17 @@ struct Collector {
   std::vector<Refusal> refusals;
 };
 
-std::unique_ptr<Engine> open_engine(std::uint32_t rank) {
-  Engine::Options options;
-  options.core.self = {1, rank};
+std::unique_ptr<Engine> open_engine(const Engine::Options& options) {
   std::string why;
   std::unique_ptr<Engine> engine = Engine::open(options, why);
   if (engine == nullptr || !engine->start(why)) throw std::runtime_error(why);
   return engine;
+}
+
+std::unique_ptr<Engine> open_engine(std::uint32_t rank) {
+  Engine::Options options;
+  options.core.self = {1, rank};
+  return open_engine(options);
 }
 
 template <typename Handler>
@@ -291,6 +296,113 @@ TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
   EXPECT_LT(engine->counters().frames_received, messages);  // there were bundles
   EXPECT_TRUE(engine->shutdown(nesting));
   EXPECT_EQ(engine->remains().receive_buffers, 0u);
+}
+
+// Peers that do not receive cost no more memory the more of them there are; who is sent something
+// for the first time is served all the same; and the memory goes back.
+// What a handler throws costs one message, not all that come after it.
+struct Throwing : Collector {
+  void on_message(const Delivery& message) {
+    Collector::on_message(message);
+    if (received.size() % 10 == 3) throw std::runtime_error("of a handler");
+  }
+};
+
+TEST(Engine, AHandlerThatThrowsStopsNobody) {
+  constexpr std::uint32_t messages = 200;
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  Throwing collector;
+  int thrown = 0;
+  const auto progress = [&] {
+    try {
+      engine->progress(collector);
+    } catch (const std::runtime_error&) {
+      ++thrown;
+    }
+  };
+  const auto send = [&](std::uint32_t number) {
+    const auto fill = [&](std::byte* at) { std::memcpy(at, &number, sizeof number); };
+    while (engine->send_filled(self, sizeof number, 1, fill) != Status::ok) progress();
+  };
+  for (std::uint32_t i = 0; i < messages; ++i) send(i);
+  // Another thread may go on, too.
+  const Time deadline = EnginePair::wall() + patience;
+  while (collector.received.size() < messages && EnginePair::wall() < deadline) {
+    std::thread(progress).join();
+  }
+  ASSERT_EQ(collector.received.size(), messages);
+  for (std::uint32_t i = 0; i < messages; ++i) EXPECT_EQ(collector.received[i].number, i);
+  EXPECT_EQ(thrown, static_cast<int>(messages / 10));
+  Collector last;
+  EXPECT_TRUE(engine->shutdown(last));
+  EXPECT_EQ(engine->remains().receive_buffers, 0u);
+}
+
+TEST(Engine, FramesThatWaitHaveACapOverAllPeers) {
+  constexpr std::uint32_t slow_peers = 4;
+  constexpr std::uint64_t cap = 1 << 20;
+  Engine::Options options;
+  options.core.self = {1, 0};
+  options.core.window.max = 16;
+  options.core.queue.signal_interval = 1;  // else some frames are retired by a probe, after 10 s
+  options.send_bytes = cap;
+  const std::unique_ptr<Engine> engine = open_engine(options);
+  std::vector<std::unique_ptr<Engine>> slow;
+  std::vector<PeerId> peers(slow_peers + 1);
+  for (std::uint32_t i = 0; i <= slow_peers; ++i) {
+    options.core.self = {1, i + 1};
+    slow.push_back(open_engine(options));
+    ASSERT_TRUE(engine->add_peer({1, i + 1}, slow[i]->card(), peers[i]));
+  }
+
+  Collector ours;
+  std::vector<std::uint32_t> sent(slow_peers + 1);
+  const std::uint32_t size = engine->max_payload_bytes();
+  const auto send = [&](std::uint32_t to) {
+    const auto fill = [&](std::byte* at) { std::memcpy(at, &sent[to], sizeof sent[to]); };
+    const Status status = engine->send_filled(peers[to], size, 1, fill);
+    sent[to] += status == Status::ok ? 1 : 0;
+    return status;
+  };
+  // Until nothing moves: they have connected, and given the credits they have.
+  Time deadline = EnginePair::wall() + patience;
+  for (int in_vain = 0; in_vain < 100 && EnginePair::wall() < deadline; ++in_vain) {
+    for (std::uint32_t to = 0; to < slow_peers; ++to) {
+      if (send(to) == Status::ok) in_vain = 0;
+    }
+    engine->progress(ours);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const std::uint64_t a_frame_each = (slow_peers + 1) * (size + 1024);
+  const Counters full = engine->snapshot();
+  EXPECT_GT(full.back_pressure, 0u);
+  EXPECT_GT(full.send_bytes, cap / 2);
+  EXPECT_LE(full.send_bytes, cap + SlotPool::slab_slots * a_frame_each);
+  while (sent[slow_peers] < 2 * SlotPool::slab_slots && send(slow_peers) == Status::ok) continue;
+  EXPECT_GE(sent[slow_peers], 1u);
+  EXPECT_LT(sent[slow_peers], 2 * SlotPool::slab_slots);
+
+  std::vector<Collector> theirs(slow_peers + 1);
+  const auto all_there = [&] {
+    for (std::uint32_t i = 0; i <= slow_peers; ++i) {
+      if (theirs[i].received.size() < sent[i]) return false;
+    }
+    return true;
+  };
+  deadline = EnginePair::wall() + patience;
+  while (!all_there() && EnginePair::wall() < deadline) {
+    engine->progress(ours);
+    for (std::uint32_t i = 0; i <= slow_peers; ++i) slow[i]->progress(theirs[i]);
+  }
+  EXPECT_TRUE(all_there());
+  deadline = EnginePair::wall() + patience;
+  while (engine->snapshot().send_bytes > cap / 2 && EnginePair::wall() < deadline) {
+    engine->progress(ours);
+  }
+  EXPECT_LE(engine->snapshot().send_bytes, cap / 2);
+  EXPECT_TRUE(engine->shutdown(ours));
 }
 
 TEST(Engine, ThreadsSendAndProgressAtOnce) {
@@ -543,9 +655,15 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   ASSERT_TRUE(queues->connect_to_itself(LaneId{0}));
   EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, verbs::QueuePairOptions{}.rnr_timer_code);
   queues->advertise_rnr_timer(code);
-  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
   ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
   EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
+  EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
+  queues->adjust_rnr_timers(1);  // of the one that has it
+  EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
+  EXPECT_TRUE(queues->has_old_rnr_timers());
+  queues->adjust_rnr_timers(8);
+  EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
+  EXPECT_FALSE(queues->has_old_rnr_timers());
 }
 
 // What the fabric's administrator wants holds for the first lane and for one beside it. (Soft-RoCE

@@ -80,6 +80,8 @@ def lab_has_changed():
         return True
 
 
+UNITY = "-DCMAKE_UNITY_BUILD=ON"  # several files of tests as one: half the time
+
 # What takes a sanitizer minutes: models of whole fabrics, a world that ends at each of many steps.
 MODELS = ["unit_network", "unit_figures"]
 CHEAP_CHECKS = ["binary", "timeout", "kernel-warning"]  # of the lab: streams, limits, complaints
@@ -94,7 +96,7 @@ def host_steps(long):
 def sanitizer_steps(long):
     models = MODELS if long else []
     yield build("build-asan", "-DWEIR_SANITIZE=address,undefined", "-DCMAKE_BUILD_TYPE=Debug",
-                targets=["all", *models], stage="sanitize")
+                UNITY, targets=["all", *models], stage="sanitize")
     but = {} if long else {"GTEST_FILTER": "-*Death.AtEveryStep/4"}
     yield Step("address and undefined-behaviour sanitizers", "sanitize",
                ctest("build-asan", *([] if long else ["-E", "^(" + "|".join(MODELS) + ")$"])),
@@ -172,7 +174,7 @@ def in_order(steps_of_labs):
 def steps(stages, long, on_host, setup):
     """What the stages asked for need, in order: first what runs here, then what runs in the lab."""
     first = [Step("packages", "", ["tools/setup"], builds=True, needs=(), vital=True)] if setup else []
-    first.append(build("build", stage="", vital=True))
+    first.append(build("build", UNITY, stage="", vital=True))
     every = [*host_steps(long), *sanitizer_steps(long), *fabric_steps(long), *node_steps(long),
              *faults_steps(long), *openmpi5_steps(), *lab_steps(long)]
     wanted = [step for step in every if step.stage in stages and

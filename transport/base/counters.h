@@ -41,7 +41,7 @@ namespace weir {
   X(receives_held_peak, "buffers", "Most receive buffers that ever waited for the MPI layer")      \
   X(srq_limit_events, "events", "SRQ limit events from the device")                                \
   X(srq_limit_self_raised, "events", "SRQ limit events raised by ourselves because one was lost")  \
-  X(repost_ns_peak, "ns", "Longest time from an SRQ limit event to receives posted again")         \
+  X(repost_ns_peak, "ns", "Longest time for which the SRQ was empty")                              \
   X(rnr_timer_ns, "ns", "RNR NAK timer advertised to the peers now")                               \
   X(rnr_timer_changes, "times", "Times the advertised RNR NAK timer was changed (rnr_timer auto)") \
   X(receive_bytes, "bytes", "Registered receive memory now")                                       \

@@ -80,6 +80,7 @@ extern "C" {
 #else
 #include <opal/dss/dss.h>
 #include <opal/mca/pmix/pmix.h>
+#include <opal/runtime/opal_params.h>
 #include <opal/threads/thread_usage.h>
 #endif
 }
@@ -96,13 +97,23 @@ namespace weir::btl {
 #define WEIR_BTL_INTERFACE MCA_BTL_BASE_VERSION_3_1_0
 #endif
 
+// Up to 4.1 a module has more fields, in front of some that are ours, where Open MPI was built with
+// CUDA.
+inline bool has_the_same_modules() {
+#if OPAL_MAJOR_VERSION < 5
+  return opal_built_with_cuda_support == (OPAL_CUDA_SUPPORT != 0);
+#else
+  return true;
+#endif
+}
+
 // The loader's own checks do not protect us, and a mismatch is a crash in the first callback.
 inline bool made_for_this_open_mpi() {
   const std::string prefix =
       std::to_string(OPAL_MAJOR_VERSION) + "." + std::to_string(OPAL_MINOR_VERSION) + ".";
   return std::string(opal_version_string).rfind(prefix, 0) == 0 &&
          mca_btl_base_descriptor_t_class.cls_sizeof == sizeof(mca_btl_base_descriptor_t) &&
-         opal_proc_t_class.cls_sizeof == sizeof(opal_proc_t);
+         opal_proc_t_class.cls_sizeof == sizeof(opal_proc_t) && has_the_same_modules();
 }
 
 // ---- the module ----

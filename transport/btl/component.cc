@@ -4,6 +4,7 @@
 
 #include "transport/btl/component.h"
 
+#include <cstdlib>
 #include <exception>
 
 #include "transport/btl/module.h"
@@ -24,7 +25,9 @@ int register_variables() noexcept {
     if (!made_for_this_open_mpi()) {
       report_unavailable("built for Open MPI " + std::to_string(OPAL_MAJOR_VERSION) + "." +
                          std::to_string(OPAL_MINOR_VERSION) + ", but this is " +
-                         opal_version_string + "; build weir against this Open MPI");
+                         opal_version_string +
+                         (has_the_same_modules() ? "" : " with another support for CUDA") +
+                         "; build weir against this Open MPI");
       return OPAL_ERR_NOT_AVAILABLE;
     }
     const mca_base_component_t& component = mca_btl_weir_component.btl_version;
@@ -121,7 +124,10 @@ int progress_component() noexcept {
   try {
     return progress(*module);
   } catch (const std::exception& problem) {
-    complain(std::string("failed in progress: ") + problem.what() + ".");
+    // Something that came is lost, and somebody may wait for it.
+    complain(std::string("cannot hand on what came: ") + problem.what() + ".");
+    static char text[] = "weir failed in this process; see its message above";
+    if (!module->end_job(nullptr, text)) std::abort();
     return 0;
   }
 }

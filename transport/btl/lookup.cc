@@ -72,10 +72,8 @@ void report_unknown_memory(Module& module, const Operation& operation,
       to_text(request, operation.memory) + " of " + rank_text(endpoint->name) +
       ", which has registered no such memory for one-sided operations. Attach it to the window "
       "before others use it, and detach it when they are done.");
-  if (const auto callback = module.on_error.load(std::memory_order_acquire)) {
-    static char text[] = "weir was asked for memory that is not there; see its message above";
-    callback(&module, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
-  }
+  static char text[] = "weir was asked for memory that is not there; see its message above";
+  module.end_job(endpoint->proc, text);
 }
 
 }  // namespace weir::btl

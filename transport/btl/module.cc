@@ -200,6 +200,12 @@ void Module::warn_no_registration(int error) {
            "): such messages are copied. The job goes on.");
 }
 
+bool Module::end_job(opal_proc_t* proc, char* why) {
+  const auto callback = on_error.load(std::memory_order_acquire);
+  if (callback != nullptr) callback(this, MCA_BTL_ERROR_FLAGS_FATAL, proc, why);
+  return callback != nullptr;
+}
+
 Endpoint* Module::add(opal_proc_t* proc) {
   const PeerName name = to_name(proc->proc_name);
   Endpoint* const known = endpoints.find(name);

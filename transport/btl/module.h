@@ -44,6 +44,10 @@ struct Module : mca_btl_base_module_t {
   void complete(Descriptor& descriptor, int status);
   void release(Descriptor& descriptor);
 
+  // Has Open MPI end the job because of `proc` (nullptr: of this process). `why` is a format string
+  // in 4.1. False if Open MPI has named nobody to be told.
+  bool end_job(opal_proc_t* proc, char* why);
+
   // Registrations of application memory; made at first use. nullptr: copy instead.
   verbs::RegistrationCache* registrations();
   // Memory could not be registered; warns once.
@@ -69,6 +73,7 @@ struct Module : mca_btl_base_module_t {
   EarlyMessages early_messages;
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still owed
   std::atomic<mca_btl_base_module_error_cb_fn_t> on_error{nullptr};
+  bool lost_message_told = false;  // by the thread that makes progress
 
  private:
   enum class StartState : std::uint8_t { no, yes, failed };

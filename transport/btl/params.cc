@@ -175,6 +175,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   Engine::Options options;
   options.device.name = s.device;
   options.device.gid_index = to<int>(s.gid_index);
+  options.send_bytes = to<std::uint64_t>(s.send_memory_bytes);
 
   Core::Config& core = options.core;
   core.self = self;

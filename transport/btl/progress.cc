@@ -1,6 +1,8 @@
 // What comes up from the engine: messages, finished sends, failures.
 
+#include <cstdlib>
 #include <exception>
+#include <utility>
 
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"
@@ -41,8 +43,7 @@ class Upcalls {
               message.payload, message.length_bytes);
     } else if (!module_.early_messages.push(message.peer, message.tag, message.payload,
                                             message.length_bytes)) {
-      note(1, "dropped a message with tag " + std::to_string(message.tag) +
-                  " that nobody registered for");
+      give_up_waiting(message.peer, message.tag);
     }
   }
 
@@ -57,10 +58,8 @@ class Upcalls {
   // Open MPI ends the job.
   void on_breakdown(const std::string& what) {
     complain(what + ".");
-    if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
-      static char text[] = "weir's adapter failed; see its message above";  // as below
-      callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, nullptr, text);
-    }
+    static char text[] = "weir's adapter failed; see its message above";
+    module_.end_job(nullptr, text);
   }
 
   // To serve the node's other processes, we have to know the peers they talk to.
@@ -89,13 +88,23 @@ class Upcalls {
                                            : nullptr;
     report_failure(name, proc, module_.engine->port().name(), failure,
                    operation != nullptr ? operation->memory : Export{});
-    if (const auto callback = module_.on_error.load(std::memory_order_acquire)) {
-      static char text[] = "weir lost a peer; see its message above";  // a format string in 4.1
-      callback(&module_, MCA_BTL_ERROR_FLAGS_FATAL, proc, text);
-    }
+    static char text[] = "weir lost a peer; see its message above";
+    module_.end_job(proc, text);
   }
 
  private:
+  // A message is lost, so whoever waits for it would wait for ever.
+  void give_up_waiting(PeerId from, std::uint8_t tag) {
+    if (std::exchange(module_.lost_message_told, true)) return;
+    complain("a message from " + rank_text(module_.engine->name(from)) +
+             " is lost: nothing in this process takes messages with tag " + std::to_string(tag) +
+             ", and " + std::to_string(EarlyMessages::most_bytes >> 20) +
+             " MiB of such messages wait already. Check that all processes run the same Open MPI "
+             "with the same MCA parameters (pml, osc).");
+    static char text[] = "weir lost a message; see its message above";
+    if (!module_.end_job(nullptr, text)) std::abort();
+  }
+
   Module& module_;
 };
 

@@ -82,6 +82,8 @@ class EarlyMessages {
     return true;
   }
 
+  static constexpr std::size_t most_bytes = 64u << 20;
+
   // Takes everything.
   std::deque<Message> take() {
     std::lock_guard guard(lock_);
@@ -91,8 +93,6 @@ class EarlyMessages {
   }
 
  private:
-  static constexpr std::size_t most_bytes = 64u << 20;
-
   std::mutex lock_;
   std::deque<Message> messages_;
   std::size_t bytes_ = 0;

@@ -173,8 +173,8 @@ constexpr std::array keys{
             "More than a receiver's window can take at once"},
            &Settings::pending_max),
     number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
-           {"Memory that fragments of large messages may take on their way out before the MPI "
-            "layer has to wait",
+           {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
+            "layer has to wait (a peer that keeps up is still served)",
             "The same bound as for receiving; more does not make a slow receiver faster"},
            &Settings::send_memory_bytes),
 
@@ -268,8 +268,8 @@ constexpr std::array keys{
     // Time.
     number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
                    {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "
-                    "to what the wire format has; auto goes by the measured time between an SRQ "
-                    "limit event and the repost",
+                    "to what the wire format has; auto goes by the times for which the receive "
+                    "queue was empty, from 80us (1us for each peer) to 10ms",
                     "Credits make it exceptional; MVAPICH2, libfabric and NCCL take the same"},
                    &Settings::rnr_timer_ns),
     number("ack_timeout", Kind::duration, "1s", 100 * us, 600 * s, 3,

@@ -10,12 +10,6 @@ namespace {
 constexpr std::int64_t most_value = std::int64_t{1} << 31;
 constexpr std::int64_t most_delay_ns = 1'000'000'000;  // beyond this a job only seems to hang
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 bool parse_entry(std::string_view item, TableOf kind, TableEntry& entry, std::string& error) {
   const std::string shown = "'" + std::string(item) + "'";
   if (const std::size_t at = item.find('@');

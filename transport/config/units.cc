@@ -25,13 +25,6 @@ constexpr std::array<Unit, 4> sizes{
     {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}};
 constexpr std::array<Unit, 3> short_sizes{{{"G", 1 << 30}, {"M", 1 << 20}, {"K", 1 << 10}}};
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // "12.5 ms" split into the digits before and after the point and the unit. False if there are no
@@ -100,6 +93,13 @@ std::string format(std::int64_t value, std::span<const Unit> units) {
 }
 
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
 
 bool parse_duration(std::string_view text, std::int64_t& ns, std::string& error) {
   Number number;

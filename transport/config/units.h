@@ -9,6 +9,9 @@
 
 namespace weir::config {
 
+// Without the blanks around it.
+std::string_view trimmed(std::string_view text);
+
 // Nanoseconds of "10ns", "640us", "4ms", "1.5s", "2min", "1h" or "0". Anything else, such as a
 // number without unit, gives false and the mistake in `error`.
 bool parse_duration(std::string_view text, std::int64_t& ns, std::string& error);

@@ -107,6 +107,8 @@ void Core::retire(SendSlot* slot, bool delivered, Outbox& out) {
 void Core::on_receive_completion(const Now& now, const Completion& completion, Outbox& out) {
   const BufferId buffer{static_cast<std::uint32_t>(completion.id)};
   if (!receiver_.arrive(buffer)) return;
+  if (receiver_.is_empty()) [[unlikely]]
+    receiver_.note_empty(now.time());
   Lane* lane = lanes_.open(completion.lane);
   if (lane == nullptr) return receiver_.put_back(buffer);  // sent on a lane that we dropped
   Peer& peer = peers_[lane->peer];

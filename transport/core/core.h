@@ -123,6 +123,9 @@ class Core : private Lanes::Listener,
   // bundle.
   bool would_hold(PeerId peer) const { return sender_.would_hold(peers_[peer]); }
 
+  // Frames to `peer` wait.
+  bool has_pending(PeerId peer) const { return peers_[peer].outgoing.has_pending(); }
+
   // The layer above is done with a delivered buffer (once for each delivery with `last`).
   void release(BufferId buffer) { receiver_.release(buffer); }
 
@@ -216,10 +219,11 @@ class Core : private Lanes::Listener,
   // bottleneck now.
   void on_idle(Outbox& out) { receiver_.on_idle(out); }
   void on_srq_limit(Outbox& out) { receiver_.on_srq_limit(out); }
-  // Receives were posted again this long after a limit event.
-  void on_reposted(Duration event_to_repost, Outbox& out) {
-    receiver_.on_reposted(event_to_repost, out);
-  }
+  // With all completions seen: receives may have been few since then.
+  void note_low_receives(Time since) { receiver_.note_low(since); }
+  // They were, and whoever posts some says when.
+  bool receives_were_low() const { return receiver_.was_low(); }
+  void on_reposted(Time now, Outbox& out) { receiver_.on_reposted(now, out); }
   // Looks, with all completions seen, for a limit event that should have come but was lost. Call
   // about once a second.
   void raise_lost_limit(Outbox& out) { receiver_.raise_lost_limit(out); }

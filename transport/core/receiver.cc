@@ -1,6 +1,7 @@
 #include "transport/core/receiver.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weir {
 namespace {
@@ -170,10 +171,16 @@ void Receiver::on_srq_limit(Outbox& out) {
   window_changed(out);
 }
 
-void Receiver::on_reposted(Duration event_to_repost, Outbox& out) {
+// Only the time for which the queue was empty counts: while receives are there, nobody is turned
+// back.
+void Receiver::on_reposted(Time now, Outbox& out) {
+  low_since_ = Time::never();
+  const Time since = std::exchange(empty_since_, Time::never());
+  if (since == Time::never()) return;
+  const Duration empty = now - since;
   counters_.repost_ns_peak =
-      std::max(counters_.repost_ns_peak, static_cast<std::uint64_t>(event_to_repost.ns));
-  if (!config_.rnr_auto || !rnr_.add(event_to_repost)) return;
+      std::max(counters_.repost_ns_peak, static_cast<std::uint64_t>(empty.ns));
+  if (!config_.rnr_auto || !rnr_.add(empty, eager_.peers())) return;
   counters_.rnr_timer_ns = static_cast<std::uint64_t>(rnr_timer_duration(rnr_.code()).ns);
   ++counters_.rnr_timer_changes;
   out.advertise_rnr_timer(rnr_.code());

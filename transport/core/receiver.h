@@ -124,8 +124,17 @@ class Receiver {
   // Checks whether credit frames were too many since the last look: then the shares are too small.
   void look_at_shares(Outbox& out);
   void on_srq_limit(Outbox& out);
-  // Receives were posted again this long after a limit event.
-  void on_reposted(Duration event_to_repost, Outbox& out);
+  // With all completions seen: whether the adapter has no receive to answer a sender with. Then say
+  // since when.
+  bool is_empty() const { return pool_.posted() == 0; }
+  void note_empty(Time since) { empty_since_ = std::min({empty_since_, low_since_, since}); }
+  // The limit event came at `since`. If receives are still few, the queue becomes empty unseen.
+  void note_low(Time since) {
+    if (below_limit()) low_since_ = since;
+  }
+  // Whether to say when receives were posted again.
+  bool was_low() const { return low_since_ != Time::never() || empty_since_ != Time::never(); }
+  void on_reposted(Time now, Outbox& out);
   // Looks, with all completions seen, for a limit event that should have come but was lost.
   void raise_lost_limit(Outbox& out);
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);
@@ -174,7 +183,9 @@ class Receiver {
   std::uint64_t credit_frames_ = 0;         // sent since then
   bool starved_peer_seen_ = false;
   bool limit_armed_ = false;
-  std::uint64_t taken_ = 0;  // buffers that the layer above released
+  Time low_since_ = Time::never();    // receives are fewer than the limit
+  Time empty_since_ = Time::never();  // there is none
+  std::uint64_t taken_ = 0;           // buffers that the layer above released
   std::uint64_t taken_at_growth_ = 0;
   Time next_look_{};
 };

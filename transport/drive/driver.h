@@ -49,7 +49,11 @@ class Driver {
         if (out_.slab_buffers > 0) self().provide_slab();
         if (std::exchange(out_.rnr_changed, false)) self().advertise_rnr_timer(out_.rnr_code);
       }
-      if (!out_.receives.empty()) self().post_receives();
+      if (!out_.receives.empty()) {
+        self().post_receives();
+        if (core_.receives_were_low()) [[unlikely]]
+          core_.on_reposted(self().now().time(), out_);
+      }
       if (std::exchange(out_.arm, false)) self().arm(out_.srq_arm);
       if (!out_.work.empty()) self().post_work();
       if (rare) {
@@ -162,13 +166,9 @@ class Driver {
   // the lock counts, because a sender would wait for that, too.
   void on_limit_event(Time since) {
     drain();  // judge by current state how far the limit is passed
-    const std::uint64_t posted = core_.counters().receives_posted;
     core_.on_srq_limit(out_);
     flush();
-    if (core_.counters().receives_posted > posted) {
-      core_.on_reposted(self().now().time() - since, out_);
-    }
-    flush();
+    core_.note_low_receives(since);
   }
 
   void drain() {

@@ -118,14 +118,15 @@ bool Engine::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
   connections_->attach(queues_.get());
-  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, core_.counters());
+  slots_ = std::make_unique<SlotPool>(device_, options_.core.buffer_bytes, options_.send_bytes,
+                                      core_.counters());
 
   errno = 0;
   core_.start(out_);
   flush();
   // At least one slab of slots in each size: sends may wait for a slot, but never for ever.
-  SendSlot* const small = slots_->get(0);
-  SendSlot* const full = slots_->get_full();
+  SendSlot* const small = slots_->get(SlotPool::small);
+  SendSlot* const full = slots_->get(SlotPool::full);
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
     why = cannot_register(device_, least_bytes());
     undo_start();
@@ -312,18 +313,22 @@ void Engine::carry_out(const ConnectAction& action) {
     if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
     return failed(FailReason::adapter_broken);
   }
+  const auto lacks = [&](std::string what) {
+    arrived_notices_.emplace_back(std::move(what) + ".");
+    if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
+    failed(FailReason::no_resources);
+  };
   while (core_.lacks_control_slots()) {
-    SendSlot* const slot = slots_->get(0);
-    if (slot == nullptr) return failed(FailReason::no_resources);
+    SendSlot* const slot = slots_->get(SlotPool::small);
+    if (slot == nullptr) {
+      const std::size_t bytes = std::size_t{SlotPool::small_bytes} * SlotPool::slab_slots;
+      return lacks("no memory for another connection: " + cannot_register(device_, bytes));
+    }
     core_.lend_control_slot(slot);
   }
   std::string why;
   const std::uint32_t number = queues_->create_pair(action.lane, why);
-  if (number == 0) {
-    arrived_notices_.emplace_back(std::move(why) + ".");
-    if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
-    return failed(FailReason::no_resources);
-  }
+  if (number == 0) return lacks(std::move(why));
   core_.limit_inline(queues_->inline_bytes());
   warn_of_small_window();
   switch (action.kind) {

@@ -63,6 +63,7 @@ class Engine : private Driver<Engine> {
     verbs::QueuePairOptions queue_pair;  // but for pkey_index
     std::optional<std::uint16_t> pkey;   // nothing: that of the path
     Core::Config core;                   // `core.self` included
+    std::uint64_t send_bytes = 64u << 20;  // memory of messages that wait to be sent
     Duration close_timeout = seconds(10);
     NodeOptions node;
     ProxyOptions proxy;
@@ -103,7 +104,7 @@ class Engine : private Driver<Engine> {
   // there is no memory.
   SendSlot* acquire(std::uint32_t payload_bytes) {
     std::lock_guard guard(lock_);
-    return slots_->get(payload_bytes);
+    return slots_->get(SlotPool::size_for(payload_bytes));
   }
 
   // Gives back a slot that was not sent.
@@ -123,7 +124,8 @@ class Engine : private Driver<Engine> {
   }
 
   // Sends a message that `fill(std::byte*)` writes, `length_bytes` long. `fill` runs with the
-  // engine's lock held and must not call back.
+  // engine's lock held and must not call back. Back-pressure: too many frames wait, for this peer
+  // or, with one of them for it, for all.
   template <typename Fill>
   Status send_filled(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag, Fill&& fill) {
     std::lock_guard guard(lock_);
@@ -131,10 +133,18 @@ class Engine : private Driver<Engine> {
       fill(at);
       return Status::ok;
     }
-    SendSlot* slot = core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
-                         ? slots_->get_full()
-                         : slots_->get(length_bytes);
-    if (slot == nullptr) return Status::back_pressure;
+    const SlotPool::Size size =
+        core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
+            ? SlotPool::full
+            : SlotPool::size_for(length_bytes);
+    SendSlot* slot = slots_->get_within(size);
+    if (slot == nullptr) [[unlikely]] {
+      slot = core_.has_pending(peer) ? nullptr : slots_->get(size);
+      if (slot == nullptr) {
+        ++core_.counters().back_pressure;
+        return Status::back_pressure;
+      }
+    }
     fill(slot->payload());
     const Status status = core_.send(now(), peer, slot, length_bytes, tag, false, out_);
     if (status != Status::ok) slots_->put(slot);
@@ -166,22 +176,16 @@ class Engine : private Driver<Engine> {
   //                                                  reached any more (failures follow)
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
-  // Returns how many things were handed up.
+  // Returns how many things were handed up. What a handler throws comes through; what it was called
+  // with counts as handed up, and the rest is handed up by the next call.
   template <typename Handler>
   int progress(Handler&& handler) {
     if (!fetch()) return 0;
+    const Leaving leaving{*this};
     int count = 0;
-    const auto level = static_cast<std::size_t>(progress_depth_) - 1;
     for (; next_message_ < messages_.size(); ++count) {
-      const Delivery message = messages_[next_message_++];
-      in_hand_[level] = message.buffer;
-      handler.on_message(message);
-      in_hand_[level] = BufferId::none;
-      if (level == 0 && postponed_.empty()) [[likely]] {
-        if (message.last) note_released(message.buffer);
-      } else {
-        finish_nested(message);
-      }
+      const InHand in_hand(*this, messages_[next_message_++]);
+      handler.on_message(in_hand.message);
     }
     for (; next_notice_ < notices_.size(); ++count) {
       const Notice notice = std::move(notices_[next_notice_++]);
@@ -200,7 +204,6 @@ class Engine : private Driver<Engine> {
           break;
       }
     }
-    leave_progress();
     return count;
   }
 
@@ -308,7 +311,10 @@ class Engine : private Driver<Engine> {
   void post_receives();
   void post_work();
   void arm(SrqArm limit);
-  void advertise_rnr_timer(std::uint8_t code) { queues_->advertise_rnr_timer(code); }
+  void advertise_rnr_timer(std::uint8_t code) {
+    queues_->advertise_rnr_timer(code);
+    call_thread();
+  }
   void provide_slab();
   void drop_slab() { receive_slabs_.pop_back(); }
   void carry_out(const ConnectAction& action);
@@ -326,6 +332,29 @@ class Engine : private Driver<Engine> {
   Engine(const Options& options, verbs::Device device);
 
   static Time clock();
+
+  // A call of `progress`, and a message that its handler has.
+  struct Leaving {
+    Engine& engine;
+    ~Leaving() { engine.leave_progress(); }
+  };
+  struct InHand {
+    InHand(Engine& of, const Delivery& delivery)
+        : engine(of), level(static_cast<std::size_t>(of.progress_depth_) - 1), message(delivery) {
+      engine.in_hand_[level] = message.buffer;
+    }
+    ~InHand() {
+      engine.in_hand_[level] = BufferId::none;
+      if (level == 0 && engine.postponed_.empty()) [[likely]] {
+        if (message.last) engine.note_released(message.buffer);
+      } else {
+        engine.finish_nested(message);
+      }
+    }
+    Engine& engine;
+    const std::size_t level;
+    const Delivery message;
+  };
 
   void leave_progress() {
     if (has_held_.load(std::memory_order_relaxed)) post_held();
@@ -422,6 +451,7 @@ class Engine : private Driver<Engine> {
   int polls_ = 0;
   Time next_show_{};
   Time tidy_at_ = Time::never();
+  Time next_shrink_{};  // of the send slots
 };
 
 }  // namespace weir

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 
 #include "transport/engine/engine.h"
@@ -16,6 +17,11 @@ namespace {
 
 // Downs and ups of the port that are told of.
 constexpr int port_changes_told = 8;
+
+// Each is a call of the kernel under the lock: so many in a tick of a millisecond.
+constexpr std::size_t rnr_timers_at_once = 8;
+
+constexpr Duration slots_shrink_interval = seconds(1);
 
 }  // namespace
 
@@ -35,6 +41,7 @@ void Engine::run_thread() {
       std::lock_guard guard(lock_);
       if (stopping_) return;
       nap = Driver::nap(clock());
+      if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
     }
     std::array<pollfd, 4> fds{{{wake_fd_, POLLIN, 0},
                                {connections_->fd(), POLLIN, 0},
@@ -58,7 +65,12 @@ void Engine::run_thread() {
       drain();
     }
     attend(woken);
+    queues_->adjust_rnr_timers(rnr_timers_at_once);
     if (node_ != nullptr && woken >= next_show_) show_board(woken);
+    if (woken >= next_shrink_) {
+      next_shrink_ = woken + slots_shrink_interval;
+      slots_->shrink();
+    }
     if (woken >= tidy_at_) {
       tidy_node();
       count_node();

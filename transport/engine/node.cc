@@ -93,7 +93,7 @@ void Engine::join_proxy() {
   }
   if (!proxy_->has_cells()) return without("more processes than the job has here use it");
   while (core_.idle_relay_slots() < Core::most_relay_slots) {
-    SendSlot* const slot = slots_->get_full();
+    SendSlot* const slot = slots_->get(SlotPool::full);
     if (slot == nullptr) break;
     core_.lend_relay_slot(slot);
   }

@@ -23,6 +23,7 @@ struct SendSlot {
   bool notify = false;            // the layer above waits to hear that the slot is retired
   std::uint16_t carrier = 0;      // relay_server.h: its number, if the slot is for relayed frames
   wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
+  void* slab = nullptr;  // the engine's: whose memory it is
   void* user = nullptr;  // for the layer above; the core never looks at it
 
   // Where the payload of the frame's first message belongs.

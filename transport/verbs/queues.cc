@@ -270,11 +270,18 @@ bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
 
 void Queues::advertise_rnr_timer(std::uint8_t code) {
   options_.rnr_timer_code = code;
+  old_rnr_timers_ = pairs_.size();
+}
+
+void Queues::adjust_rnr_timers(std::size_t most) {
   ibv_qp_attr attributes{};
-  attributes.min_rnr_timer = code;
-  for (const Pair& pair : pairs_) {
+  attributes.min_rnr_timer = options_.rnr_timer_code;
+  while (old_rnr_timers_ > 0 && most > 0) {
+    const Pair& pair = pairs_[--old_rnr_timers_];
+    if (!pair) continue;
     // Allowed in RTR and RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
-    if (pair) ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
+    ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
+    --most;
   }
 }
 

@@ -62,9 +62,12 @@ class Queues {
   // Moves a queue pair one step with the attributes that connection management filled in, and adds
   // ours (timers, retries). False, with errno set, on failure.
   bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
-  // Changes the RNR NAK timer of all pairs, including later ones. A pair that refuses keeps its
+  // Changes the RNR NAK timer of later pairs; `adjust_rnr_timers` changes that of those that are
+  // there, so many at a time, because each is a call of the kernel. A pair that refuses keeps its
   // own.
   void advertise_rnr_timer(std::uint8_t code);
+  void adjust_rnr_timers(std::size_t most);
+  bool has_old_rnr_timers() const { return old_rnr_timers_ > 0; }
   // From RESET to RTS, connected to a queue pair of the same port: one with any number, or itself.
   bool connect_on_port(LaneId lane, std::uint32_t qp_number);
   bool connect_to_itself(LaneId lane) { return connect_on_port(lane, pair(lane)->qp_num); }
@@ -142,6 +145,7 @@ class Queues {
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
+  std::size_t old_rnr_timers_ = 0;     // so many of the first ones may have another than advertised
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;

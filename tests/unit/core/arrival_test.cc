@@ -4,7 +4,6 @@
 #include <functional>
 #include <utility>
 
-#include "srq/rnr_timer.h"
 #include "tests/unit/core/rig.h"
 
 namespace weir {
@@ -276,27 +275,6 @@ TEST(Window, RaisesTheEventItselfWhenItWasLost) {
   EXPECT_EQ(rig.core.counters().srq_limit_self_raised, 1u);
   EXPECT_TRUE(rig.out.arm);
   EXPECT_GE(rig.core.counters().receives_posted, rig.out.srq_arm.limit);
-}
-
-TEST(RnrTimer, FollowsTheTimeToTheRepostIfItMay) {
-  for (const bool may : {false, true}) {
-    Core::Config config = rig::small_config();
-    config.rnr_auto = may;
-    Rig rig(config);
-    const std::uint64_t first = rig.core.counters().rnr_timer_ns;
-    rig.core.on_reposted(milliseconds(9), rig.out);
-    EXPECT_EQ(rig.core.counters().repost_ns_peak, 9'000'000u);
-    EXPECT_EQ(rig.out.rnr_changed, may);
-    EXPECT_EQ(rig.core.counters().rnr_timer_changes, may ? 1u : 0u);
-    if (!may) {
-      EXPECT_EQ(rig.core.counters().rnr_timer_ns, first);
-      continue;
-    }
-    EXPECT_GE(rnr_timer_duration(rig.out.rnr_code), milliseconds(9));
-    rig.out.rnr_changed = false;
-    rig.core.on_reposted(milliseconds(9), rig.out);  // not two codes away
-    EXPECT_FALSE(rig.out.rnr_changed);
-  }
 }
 
 // Nobody takes the messages: W stops at `window_unattended`, however often the event comes, and

@@ -6,13 +6,14 @@
 #include <memory>
 #include <vector>
 
+#include "srq/rnr_timer.h"
 #include "tests/unit/core/rig.h"
 
 namespace weir {
 namespace {
 
 struct Side final : Receiver::Listener {
-  CoreConfig config = rig::small_config();
+  CoreConfig config;
   Counters counters;
   Outbox out;
   int changed = 0;
@@ -21,7 +22,7 @@ struct Side final : Receiver::Listener {
   std::vector<BufferId> posted;
   Receiver receiver{config, counters, *this};
 
-  Side() {
+  explicit Side(const CoreConfig& with = rig::small_config()) : config(with) {
     receiver.start(out);
     settle();
   }
@@ -149,6 +150,66 @@ TEST(Receiver, ALimitEventThatIsOldNewsDoesNotGrow) {
   side.receiver.on_srq_limit(side.out);
   EXPECT_EQ(side.counters.window, 16u);
   EXPECT_TRUE(side.out.arm);
+}
+
+// A window that cannot grow, and a timer that learns.
+CoreConfig that_learns() {
+  CoreConfig config = rig::small_config();
+  config.window.max = 16;
+  config.rnr_auto = true;
+  return config;
+}
+
+constexpr Time begin{seconds(3).ns};
+
+TEST(Receiver, TheRnrTimerFollowsTheTimeWithoutReceives) {
+  for (const bool may : {false, true}) {
+    CoreConfig config = that_learns();
+    config.rnr_auto = may;
+    Side side(config);
+    const std::uint64_t first = side.counters.rnr_timer_ns;
+    for (int i = 0; i < 15; ++i) side.arrive();
+    EXPECT_FALSE(side.receiver.is_empty());
+    side.arrive();
+    ASSERT_TRUE(side.receiver.is_empty());
+    side.receiver.note_empty(begin);
+    side.receiver.note_empty(begin + milliseconds(1));  // it still is
+    ASSERT_TRUE(side.receiver.was_low());
+    side.receiver.on_reposted(begin + milliseconds(9), side.out);
+    EXPECT_FALSE(side.receiver.was_low());
+    EXPECT_EQ(side.counters.repost_ns_peak, 9'000'000u);
+    EXPECT_EQ(side.out.rnr_changed, may);
+    EXPECT_EQ(side.counters.rnr_timer_changes, may ? 1u : 0u);
+    if (may) {
+      EXPECT_GE(rnr_timer_duration(side.out.rnr_code), milliseconds(9));
+    } else {
+      EXPECT_EQ(side.counters.rnr_timer_ns, first);
+    }
+  }
+}
+
+// Nobody polls while the application computes, so the last receive is missed later than it goes.
+TEST(Receiver, WhoeverFindsNoReceivesLooksBackToTheLimitEvent) {
+  Side side(that_learns());
+  for (int i = 0; i < 15; ++i) side.arrive();
+  side.receiver.on_srq_limit(side.out);
+  side.receiver.note_low(begin);
+  side.arrive();
+  side.receiver.note_empty(begin + milliseconds(5));
+  side.receiver.on_reposted(begin + milliseconds(6), side.out);
+  EXPECT_EQ(side.counters.repost_ns_peak, 6'000'000u);
+}
+
+TEST(Receiver, WhileReceivesAreThereTheRnrTimerLearnsNothing) {
+  Side side(that_learns());
+  for (int i = 0; i < 15; ++i) side.arrive();
+  side.receiver.on_srq_limit(side.out);
+  side.receiver.note_low(begin);
+  ASSERT_TRUE(side.receiver.was_low());
+  side.receiver.on_reposted(begin + milliseconds(6), side.out);
+  EXPECT_FALSE(side.receiver.was_low());
+  EXPECT_EQ(side.counters.repost_ns_peak, 0u);
+  EXPECT_FALSE(side.out.rnr_changed);
 }
 
 TEST(Receiver, AWindowOfWhichLittleWasUsedShrinksAndAsksForCreditsBack) {

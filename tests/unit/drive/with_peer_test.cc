@@ -349,6 +349,23 @@ TEST(Drive, ALimitEventGrowsTheWindow) {
   bench.time = start + milliseconds(3);
   bench.on_limit_event(start);
   EXPECT_EQ(bench.core_.counters().window, 32u);
+}
+
+// More credits are out than there are buffers, so the peer may be turned back.
+TEST(Drive, TheTimeWithoutReceivesEndsWhenSomeArePosted) {
+  Core::Config config = rig::small_config();
+  config.window = {.initial = 2, .max = 2};
+  Bench bench(config);
+  const LaneId lane = bench.accept();
+  for (int i = 0; i < 2; ++i) bench.arrive(lane);
+  bench.look();
+  ASSERT_EQ(bench.core_.counters().receives_posted, 0u);
+  bench.time = start + milliseconds(3);
+  for (const Delivery& delivery : std::exchange(bench.out_.deliveries, {})) {
+    bench.note_released(delivery.buffer);
+  }
+  bench.look();
+  ASSERT_EQ(bench.core_.counters().receives_posted, 2u);
   EXPECT_EQ(bench.core_.counters().repost_ns_peak, static_cast<std::uint64_t>(milliseconds(3).ns));
 }
 

@@ -36,31 +36,42 @@ TEST(RnrTimer, EveryCodeIsItsOwnAnswer) {
   }
 }
 
-TEST(RnrAdvisor, FollowsTheRepostTime) {
+TEST(RnrAdvisor, FollowsTheTimesWithoutReceives) {
   RnrAdvisor advisor(12);
-  EXPECT_TRUE(advisor.add(milliseconds(4)));
+  EXPECT_TRUE(advisor.add(milliseconds(4), 1));
   EXPECT_GE(rnr_timer_duration(advisor.code()), milliseconds(4));
-  for (int i = 0; i < 100; ++i) advisor.add(microseconds(50));
-  EXPECT_GE(rnr_timer_duration(advisor.code()), microseconds(50));
-  EXPECT_LE(rnr_timer_duration(advisor.code()), microseconds(160));
+  for (int i = 0; i < 100; ++i) advisor.add(microseconds(150), 1);
+  EXPECT_GE(rnr_timer_duration(advisor.code()), microseconds(150));
+  EXPECT_LE(rnr_timer_duration(advisor.code()), microseconds(480));
 }
 
 TEST(RnrAdvisor, IsNotMovedByOneCode) {
   RnrAdvisor advisor(12);
-  for (int i = 0; i < 100; ++i) advisor.add(microseconds(600));
+  for (int i = 0; i < 100; ++i) advisor.add(microseconds(600), 1);
   const std::uint8_t code = advisor.code();
   int changes = 0;
-  for (int i = 0; i < 1000; ++i) changes += advisor.add(microseconds(i % 2 == 0 ? 600 : 700)) ? 1 : 0;
+  for (int i = 0; i < 1000; ++i) {
+    changes += advisor.add(microseconds(i % 2 == 0 ? 600 : 700), 1) ? 1 : 0;
+  }
   EXPECT_LE(changes, 1);
   EXPECT_NEAR(advisor.code(), code, 2);
 }
 
-TEST(RnrAdvisor, NeverAdvisesTheLongestByAccident) {
+// Senders that all try again at once are a load of their own.
+TEST(RnrAdvisor, NeverAdvisesLessThanAMicrosecondASender) {
   RnrAdvisor advisor(12);
-  for (int i = 0; i < 100; ++i) advisor.add({0});
-  EXPECT_EQ(advisor.code(), 1);
-  advisor.add(seconds(100));
-  EXPECT_EQ(advisor.code(), 0);  // on purpose: nothing waits longer
+  for (int i = 0; i < 100; ++i) advisor.add({0}, 2);
+  EXPECT_EQ(rnr_timer_duration(advisor.code()), microseconds(80));
+  for (int i = 0; i < 100; ++i) advisor.add({0}, 1000);
+  EXPECT_GE(rnr_timer_duration(advisor.code()), milliseconds(1));
+  EXPECT_LE(rnr_timer_duration(advisor.code()), milliseconds(2));
+}
+
+TEST(RnrAdvisor, OneLongComputationDoesNotMakeSendersWaitForTheNext) {
+  RnrAdvisor advisor(12);
+  advisor.add(seconds(100), 2);
+  EXPECT_LE(rnr_timer_duration(advisor.code()), microseconds(10240));
+  EXPECT_NE(advisor.code(), 0);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct Window {
   std::uint32_t initial = initial_window;
   std::uint32_t most = 0;  // W_max
   std::uint8_t timer = usual.code;
+  bool learns = false;  // the timer
 };
 
 Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
@@ -60,6 +61,7 @@ Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
   core.buffer_bytes = 4096;
   core.window = {.initial = window.initial, .max = window.most};
   core.rnr_code = window.timer;
+  core.rnr_auto = window.learns;
   core.shrink_after = {};
   for (Node from = 0; from < processes; ++from) {
     Script script;
@@ -147,7 +149,7 @@ Figure arws_fig3(Size size) {
       " Senders hold credits, so RNR NAKs come up only where W_max is less than the least credits "
       "of all peers: at 16 for all-to-one (30 credits, and 30 buffers for control frames) and "
       "all-to-all, seldom for the halo, never for the wavefront. At 32 hardly ever, and without "
-      "NAKs the timer changes nothing.";
+      "NAKs the timer changes nothing. `auto` begins with the timer given and learns.";
   figure.x_label = "RNR timer, ms";
   figure.y_label = "time until all is received, us";
   figure.y = "time_us";
@@ -161,6 +163,12 @@ Figure arws_fig3(Size size) {
         figure.points.push_back(
             arws_point(std::string(load.name) + ", W_max " + std::to_string(most), timer.ms,
                        load.load, {.most = most, .timer = timer.code}));
+        const bool runs_dry = load.load == Load::all_to_all || load.load == Load::to_one;
+        if (most == 16 && runs_dry) {
+          figure.points.push_back(arws_point(std::string(load.name) + ", W_max 16, auto", timer.ms,
+                                             load.load,
+                                             {.most = most, .timer = timer.code, .learns = true}));
+        }
       }
     }
   }
@@ -172,7 +180,14 @@ Figure arws_fig3(Size size) {
       return results.mean(series, longer.ms, "time_us") /
              results.mean(series, shortest.ms, "time_us");
     };
-    return Values{{"all-to-all-16-slower", slower("all-to-all, W_max 16")},
+    const auto time = [&](const char* series, const Timer& timer) {
+      return results.mean(series, timer.ms, "time_us");
+    };
+    return Values{{"all-to-one-16-auto", time("all-to-one, W_max 16, auto", longer) /
+                                             time("all-to-one, W_max 16", longer)},
+                  {"all-to-all-16-auto", time("all-to-all, W_max 16, auto", longer) /
+                                             time("all-to-all, W_max 16", shortest)},
+                  {"all-to-all-16-slower", slower("all-to-all, W_max 16")},
                   {"all-to-one-16-slower", slower("all-to-one, W_max 16")},
                   {"all-to-one-32-slower", slower("all-to-one, W_max 32")},
                   {"all-to-one-16-naks", naks("all-to-one, W_max 16")},
