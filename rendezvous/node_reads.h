@@ -51,8 +51,13 @@ class NodeReads {
 
   bool waiting() const { return member_.waiting(); }
   std::uint32_t out() const { return member_.out(); }
-  // What the node's other processes have outstanding or wait for, rounded up to whole tokens.
-  std::uint64_t bytes_of_others() const {
+  void refresh() {
+    if (member_.waiting()) member_.refresh();
+  }
+
+  // What the node's other processes have outstanding or wait for, rounded up to whole tokens, as
+  // far as it was seen of late (PoolMember::asked_by_others).
+  std::uint64_t bytes_of_others() {
     return member_.joined() ? member_.asked_by_others() * bytes_per_token : 0;
   }
 

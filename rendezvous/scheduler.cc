@@ -53,7 +53,7 @@ TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request)
 
 // Whether the peer's next get may go as a chain: no chunk of it is issued, and nobody else has a
 // claim to a budget that can be divided anew with each chunk.
-bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) const {
+bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) {
   const TransferPeer& peer = *gets.peer;
   const std::uint64_t under_way = std::uint64_t{peer.chain_reads_} * plan_.chunk_bytes();
   if (peer.chain_reads_ == 0 || peer.chain_reads_ > controller_.reads() || transfer.measures ||

@@ -161,9 +161,13 @@ class Scheduler {
   bool next(Chunk& chunk, ChunkGate* gate = nullptr);
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
+  // Reads are out for which other processes of the node may wait.
+  bool holds_node_reads() const { return node_.out() > 0; }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return node_.excuse(); }
+  // Sees at once what all processes of the node have given back.
+  void refresh_node() { node_.refresh(); }
   // A process that has neither begun nor ended a read for so long, in which ours would have come
   // twice, does not move.
   Duration excuse_after() const { return {2 * last_rtt_.ns}; }
@@ -231,7 +235,7 @@ class Scheduler {
     if (!peer.known_.linked) known_.push(&peer);
   }
   static Flow& flow_of(const Transfer& t) { return t.peer->flows_[of(t.path)]; }
-  bool may_be_chain(const Flow& gets, const Transfer& transfer) const;
+  bool may_be_chain(const Flow& gets, const Transfer& transfer);
   void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
   // The limit for the reads of the whole node.

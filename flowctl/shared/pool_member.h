@@ -9,9 +9,9 @@
 //
 // A process that is stopped, or seldom looks at its completions, keeps tokens for work that its
 // adapter finished long ago, and does not claim its ticket in line. Nobody may wait for ever for a
-// process that lives: so tokens of processes that neither took nor gave any for a while do not
-// count (`excuse`), until these move again. The limit is exceeded by what they still have under
-// way, if anything.
+// process that lives: so tokens of processes that neither took nor gave any between two looks
+// (`excuse`) do not count, until these move again. The limit is exceeded by what the others still
+// have under way, if anything.
 //
 // Tokens in hand are a promise to the others: they are used or given back soon, and never wait for
 // anything that itself waits for such tokens.
@@ -20,25 +20,27 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstdint>
 #include <utility>
 
+#include "flowctl/shared/pool_neighbours.h"
 #include "flowctl/shared/shared_word.h"
 #include "flowctl/shared/token_pool.h"
 
 namespace weir {
 
-class PoolMember {
+template <typename Word, std::uint32_t most_holders>
+class PoolMemberOn {
  public:
-  using Pool = TokenPool<SharedWord>;
+  using Pool = TokenPool<Word>;
   static constexpr std::uint32_t most_tokens = Pool::most_tokens;
 
   // A pool that this process has a slot in; it outlives this. nullptr: there is none any more.
   void join(Pool* pool) {
     pool_ = pool;
     in_hand_ = out_ = 0;
+    if (pool_ != nullptr) neighbours_.join(*pool_);
   }
   bool joined() const { return pool_ != nullptr; }
 
@@ -46,16 +48,10 @@ class PoolMember {
   // request that is next then. More than `limit` counts as `limit`.
   bool ensure(std::uint32_t tokens, std::uint32_t limit) {
     tokens = std::clamp(tokens, 1u, std::clamp(limit, 1u, pool_->tokens()));
-    if (excused_ > 0) [[unlikely]] {  // a process that moves again counts again
-      count_stuck([](Seen& seen, bool moved) {
-        seen.stuck = seen.stuck && !moved;
-        return seen.stuck;
-      });
-    }
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
-      if (!pool_->try_take(tokens, ticket_, limit)) return false;
+      if (!pool_->try_take(tokens, ticket_, limit, sum(), excused())) return false;
       in_hand_ = ticket_.tokens;
     }
     put_back(in_hand_ - tokens);
@@ -84,7 +80,7 @@ class PoolMember {
   // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
-    if (!pool_->recheck(ticket_, limit)) return false;
+    if (!pool_->recheck(ticket_, limit, sum(), excused())) return false;
     in_hand_ = ticket_.tokens;
     return true;
   }
@@ -92,50 +88,39 @@ class PoolMember {
   // Call from time to time while a ticket waits: a process that has not moved since the last call
   // is stuck. Returns the tokens that do not count from here on.
   std::uint64_t excuse() {
-    return count_stuck([](Seen& seen, bool moved) {
-      seen.stuck = !moved;
-      return seen.stuck;
-    });
+    neighbours_.excuse(*pool_);
+    return excused()();
   }
+  // Looks at all processes at once. Otherwise each look sees a few of them anew.
+  void refresh() { neighbours_.see_all(*pool_); }
 
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
   std::uint32_t in_hand() const { return in_hand_; }
   // Tokens that processes of the node hold or wait for.
   std::uint64_t asked() const { return pool_->asked(); }
-  // Of these, those of other processes.
-  std::uint64_t asked_by_others() const {
-    const std::uint64_t own = std::uint64_t{out_} + in_hand_ + (waiting() ? ticket_.tokens : 0);
-    return std::max(pool_->asked(), own) - own;
+  // Of these, those of other processes. A few of them are seen anew, so this costs the same beside
+  // hundreds as beside one, and may be a little old.
+  std::uint64_t asked_by_others() {
+    neighbours_.see_some(*pool_);
+    return neighbours_.asked();
   }
   Pool* pool() const { return pool_; }
 
  private:
-  static constexpr std::uint32_t most_holders = 256;
-
-  struct Seen {
-    std::uint64_t drawn = 0;
-    std::uint64_t returned = 0;
-    bool stuck = false;
-  };
-
-  template <typename IsStuck>
-  std::uint64_t count_stuck(IsStuck&& is_stuck) {
-    excused_ = 0;
-    const std::uint32_t count = std::min<std::uint32_t>(pool_->holders(), most_holders);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      if (i == pool_->slot()) continue;
-      const Pool::Holder now = pool_->holder(i);
-      const bool moved = seen_[i].drawn != now.drawn || seen_[i].returned != now.returned;
-      if (is_stuck(seen_[i], moved)) {
+  auto sum() {
+    return [this] {
+      neighbours_.see_some(*pool_);
+      return pool_->available(neighbours_.returned());
+    };
+  }
+  auto excused() const {
+    return [this] {
+      return neighbours_.excused(*pool_, [this](const typename Pool::Holder& holder) {
         // Processes that ask after us were never in our way.
-        excused_ += waiting() ? now.out_before(ticket_) : now.out;
-      }
-      seen_[i].drawn = now.drawn;
-      seen_[i].returned = now.returned;
-    }
-    pool_->excuse(excused_);
-    return excused_;
+        return waiting() ? holder.out_before(ticket_) : holder.out;
+      });
+    };
   }
 
   void put_back(std::uint32_t tokens) {
@@ -145,11 +130,12 @@ class PoolMember {
   }
 
   Pool* pool_ = nullptr;
-  Pool::Ticket ticket_;
+  typename Pool::Ticket ticket_;
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
-  std::uint64_t excused_ = 0;
-  std::array<Seen, most_holders> seen_{};
+  PoolNeighbours<Word, most_holders> neighbours_;
 };
+
+using PoolMember = PoolMemberOn<SharedWord, 256>;
 
 }  // namespace weir

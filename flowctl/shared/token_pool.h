@@ -47,8 +47,12 @@
 //
 // A process may treat the pool as smaller than it is (`limit`): it claims each ticket later, once
 // the tokens asked for up to it and not returned are within the limit. Nothing else changes, so
-// processes with different limits may share a pool: each keeps the tokens out below its own limit
-// whenever it adds to them, and processes with equal limits go in order.
+// processes with different limits may share a pool, and those with equal limits go in order. What
+// is out never exceeds the limit with which the furthest claimed ticket was claimed: no claimed
+// token lies behind that ticket's end e, so at most e less all that was returned is out; that was
+// within the limit then, and only falls. So a limit holds for whoever asked last. It does not hold
+// for a process that asked earlier, if larger limits passed it: what they return lets it go, too,
+// although they took more meanwhile. (Else the smallest limit would bound everybody.)
 //
 // Counters are modulo 2^47: compared values are never that far apart. All zeros is a full pool.
 //
@@ -154,6 +158,11 @@ class TokenPool {
   // Draws a ticket. True if it is granted, else see `recheck`. No other ticket may be waiting.
   // Costs one exchange, and another if the process that drew last has not noted its draw yet.
   bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit = most_tokens) {
+    return try_take(tokens, ticket, limit, all_sums(), nobody_excused);
+  }
+  template <typename Sum, typename Excused>
+  bool try_take(std::uint32_t tokens, Ticket& ticket, std::uint32_t limit, Sum&& sum,
+                Excused&& excused) {
     assert(joined() && !waiting_);
     PoolSlot<Word>& own = slots_[slot_];
     ticket.tokens = std::clamp(tokens, 1u, tokens_);  // a larger one could never be granted
@@ -167,28 +176,39 @@ class TokenPool {
     drawn_ = next(drawn_, ticket.tokens);
     own.drawn.store(drawn_);
     waiting_ = true;
-    return recheck(ticket, limit);
+    return recheck(ticket, limit, sum, excused);
   }
 
   // Whether the ticket is granted by now. Reads one word, and if that is not enough, one word of
   // every slot. Do not ask again once it was true. If `limit` is below its tokens, the ticket waits
   // until nothing else is out.
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
+    return recheck(ticket, limit, all_sums(), nobody_excused);
+  }
+  // `sum()`: a value of G (`available`), as new as the caller wants to pay for. `excused()`: so
+  // many tokens do not count for this process, because their holders do not move. It is asked after
+  // the sum was taken, so what a holder gives back meanwhile counts at most once.
+  template <typename Sum, typename Excused>
+  bool recheck(const Ticket& ticket, std::uint32_t limit, Sum&& sum, Excused&& excused) {
     assert(waiting_);
     const std::uint32_t kept = tokens_ - std::clamp(limit, ticket.tokens, tokens_);
-    const std::uint64_t wanted = sub(add(ticket.end, kept), excused_);
-    const std::uint64_t known = head_->granted.load();
+    const std::uint64_t wanted = add(ticket.end, kept);
+    std::uint64_t known = head_->granted.load();
     if (!reached(known, wanted)) {
-      const std::uint64_t sum = available();
-      if (sum != known) head_->granted.store(sum);  // everybody shares its cache line
-      if (!reached(sum, wanted)) return false;
+      const std::uint64_t now = sum();
+      if (now != known && reached(now, known)) {
+        known = now;
+        head_->granted.store(known);  // everybody shares its cache line
+      }
+      if (!reached(known, wanted) && !reached(add(known, excused()), wanted)) return false;
     }
     waiting_ = false;
     return true;
   }
-
-  // So many of the tokens out do not count for this process: their holders do not move.
-  void excuse(std::uint64_t tokens) { excused_ = tokens; }
+  // G, if the others have returned so much.
+  std::uint64_t available(std::uint64_t returned_by_others) const {
+    return (tokens_ + returned_ + returned_by_others) & mask;
+  }
 
   // The tokens of another process, to tell whether it moves: if so, the first two change. `out`
   // includes its waiting ticket, because a process that does not move will not claim it.
@@ -206,13 +226,25 @@ class TokenPool {
   };
   std::uint32_t holders() const { return static_cast<std::uint32_t>(used()); }
   Holder holder(std::uint32_t i) const {
-    Holder found{slots_[i].drawn.load(), slots_[i].returned.load()};
+    // `returned` first: it never passes `drawn`.
+    const std::uint64_t returned = slots_[i].returned.load();
+    Holder found{slots_[i].drawn.load(), returned};
     found.out = sub(total(found.drawn), found.returned);
     const std::uint64_t plan = slots_[i].plan.load();
     found.last = plan >> 17;
     if (settled(plan, found.drawn))
       found.last_tokens = static_cast<std::uint32_t>(plan_tokens(plan));
     return found;
+  }
+
+  // The same of a slot without its last ticket, from one cache line.
+  struct Share {
+    std::uint64_t returned = 0;
+    std::uint64_t asked = 0;  // held or waited for
+  };
+  Share share(std::uint32_t i) const {
+    const std::uint64_t returned = slots_[i].returned.load();
+    return {returned, sub(total(slots_[i].drawn.load()), returned)};
   }
 
   // Returns tokens of granted tickets. A plain store.
@@ -268,6 +300,8 @@ class TokenPool {
     if (reached(add(back, std::max(limit, tokens)), plan_end(plan))) return 0;
     return std::min(tokens, asked(slot));
   }
+  // Tokens that were ever asked for, modulo 2^47: if this is as it was, nobody has asked.
+  std::uint64_t line_end() const { return end(head_->line.load()); }
   // Tokens that all processes hold or wait for.
   std::uint64_t asked() const { return sub(add(end(head_->line.load()), tokens_), available()); }
 
@@ -279,6 +313,10 @@ class TokenPool {
  private:
   static constexpr std::uint64_t mask = (std::uint64_t{1} << 47) - 1;
   static constexpr std::uint64_t dropped = 1 << 16;
+  static constexpr auto nobody_excused = [] { return std::uint64_t{0}; };
+  auto all_sums() const {
+    return [this] { return available(); };
+  }
 
   static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return (a + b) & mask; }
   static std::uint64_t sub(std::uint64_t a, std::uint64_t b) { return (a - b) & mask; }
@@ -366,7 +404,6 @@ class TokenPool {
   std::uint64_t drawn_ = 0;     // as in the slot
   std::uint64_t returned_ = 0;  // as in the slot
   bool waiting_ = false;        // for the ticket drawn last
-  std::uint64_t excused_ = 0;
 };
 
 }  // namespace weir

@@ -108,13 +108,13 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   // How long requests waited for tokens of the host, one after the other; the time of those behind
   // the one that waits is not in it. Requests that had theirs at once are left out.
   const std::vector<Duration>& token_waits() const { return token_waits_; }
-  // Tokens out or waited for by this process, as the host's pool has it.
-  std::uint64_t tokens_drawn() const {
-    return door_ == nullptr ? 0 : door_->requests.holder(door_->requests.slot()).out;
+  // This process's tokens, out or waited for, as the host's pool has them.
+  Host::Pool::Holder tokens_drawn() const {
+    return door_ == nullptr ? Host::Pool::Holder{} : door_->requests.holder(door_->requests.slot());
   }
   // The same of its read budget.
-  std::uint64_t read_tokens_drawn() const {
-    return door_ == nullptr ? 0 : door_->reads.holder(door_->reads.slot()).out;
+  Host::Pool::Holder read_tokens_drawn() const {
+    return door_ == nullptr ? Host::Pool::Holder{} : door_->reads.holder(door_->reads.slot());
   }
   // Takes back what dead processes of the host held.
   void reap() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ranges>
 
 namespace weir::sim {
 namespace {
@@ -74,6 +75,11 @@ class World {
     return hosts_[node / plan_.processes_per_host].get();
   }
 
+  auto nodes_of(std::size_t host) const {
+    const auto each = static_cast<Node>(plan_.processes_per_host);
+    const auto first = static_cast<Node>(host) * each;
+    return std::views::iota(first, std::min(first + each, static_cast<Node>(engines_.size())));
+  }
   SharedAdapter* adapter_of(Node node) {
     if (plan_.adapter.contexts == 0) return nullptr;
     const std::size_t place = node / plan_.processes_per_adapter;
@@ -92,28 +98,91 @@ class World {
     return all;
   }
 
-  // What the processes of a host that live have taken is what there is, at most.
+  // What those processes of a host have taken that moved of late. Nobody excuses these.
+  class Movers {
+   public:
+    void begin(std::size_t processes) {
+      seen_.resize(processes);
+      ++looks_;
+      out_ = 0;
+      changed_ = 0;
+      taker_ = nullptr;
+    }
+    // A look at a process. It has taken `out`, and a ticket of it `waits`.
+    void look(std::size_t process, Time now, const Host::Pool::Holder& holder, std::uint64_t out,
+              bool waits) {
+      Seen& seen = seen_[process];
+      const bool drew = holder.drawn != seen.drawn;
+      const bool moved = drew || holder.returned != seen.returned;
+      const bool took = (drew || seen.waits) && !waits;
+      if (moved || out != seen.out || waits != seen.waits) ++changed_;
+      seen = {.drawn = holder.drawn,
+              .returned = holder.returned,
+              .out = out,
+              .waits = waits,
+              .drew_in_look = drew ? looks_ : seen.drew_in_look,
+              .moved_after = moved ? seen.looked : seen.moved_after,
+              .looked = now};
+      if (now - seen.moved_after < excused_after) out_ += out;
+      if (took) taker_ = &seen;
+    }
+    // They have more than `limit`, and one has just taken some, who asked last. (Who asked earlier
+    // may have been passed as one that stood still. If several did something since the last look,
+    // who was first is not known.)
+    bool exceed(std::uint64_t limit) const {
+      return out_ > limit && changed_ == 1 && taker_ != nullptr &&
+             std::ranges::all_of(seen_, [this](const Seen& other) {
+               return &other == taker_ || other.drew_in_look < taker_->drew_in_look;
+             });
+    }
+
+   private:
+    static constexpr Duration excused_after = milliseconds(20);
+
+    struct Seen {
+      std::uint64_t drawn = 0;
+      std::uint64_t returned = 0;
+      std::uint64_t out = 0;
+      bool waits = false;
+      std::uint64_t drew_in_look = 0;
+      Time moved_after{};
+      Time looked{};
+    };
+    std::vector<Seen> seen_;
+    std::uint64_t looks_ = 0;
+    std::uint64_t out_ = 0;
+    std::uint32_t changed_ = 0;
+    const Seen* taker_ = nullptr;  // of those that changed, if there is one
+  };
+
+  // What the processes of a host that live have taken is what there is, at most; and if some did
+  // not wait for one that stood still, so is what those have that move.
   void check_tokens() {
     if (hosts_.empty() || plan_.engine.core.admission.policy == Admission::Policy::off) return;
-    std::vector<std::uint64_t> out(hosts_.size());
-    std::vector<bool> excused(hosts_.size());  // some did not wait for one that stood still
-    for (Node node = 0; node < engines_.size(); ++node) {
-      if (!alive(node)) continue;
-      const Counters& counters = engines_[node]->core().counters();
-      const std::uint64_t drawn = engines_[node]->tokens_drawn();
-      if (drawn < counters.tokens_out ||
-          (drawn > counters.tokens_out && !engines_[node]->core().waits_for_node())) {
-        fabric_.violation("node " + std::to_string(node) + " has " +
-                          std::to_string(counters.tokens_out) + " tokens out, its pool says " +
-                          std::to_string(drawn));
-      }
-      out[node / plan_.processes_per_host] += counters.tokens_out;
-      if (counters.tokens_excused > 0) excused[node / plan_.processes_per_host] = true;
-    }
+    const std::uint64_t limit = plan_.engine.core.admission.tokens;
+    token_movers_.resize(hosts_.size());
     ++token_looks_;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
-      tokens_out_most_ = std::max(tokens_out_most_, out[host]);
-      if (out[host] > plan_.engine.core.admission.tokens && !excused[host]) {
+      std::uint64_t out = 0;
+      bool excused = false;
+      token_movers_[host].begin(plan_.processes_per_host);
+      for (Node node : nodes_of(host)) {
+        if (!alive(node)) continue;
+        const Counters& counters = engines_[node]->core().counters();
+        const Host::Pool::Holder drawn = engines_[node]->tokens_drawn();
+        if (drawn.out < counters.tokens_out ||
+            (drawn.out > counters.tokens_out && !engines_[node]->core().waits_for_node())) {
+          fabric_.violation("node " + std::to_string(node) + " has " +
+                            std::to_string(counters.tokens_out) + " tokens out, its pool says " +
+                            std::to_string(drawn.out));
+        }
+        out += counters.tokens_out;
+        excused = excused || counters.tokens_excused > 0;
+        token_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
+                                 counters.tokens_out, drawn.out != counters.tokens_out);
+      }
+      tokens_out_most_ = std::max(tokens_out_most_, out);
+      if (excused ? token_movers_[host].exceed(limit) : out > limit) {
         fabric_.violation("a host has more tokens out than there are");
       }
     }
@@ -123,25 +192,33 @@ class World {
   void check_reads() {
     if (hosts_.empty()) return;
     const Core::Config& core = plan_.engine.core;
-    const std::uint32_t each = plan_.processes_per_host;
-    const auto host = static_cast<Node>(read_looks_++ % hosts_.size());
-    const auto end = std::min<Node>((host + 1) * each, static_cast<Node>(engines_.size()));
+    const std::size_t host = read_looks_++ % hosts_.size();
     const bool counts = !plan_.engine.own_reads && core.transfers.chain_bytes == 0;
     std::uint64_t out = 0;
     bool excused = false;
-    for (Node node = host * each; node < end; ++node) {
+    read_movers_.resize(hosts_.size());
+    read_movers_[host].begin(plan_.processes_per_host);
+    for (Node node : nodes_of(host)) {
       if (!alive(node)) continue;
       const Counters& counters = engines_[node]->core().counters();
+      const Host::Pool::Holder drawn = engines_[node]->read_tokens_drawn();
       out += counters.reads_out;
-      if (counts && counters.reads_out > engines_[node]->read_tokens_drawn()) {
+      if (counts && counters.reads_out > drawn.out) {
         fabric_.violation("node " + std::to_string(node) + " has reads out without tokens");
       }
       excused = excused || counters.tokens_excused > 0;
+      const bool waits = engines_[node]->core().waits_for_node();
+      read_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
+                              waits ? counters.reads_out : drawn.out, waits);
     }
     reads_out_most_ = std::max(reads_out_most_, out);
     const BudgetController::Config& reads = core.transfers.reads;
-    if (!counts || excused || reads.adaptive) return;
-    if (out > std::uint64_t{reads.reads} * NodeReads::tokens(core.transfers.plan.chunk_bytes)) {
+    if (!counts || reads.adaptive) return;
+    const std::uint64_t limit =
+        std::uint64_t{reads.reads} * NodeReads::tokens(core.transfers.plan.chunk_bytes);
+    // A chunk that is larger than all of the budget may go alone.
+    const std::uint64_t alone = NodeReads::tokens(ChunkPlan(core.transfers.plan).largest_bytes());
+    if (excused ? read_movers_[host].exceed(std::max(limit, alone)) : out > limit) {
       fabric_.violation("a host has more reads out than its budget");
     }
   }
@@ -345,7 +422,9 @@ class World {
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Time begun_{};
-  SharedAdapter::Counts contexts_;  // in traffic
+  SharedAdapter::Counts contexts_;    // in traffic
+  std::vector<Movers> token_movers_;  // by host
+  std::vector<Movers> read_movers_;
   std::uint64_t tokens_out_most_ = 0;
   std::uint64_t token_looks_ = 0;
   std::uint64_t read_looks_ = 0;

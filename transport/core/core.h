@@ -180,6 +180,8 @@ class Core : private Lanes::Listener,
   void look_at_node(const Now& now, Outbox& out);
   // The adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return node_line_.holds_tokens(); }
+  // The same with reads of the node's budget.
+  bool has_what_others_wait_for() const { return holds_tokens() || transfers_.hold_node_reads(); }
 
   // ---- the node's proxy ----
 

@@ -5,9 +5,9 @@
 namespace weir {
 namespace {
 
-// Time between two looks for processes that do not move. An event thread needs less to give back
-// the tokens that a computing application has left.
-constexpr Duration excuse_interval = milliseconds(20);
+// Each look sees a few processes of the node anew, which is enough for those that poll. An event
+// thread looks once in this time, and sees all.
+constexpr Duration refresh_interval = milliseconds(1);
 
 }  // namespace
 
@@ -74,12 +74,17 @@ void NodeLine::look(const Now& now, Outbox& out) {
 }
 
 void NodeLine::excuse_stuck(const Now& now) {
+  if (now >= next_refresh_) {
+    next_refresh_ = now + refresh_interval;
+    admission_.refresh();
+    transfers_.refresh_node();
+  }
   if (now >= next_excuse_) {
-    next_excuse_ = now + excuse_interval;
+    next_excuse_ = now + patience;
     counters_.tokens_excused += admission_.excuse();
   }
   if (now >= next_read_excuse_) {
-    next_read_excuse_ = now + std::max(excuse_interval, transfers_.excuse_after());
+    next_read_excuse_ = now + std::max(patience, transfers_.excuse_after());
     counters_.tokens_excused += transfers_.excuse_stuck();
   }
 }

@@ -29,6 +29,10 @@ namespace weir {
 
 class NodeLine {
  public:
+  // Time between two looks for processes that do not move. An event thread needs less to give back
+  // the tokens that a computing application has left (drive/attendance.h).
+  static constexpr Duration patience = milliseconds(20);
+
   // All arguments outlive this object.
   NodeLine(const CoreConfig& config, Counters& counters, Sender& sender, Transfers& transfers)
       : counters_(counters), sender_(sender), transfers_(transfers), admission_(config.admission) {}
@@ -84,6 +88,7 @@ class NodeLine {
   bool chunks_turn_ = false;       // the chunks come before all peers now
   bool serving_ = false;           // the line is being served,
   bool turn_taken_ = false;        // and its front has had its request
+  Time next_refresh_{};
   Time next_excuse_{};
   Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks

@@ -73,9 +73,12 @@ class Transfers final : private FetchLanes::Listener {
   bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
+  // Reads of a budget that others share are out.
+  bool hold_node_reads() const { return scheduler_.holds_node_reads(); }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }
+  void refresh_node() { scheduler_.refresh_node(); }
   Duration excuse_after() const { return scheduler_.excuse_after(); }
 
   std::uint64_t under_way() const {

@@ -6,6 +6,10 @@
 // look itself. When nothing has waited for a while, the thread sleeps until somebody wakes it, an
 // event comes, or a deadline: a burst then costs one wake-up, not one per frame.
 //
+// While this process has what others of the node wait for (tokens, reads of the shared budget), its
+// ticks stay short: they do not wait for the application, and after a while take the process for
+// one that stands still.
+//
 // Pure; the caller serialises.
 #pragma once
 
@@ -18,6 +22,10 @@ namespace weir {
 
 class Attendance {
  public:
+  // The longest tick while others of the node may wait for this process. The thread stands in for
+  // an absent application in the second tick.
+  static constexpr Duration longest_shared_tick = milliseconds(4);
+
   explicit Attendance(Time now) : absent_since_(now), next_limit_look_(now + limit_look_interval) {}
 
   // How long the thread is to sleep, in whole milliseconds as in poll(2). `needed`: something
@@ -31,8 +39,13 @@ class Attendance {
   }
   // The thread looks no earlier than the end of its nap, unless somebody wakes it.
   bool asleep() const { return asleep_; }
+  // The nap is longer than others of the node are to wait.
+  bool is_too_long_for_sharers() const { return asleep_ || tick_ > longest_shared_tick; }
   // Somebody left work, and wakes the thread.
-  void wake() { asleep_ = false; }
+  void wake() {
+    asleep_ = false;
+    tick_ = std::min(tick_, longest_shared_tick);
+  }
   // The thread was woken.
   void on_woken() {
     quiet_looks_ = 0;
@@ -49,12 +62,14 @@ class Attendance {
     return absent_;
   }
   // The look ends. `round`: now, because the look may have begun one; `needed`: something still
-  // waits; `helped`: less waits than before, or it goes on by itself.
-  void end(std::uint64_t round, bool needed, bool helped) {
+  // waits; `helped`: less waits than before, or it goes on by itself; `shares`: others of the node
+  // may wait for what this process has.
+  void end(std::uint64_t round, bool needed, bool helped, bool shares) {
     round_ = round;
-    const Duration longest = absent_ ? longest_tick
-                                     : std::clamp(whole_ms(attended_for_ / attended_part),
-                                                  shortest_attended_tick, longest_attended_tick);
+    Duration longest = absent_ ? longest_tick
+                               : std::clamp(whole_ms(attended_for_ / attended_part),
+                                            shortest_attended_tick, longest_attended_tick);
+    if (shares) longest = std::min(longest, longest_shared_tick);
     tick_ = absent_ && helped ? shortest_tick : std::min(tick_ * 2, longest);
     quiet_looks_ = needed ? 0 : std::min(quiet_looks_ + 1, most_quiet_looks);
   }

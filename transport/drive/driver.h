@@ -83,9 +83,13 @@ class Driver {
     housework_due_ = true;
     call_thread();
   }
-  // The event thread must not sleep for long: it has a deadline to keep, or chunks wait.
+  // The event thread must not sleep for long: it has a deadline to keep, or chunks wait, or others
+  // of the node wait for what this process has.
   void call_thread() {
-    if (!attendance_.asleep()) return;
+    if (!attendance_.asleep() &&
+        !(attendance_.is_too_long_for_sharers() && core_.has_what_others_wait_for())) {
+      return;
+    }
     attendance_.wake();
     self().wake_thread();
   }
@@ -99,8 +103,10 @@ class Driver {
       do_housework(idle);
       housework_due_ = !idle;
     }
-    if (core_.waits_for_node()) [[unlikely]]
+    if (core_.waits_for_node()) [[unlikely]] {
       core_.look_at_node(self().now(), out_);
+      call_thread();
+    }
     if (core_.has_proxy()) [[unlikely]]
       core_.look_at_proxy(self().now(), true, out_);
     if (!out_.empty()) flush();
@@ -131,7 +137,8 @@ class Driver {
     const bool absent = attendance_.begin(woken, core_.round());
     if (absent && core_.needs_attendance()) act_for_application();
     attendance_.end(core_.round(), core_.needs_attendance(),
-                    core_.pending_frames() < waiting || core_.has_transfers());
+                    core_.pending_frames() < waiting || core_.has_transfers(),
+                    core_.has_what_others_wait_for());
     const Time now = self().now();
     if (attendance_.is_limit_look_due(now)) {
       drain();
@@ -180,6 +187,10 @@ class Driver {
   Outbox out_;
 
  private:
+  // A process whose application computes gives back what its adapter is done with in its second
+  // tick. Only who does not move for longer stands still. Twice over, for threads that run late.
+  static_assert(4 * Attendance::longest_shared_tick.ns <= NodeLine::patience.ns);
+
   // After waiting so long, a process checks whether those before it live. That costs system calls.
   static constexpr Duration look_for_dead_after = milliseconds(50);
 

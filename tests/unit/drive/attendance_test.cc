@@ -14,6 +14,7 @@ struct Thread {
   Time now{};
   std::uint64_t round = 0;
   bool needed = true;
+  bool shares = false;
   Time deadline = Time::never();
 
   // Sleeps and looks once. True if the application was absent.
@@ -21,7 +22,7 @@ struct Thread {
     now = now + nap();
     if (application_looks) ++round;
     const bool absent = attendance.begin(now, round);
-    attendance.end(round, needed, helps);
+    attendance.end(round, needed, helps, shares);
     return absent;
   }
   Duration nap() { return attendance.nap(needed, now, deadline); }
@@ -54,6 +55,22 @@ TEST(Attendance, WhoIsSeenToLookIsLookedAfterSeldom) {
   thread.look();  // and computes from here on: a tick that helps is followed by a short one
   thread.look(false, true);
   EXPECT_EQ(thread.nap(), milliseconds(1));
+}
+
+// Others of the node would take it for one that stands still after 20 ms.
+TEST(Attendance, WhoHasWhatOthersWaitForIsLookedAfterOften) {
+  for (const bool looks : {false, true}) {
+    Thread thread;
+    while (thread.now < Time{} + milliseconds(2000)) thread.look(looks);
+    EXPECT_EQ(thread.nap(), milliseconds(looks ? 32 : 16));
+    EXPECT_TRUE(thread.attendance.is_too_long_for_sharers());
+    thread.shares = true;
+    thread.look(looks);
+    EXPECT_FALSE(thread.attendance.is_too_long_for_sharers());
+    for (int i = 0; i < 10; ++i) thread.look(looks);
+    EXPECT_EQ(thread.nap(), Attendance::longest_shared_tick);
+    EXPECT_FALSE(thread.attendance.is_too_long_for_sharers());
+  }
 }
 
 TEST(Attendance, SleepsWhenNothingHasWaitedForAWhile) {

@@ -29,6 +29,7 @@ class Bench : public Driver<Bench> {
   }
 
   using Driver::attend;
+  using Driver::call_thread;
   using Driver::core_;
   using Driver::flush;
   using Driver::flush_held;
@@ -38,6 +39,7 @@ class Bench : public Driver<Bench> {
   using Driver::note_work_left;
   using Driver::on_connection_event;
   using Driver::on_limit_event;
+  using Driver::on_woken;
   using Driver::out_;
 
   // ---- what Driver wants done ----
@@ -398,6 +400,42 @@ TEST(Drive, WhoWaitsForTheNodeIsLookedAfter) {
     bench.time = start + microseconds(10);
     computes ? bench.attend(bench.time) : bench.look();
     EXPECT_EQ(bench.work.size(), 2u);
+  }
+}
+
+// A read of the node's budget is out, and its end is to be seen before others of the node take this
+// process for one that stands still: whether the application was there for long, or just came back.
+TEST(Drive, WhoHasReadsOfTheNodeIsLookedAfterOften) {
+  for (const bool pauses : {false, true}) {
+    Bench bench;
+    PoolHead<SharedWord> head{};
+    std::array<PoolSlot<SharedWord>, 2> slots{};
+    PoolMember::Pool reads(head, slots, PoolMember::most_tokens);
+    ASSERT_TRUE(reads.join({1, 1}, [](ProcessId) { return true; }));
+    bench.core_.join_node(nullptr, &reads);
+    const PeerId peer = bench.core_.peer_of(bench.accept());
+    const auto read = [&] {
+      bench.core_.transfer(bench.time, {.peer = peer, .local_address = 4096, .length_bytes = 8},
+                           bench.out_);
+      bench.flush();
+      bench.call_thread();
+    };
+    const auto tick = [&](bool computes) {
+      if (!computes) bench.look();
+      const Duration nap = bench.nap(bench.time);
+      bench.time = bench.time + nap;
+      bench.attend(bench.time);
+      return nap;
+    };
+    if (pauses) {
+      bench.on_woken();
+      for (int i = 0; i < 6; ++i) tick(true);
+      ASSERT_EQ(bench.nap(bench.time), milliseconds(16));
+    }
+    read();
+    EXPECT_EQ(bench.wakes, pauses ? 1 : 0);
+    if (pauses) bench.on_woken();
+    for (int i = 0; i < 200; ++i) ASSERT_LE(tick(false), milliseconds(4)) << i;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 namespace weir {
 namespace {
@@ -272,7 +273,87 @@ TEST_F(ThreeMembers, AStillWaiterBehindIsNoReasonToGo) {
   EXPECT_TRUE(b.ensure(4, 4));
 }
 
-// Each keeps what is out below its own limit when it adds to it.
+// However often the waiter asks in between: only its looks say who stands still.
+TEST_F(ThreeMembers, WhoMovedSinceTheLastLookCounts) {
+  ASSERT_TRUE(a.ensure(1, 8));  // a does not move any more
+  a.commit();
+  ASSERT_TRUE(b.ensure(7, 8));
+  b.commit();
+  ASSERT_FALSE(c.ensure(8, 8));
+  c.excuse();
+  for (int look = 0; look < 3; ++look) {
+    b.give(1);
+    EXPECT_EQ(c.excuse(), 1u);  // those of a
+    EXPECT_FALSE(c.ensure(8, 8));
+    b.give(1);
+    EXPECT_FALSE(c.ensure(8, 8));
+    EXPECT_EQ(c.excuse(), 1u);
+  }
+  b.give(1);
+  EXPECT_TRUE(c.ensure(8, 8));
+}
+
+// What it gives back is in the pool then, and no more excused.
+TEST_F(ThreeMembers, WhoWakesAndGivesBackCountsOnce) {
+  ASSERT_TRUE(a.ensure(4, 4));
+  a.commit();
+  ASSERT_FALSE(c.ensure(2, 4));
+  c.excuse();
+  EXPECT_EQ(c.excuse(), 4u);
+  ASSERT_TRUE(c.ensure(2, 4));
+  c.commit();
+  ASSERT_FALSE(c.ensure(3, 4));
+  a.give(4);
+  EXPECT_FALSE(c.look(4));  // two of its own are out
+  c.give(1);
+  EXPECT_TRUE(c.look(4));
+}
+
+// A look sees some of the others anew, in turn; a few looks see all.
+TEST(PoolMember, BesideManyAFewLooksSeeAll) {
+  constexpr std::uint32_t processes = 40;
+  PoolHead<SharedWord> head{};
+  std::array<PoolSlot<SharedWord>, processes> slots{};
+  std::vector<PoolMember::Pool> pools;
+  pools.reserve(processes);
+  for (std::uint32_t p = 0; p < processes; ++p) {
+    pools.emplace_back(head, slots, PoolMember::most_tokens);
+    ASSERT_TRUE(pools.back().join({p + 1, 1}, [](ProcessId) { return true; }));
+  }
+  std::vector<PoolMember> members(processes);
+  for (std::uint32_t p = 0; p < processes; ++p) members[p].join(&pools[p]);
+  PoolMember& waiter = members[20];
+  for (PoolMember& member : members) {
+    if (&member == &waiter) continue;
+    ASSERT_TRUE(member.ensure(1, processes));
+    member.commit();
+  }
+  ASSERT_FALSE(waiter.ensure(processes, processes));
+  for (PoolMember& member : members) {
+    if (&member != &waiter) member.give(1);
+  }
+  int looks = 1;
+  for (; looks <= 10 && !waiter.look(processes); ++looks) continue;
+  EXPECT_GT(looks, 5);
+  EXPECT_LE(looks, 10);
+  EXPECT_EQ(waiter.asked_by_others(), 0u);
+  ASSERT_TRUE(members[0].ensure(1, 2 * processes));
+  members[0].commit();
+  std::uint64_t asked = 0;
+  for (looks = 0; looks < 10 && asked == 0; ++looks) asked = waiter.asked_by_others();
+  EXPECT_EQ(asked, 1u);
+  // Somebody who looks seldom sees all at once.
+  ASSERT_TRUE(waiter.ensure(processes, processes));
+  waiter.commit();
+  ASSERT_FALSE(members[39].ensure(processes, processes));
+  members[0].give(1);
+  waiter.give(processes);
+  members[39].refresh();
+  EXPECT_TRUE(members[39].look(processes));
+}
+
+// What is out stays within the limit of whoever asked last and has tokens. Who asked earlier, with
+// a smaller limit, goes with what larger limits gave back, even if these took more meanwhile.
 TEST(PoolMember, LimitsMayDiffer) {
   Node node;
   auto pool_a = node.join(), pool_b = node.join();
@@ -283,10 +364,17 @@ TEST(PoolMember, LimitsMayDiffer) {
   EXPECT_EQ(large.commit(), 6u);
   EXPECT_FALSE(small.ensure(1, 4));  // six are out
   EXPECT_EQ(small.asked_by_others(), 6u);
+  EXPECT_FALSE(large.ensure(2, 8));  // with it and the one in front of it, nine would be out
+  large.give(3);
+  EXPECT_TRUE(large.ensure(2, 8));
+  EXPECT_EQ(large.commit(), 2u);
+  EXPECT_TRUE(small.ensure(1, 4));  // though five are out
+  EXPECT_EQ(small.commit(), 1u);
+  EXPECT_FALSE(small.ensure(1, 4));  // it asks last now
   large.give(3);
   EXPECT_TRUE(small.ensure(1, 4));
   EXPECT_EQ(small.commit(), 1u);
-  EXPECT_EQ(large.asked_by_others(), 1u);
+  EXPECT_EQ(large.asked_by_others(), 2u);
 }
 
 }  // namespace

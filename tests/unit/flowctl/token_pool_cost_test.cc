@@ -1,7 +1,12 @@
 // What a token costs: one exchange where nobody is in the way, and never the heap.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <memory>
+#include <vector>
+
 #include "flowctl/rate_limiter.h"
+#include "flowctl/shared/pool_member.h"
 #include "flowctl/shared/token_pool.h"
 #include "flowctl/thresholds.h"
 #include "tests/unit/allocations.h"
@@ -86,6 +91,45 @@ TEST(TokenPoolCost, WaitingAndReapingAllocateNothing) {
   b.recheck(tb);
   EXPECT_FALSE(b.waiting());
   EXPECT_EQ(allocations(), before);
+}
+
+// What a chunk reads of the node's memory: its end asks what others have, gives back, and the next
+// one takes, with all that the limit allows under way.
+std::uint64_t loads_of_a_chunk(std::uint32_t processes) {
+  auto many = std::make_unique<PoolSlot<CountingWord>[]>(processes);
+  PoolHead<CountingWord> of_many;
+  std::vector<Pool> pools;
+  std::vector<std::unique_ptr<PoolMemberOn<CountingWord, 256>>> members;
+  pools.reserve(processes);
+  for (std::uint32_t p = 0; p < processes; ++p) {
+    Pool& pool = pools.emplace_back(of_many, std::span(many.get(), processes), Pool::most_tokens);
+    EXPECT_TRUE(pool.join({p + 1, 1}, all_alive));
+  }
+  for (Pool& pool : pools) {
+    members.push_back(std::make_unique<PoolMemberOn<CountingWord, 256>>());
+    members.back()->join(&pool);
+  }
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(members[0]->ensure(32, 128));
+    members[0]->commit();
+  }
+  constexpr std::uint64_t chunks = 1000;
+  const std::uint64_t before = CountingWord::loads;
+  for (std::uint64_t i = 0; i < chunks; ++i) {
+    members[0]->asked_by_others();
+    members[0]->give(32);
+    EXPECT_TRUE(members[0]->ensure(32, 128));
+    members[0]->commit();
+  }
+  return (CountingWord::loads - before) / chunks;
+}
+
+TEST(TokenPoolCost, AChunkCostsTheSameBesideManyProcesses) {
+  const std::uint64_t few = loads_of_a_chunk(8);
+  const std::uint64_t own_turn = 2;  // its own slot is not read when it would be its turn
+  EXPECT_LE(loads_of_a_chunk(128), few + own_turn);
+  EXPECT_LE(loads_of_a_chunk(256), few + own_turn);
+  std::printf("%llu loads\n", static_cast<unsigned long long>(few));
 }
 
 TEST(TokenPoolCost, DecisionsAllocateNothing) {

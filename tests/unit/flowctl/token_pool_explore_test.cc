@@ -52,7 +52,7 @@ struct PoolWorld {
 
   static inline Memory shared;
   static inline std::uint32_t tokens;
-  static inline std::uint32_t limit;  // what the processes take them for
+  static inline std::array<std::uint32_t, process_count> limits;  // what each takes them for
   static inline std::array<Script, process_count> scripts;
   static inline std::uint64_t offset;  // of the counters
 
@@ -65,12 +65,18 @@ struct PoolWorld {
   std::uint64_t returned[processes];
   std::uint32_t owner[slot_count];
 
+  static constexpr auto no_limits() {
+    std::array<std::uint32_t, process_count> none;
+    none.fill(Pool::most_tokens);
+    return none;
+  }
+
   // Each process has its slot already, unless its script begins with a join.
   static PoolWorld start(std::uint32_t pool_tokens, std::array<Script, process_count> what,
                          std::uint64_t begin_at = 0,
-                         std::uint32_t common_limit = Pool::most_tokens) {
+                         std::array<std::uint32_t, process_count> limit_of_each = no_limits()) {
     tokens = pool_tokens;
-    limit = common_limit;
+    limits = limit_of_each;
     scripts = std::move(what);
     offset = begin_at & mask;
     PoolWorld world;
@@ -124,8 +130,8 @@ struct PoolWorld {
           me.reaping = false;
           return true;
         }
-        if (me.pool.waiting() ? !me.pool.recheck(me.ticket, limit)
-                              : !me.pool.try_take(operation.tokens, me.ticket, limit)) {
+        if (me.pool.waiting() ? !me.pool.recheck(me.ticket, limits[p])
+                              : !me.pool.try_take(operation.tokens, me.ticket, limits[p])) {
           me.reaping = any_expired();
           return true;
         }
@@ -133,7 +139,7 @@ struct PoolWorld {
         ++me.at;
         return true;
       case Operation::Kind::draw:
-        if (me.pool.try_take(operation.tokens, me.ticket, limit)) hold(me);
+        if (me.pool.try_take(operation.tokens, me.ticket, limits[p])) hold(me);
         ++me.at;
         return true;
       case Operation::Kind::give:
@@ -178,6 +184,18 @@ struct PoolWorld {
   }
   static inline bool misnamed_ = false;
 
+  // With which the furthest ticket was claimed.
+  std::uint64_t furthest_limit() const {
+    std::uint64_t end = 0;
+    std::uint64_t limit = 0;
+    for (std::uint32_t p = 0; p < processes; ++p) {
+      if (own[p].granted_end <= end) continue;
+      end = own[p].granted_end;
+      limit = std::max(limits[p], own[p].ticket.tokens);
+    }
+    return limit;
+  }
+
   const char* broken() const {
     if (misnamed_) return "the line names another one than who moved it";
     std::uint64_t available = tokens;
@@ -197,7 +215,7 @@ struct PoolWorld {
     for (std::uint32_t p = 0; p < processes; ++p) {
       claimed += std::max<std::uint64_t>(own[p].claimed, returned[p]) - returned[p];
     }
-    if (claimed > limit) return "more in use than the limit";
+    if (claimed > furthest_limit()) return "more in use than the last to go may have";
     return in_use > tokens ? "more in use than there are" : nullptr;
   }
 
@@ -288,7 +306,19 @@ TEST(TokenPoolExplore, SlotUsedAgainAndAgain) {
 // those in front of it, which may wait for the limit only.
 TEST(TokenPoolExplore, ALimitBelowThePool) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(8, {{{take(1), give}, {take(2), give}, {take(1), give}}}, 0, 2), 1);
+  explore(World::start(8, {{{take(1), give}, {take(2), give}, {take(1), give}}}, 0, {2, 2, 2}), 1);
+}
+
+TEST(TokenPoolExplore, UnequalLimits) {
+  using World = PoolWorld<2, 2>;
+  explore(World::start(8, {{{take(3), give, take(3), give}, {take(1), give, take(2), give}}}, 0,
+                       {6, 2}),
+          1);
+}
+
+TEST(TokenPoolExplore, ThreeLimits) {
+  using World = PoolWorld<3, 3>;
+  explore(World::start(8, {{{take(2), give}, {take(1), give}, {take(2), give}}}, 0, {4, 1, 2}), 1);
 }
 
 TEST(TokenPoolExplore, LeavesWithATicket) {
