@@ -5,7 +5,6 @@
 
 #include "tools/sim/network/packet_wire.h"
 #include "tools/sim/network/traffic.h"
-#include "tools/sim/thread_time.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
@@ -210,7 +209,6 @@ double mean_served_us(const Outcome& outcome) {
 }  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
-  const double begin = thread_cpu_seconds();
   const Plan plan = core_plan(scenario, seed);
   const Outcome outcome = sim::run(plan);
   std::uint64_t planned = 0;
@@ -278,7 +276,6 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   result.events = outcome.wire.events + outcome.steps;
   result.trace_hash =
       mix(outcome.wire.hash ^ mix(static_cast<std::uint64_t>(outcome.end.ns)) ^ outcome.steps);
-  result.cpu_s = thread_cpu_seconds() - begin;
   return result;
 }
 
