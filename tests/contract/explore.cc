@@ -40,7 +40,7 @@ constexpr std::array events = {
             const std::uint64_t all = o.injected.kills + o.injected.cuts + o.injected.broken_pairs;
             return all > 1 ? all - 1 : 0;
           }},
-    Event{"peer failures", 2300, [](const Outcome& o) { return o.failures; }},
+    Event{"peer failures", 2300, [](const Outcome& o) { return o.total.peer_failures; }},
     Event{"limit events lost", 410, [](const Outcome& o) { return o.injected.lost_limits; }},
     Event{"limit events doubled", 150, [](const Outcome& o) { return o.injected.doubled_limits; }},
     Event{"RNR NAKs", 32, [](const Outcome& o) { return o.rnr_naks; }},
@@ -53,20 +53,24 @@ constexpr std::array events = {
           [](const Outcome& o) { return o.injected.lost_connection_messages; }},
     Event{"bulk pairs not to be had", 16,
           [](const Outcome& o) { return o.injected.bulk_pairs_missed; }},
-    Event{"connections crossed", 4400, [](const Outcome& o) { return o.crossings; }},
-    Event{"credits overcommitted", 200, [](const Outcome& o) { return o.overcommitted; }},
-    Event{"windows shrunk", 2600, [](const Outcome& o) { return o.shrinks; }},
-    Event{"credits recalled", 1200, [](const Outcome& o) { return o.recalls; }},
+    Event{"connections crossed", 4400,
+          [](const Outcome& o) { return o.total.connections_crossed; }},
+    Event{"credits overcommitted", 200,
+          [](const Outcome& o) { return o.total.credits_overcommitted; }},
+    Event{"windows shrunk", 2600, [](const Outcome& o) { return o.total.window_shrinks; }},
+    Event{"credits recalled", 1200, [](const Outcome& o) { return o.total.credit_recalls; }},
     Event{"slabs dropped", 1000, [](const Outcome& o) { return o.slabs_dropped; }},
-    Event{"chains", 430, [](const Outcome& o) { return o.chains; }},
-    Event{"waits for tokens", 530, [](const Outcome& o) { return o.token_waits; }},
-    Event{"waits for the host's reads", 680, [](const Outcome& o) { return o.node_read_waits; }},
-    Event{"frames served", 430, [](const Outcome& o) { return o.proxy_served; }},
-    Event{"frames sent in place", 210, [](const Outcome& o) { return o.proxy_in_place; }},
-    Event{"frames coalesced", 200, [](const Outcome& o) { return o.proxy_coalesced; }},
-    Event{"frames repeated", 420, [](const Outcome& o) { return o.proxy_repeated; }},
-    Event{"duplicates dropped", 64, [](const Outcome& o) { return o.proxy_duplicates; }},
-    Event{"frames delivered twice", 650, [](const Outcome& o) { return o.frames_twice; }},
+    Event{"chains", 430, [](const Outcome& o) { return o.total.chains; }},
+    Event{"waits for tokens", 530, [](const Outcome& o) { return o.total.token_waits; }},
+    Event{"waits for the host's reads", 680,
+          [](const Outcome& o) { return o.total.node_read_waits; }},
+    Event{"frames served", 430, [](const Outcome& o) { return o.total.proxy_served; }},
+    Event{"frames sent in place", 210,
+          [](const Outcome& o) { return o.total.proxy_sent_in_place; }},
+    Event{"frames coalesced", 200, [](const Outcome& o) { return o.total.proxy_coalesced; }},
+    Event{"frames repeated", 420, [](const Outcome& o) { return o.total.proxy_repeated; }},
+    Event{"duplicates dropped", 64, [](const Outcome& o) { return o.total.proxy_duplicates; }},
+    Event{"frames delivered twice", 650, [](const Outcome& o) { return o.total.frames_twice; }},
 };
 
 struct Totals {
@@ -108,7 +112,7 @@ void play(const Seed& seed, bool verbose, bool trace, const char* program, Total
         static_cast<unsigned long long>(outcome.messages),
         static_cast<unsigned long long>(outcome.steps), static_cast<double>(outcome.end.ns) / 1e6,
         static_cast<unsigned long long>(outcome.rnr_naks),
-        static_cast<unsigned long long>(outcome.overcommitted),
+        static_cast<unsigned long long>(outcome.total.credits_overcommitted),
         static_cast<unsigned long long>(outcome.hash));
   }
   if (outcome.ok()) return;

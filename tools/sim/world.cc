@@ -297,24 +297,10 @@ class World {
       const Counters& counters = engines_[node]->core().counters();
       result.messages += applications_[node]->received();
       result.rnr_naks += engines_[node]->nic().rnr_naks();
-      result.crossings += counters.connections_crossed;
-      result.failures += counters.peer_failures;
-      result.overcommitted += counters.credits_overcommitted;
-      result.shrinks += counters.window_shrinks;
-      result.recalls += counters.credit_recalls;
-      result.chains += counters.chains;
-      result.frames += counters.frames_sent;
-      result.control_frames += counters.control_sent;
-      result.requests += counters.frames_sent + counters.chunks_sent;
-      result.token_waits += counters.token_waits;
+#define WEIR_X(name, unit, help) result.total.name += counters.name;
+      WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
       result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
-      result.node_read_waits += counters.node_read_waits;
-      result.proxy_served += counters.proxy_served;
-      result.proxy_in_place += counters.proxy_sent_in_place;
-      result.proxy_coalesced += counters.proxy_coalesced;
-      result.proxy_repeated += counters.proxy_repeated;
-      result.proxy_duplicates += counters.proxy_duplicates;
-      result.frames_twice += counters.frames_twice;
       result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
       result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       const Time served = applications_[node]->last_message();
