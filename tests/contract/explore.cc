@@ -32,27 +32,28 @@ struct Event {
 };
 
 constexpr std::array events = {
-    Event{"processes killed", 1900, [](const Outcome& o) { return o.injected.kills; }},
-    Event{"ways cut", 1100, [](const Outcome& o) { return o.injected.cuts; }},
-    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.injected.broken_pairs; }},
+    Event{"processes killed", 1900, [](const Outcome& o) { return o.kills; }},
+    Event{"ways cut", 1100, [](const Outcome& o) { return o.cuts; }},
+    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.broken_pairs; }},
     Event{"second faults and more", 1200,
           [](const Outcome& o) {
-            const std::uint64_t all = o.injected.kills + o.injected.cuts + o.injected.broken_pairs;
+            const std::uint64_t all = o.kills + o.cuts + o.broken_pairs;
             return all > 1 ? all - 1 : 0;
           }},
     Event{"peer failures", 2300, [](const Outcome& o) { return o.total.peer_failures; }},
-    Event{"limit events lost", 410, [](const Outcome& o) { return o.injected.lost_limits; }},
-    Event{"limit events doubled", 150, [](const Outcome& o) { return o.injected.doubled_limits; }},
+    Event{"limit events lost", 410, [](const Outcome& o) { return o.hazards.lost_limit.struck; }},
+    Event{"limit events doubled", 150,
+          [](const Outcome& o) { return o.hazards.doubled_limit.struck; }},
     Event{"RNR NAKs", 32, [](const Outcome& o) { return o.rnr_naks; }},
-    Event{"RNR NAKs of storms", 860, [](const Outcome& o) { return o.injected.rnr_storms; }},
+    Event{"RNR NAKs of storms", 860, [](const Outcome& o) { return o.hazards.rnr_storm.struck; }},
     Event{"completions delayed", 1300,
-          [](const Outcome& o) { return o.injected.delayed_completions; }},
-    Event{"requests lost", 940, [](const Outcome& o) { return o.injected.lost_requests; }},
-    Event{"answers lost", 940, [](const Outcome& o) { return o.injected.lost_answers; }},
+          [](const Outcome& o) { return o.hazards.delayed_completion.struck; }},
+    Event{"requests lost", 940, [](const Outcome& o) { return o.hazards.lost_request.struck; }},
+    Event{"answers lost", 940, [](const Outcome& o) { return o.hazards.lost_answer.struck; }},
     Event{"connection messages lost", 1000,
-          [](const Outcome& o) { return o.injected.lost_connection_messages; }},
+          [](const Outcome& o) { return o.hazards.lost_connection_message.struck; }},
     Event{"bulk pairs not to be had", 16,
-          [](const Outcome& o) { return o.injected.bulk_pairs_missed; }},
+          [](const Outcome& o) { return o.hazards.missed_bulk_pair.struck; }},
     Event{"connections crossed", 4400,
           [](const Outcome& o) { return o.total.connections_crossed; }},
     Event{"credits overcommitted", 200,

@@ -129,8 +129,7 @@ void Nic::send_back(const Packet& packet, QueuePair& qp,
     std::vector<std::byte> bytes;
     if (!fetch(bytes)) return {};
     return [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
-      if (fabric.is_cut(from, to) ||
-          fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
+      if (fabric.is_cut(from, to) || fabric.strikes(fabric.hazards.lost_answer)) {
         return;
       }
       Nic* const nic = fabric.nics[to];

@@ -87,7 +87,10 @@ struct Outcome {
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
   SharedAdapter::Counts contexts;        // of all shared adapters, in the traffic
-  Injected injected;
+  Hazards hazards;                       // and how often they struck
+  std::uint64_t kills = 0;
+  std::uint64_t cuts = 0;
+  std::uint64_t broken_pairs = 0;
   Wire::Counts wire;
   Time end{};
   std::uint64_t hash = 0;  // of all that the processes decided and heard
