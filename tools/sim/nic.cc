@@ -347,19 +347,24 @@ void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes) {
 }
 
 void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
-  fabric_.wire->send(
-      qp.answers, Wire::Kind::control, 0,
-      [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
-       sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
-        if (fabric.is_cut(here, to) || fabric.strikes(fabric.hazards.lost_answer)) {
-          return;
-        }
-        Nic* const nic = fabric.nics[to];
-        if (nic == nullptr) return;
-        nic->when_served(number, sequence, [&fabric, to, number, sequence, round, answer, wait] {
-          if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
-        });
-      });
+  fabric_.wire->send(qp.answers, Wire::Kind::control, 0,
+                     back_at(packet, [number = packet.from_qp, sequence = packet.sequence,
+                                      round = packet.round, answer, wait = rnr_wait_](Nic& nic) {
+                       nic.on_answer(number, sequence, round, answer, wait);
+                     }));
+}
+
+// What the adapter that asked does when it has the answer, unless that gets lost on the way.
+Wire::Action Nic::back_at(const Packet& packet, std::function<void(Nic&)> then) {
+  return [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
+          sequence = packet.sequence, then = std::move(then)] {
+    if (fabric.is_cut(here, to) || fabric.strikes(fabric.hazards.lost_answer)) return;
+    Nic* const nic = fabric.nics[to];
+    if (nic == nullptr) return;
+    nic->when_served(number, sequence, [&fabric, to, then] {
+      if (Nic* nic = fabric.nics[to]) then(*nic);
+    });
+  };
 }
 
 // What is repeated is answered for all that was executed. [IBTA 9.7.5.1.2]
