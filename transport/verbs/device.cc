@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -91,6 +92,38 @@ sockaddr_storage ipoib_address(const std::string& device) {
   return found;
 }
 
+std::uint8_t leading_ones(const std::uint8_t* mask, std::size_t bytes) {
+  std::uint8_t bits = 0;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    bits = static_cast<std::uint8_t>(bits + std::countl_one(mask[i]));
+    if (mask[i] != 0xff) break;
+  }
+  return bits;
+}
+
+// The bits of the network that the address is in; 0 if no interface has it.
+std::uint8_t network_bits(const sockaddr_storage& address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return 0;
+  std::uint8_t bits = 0;
+  for (const ifaddrs* it = all; it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || it->ifa_netmask == nullptr) continue;
+    sockaddr_storage one{};
+    const bool v4 = it->ifa_addr->sa_family == AF_INET;
+    if (!v4 && it->ifa_addr->sa_family != AF_INET6) continue;
+    std::memcpy(&one, it->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (address_bytes(one) != address_bytes(address)) continue;
+    const sockaddr* const mask = it->ifa_netmask;
+    bits = v4 ? static_cast<std::uint8_t>(
+                    96 + leading_ones(reinterpret_cast<const std::uint8_t*>(
+                                          &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr),
+                                      4))
+              : leading_ones(reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr, 16);
+  }
+  freeifaddrs(all);
+  return bits;
+}
+
 PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t port,
                    int gid_index) {
   PortChoice choice;
@@ -114,6 +147,7 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
   choice.gid = *gid;
   choice.address =
       choice.ethernet ? make_address(gid->raw, 0, gid->interface) : ipoib_address(device);
+  choice.network_bits = network_bits(choice.address);
   return choice;
 }
 

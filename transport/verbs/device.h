@@ -46,6 +46,7 @@ struct PortChoice {
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
   sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0: it has none
+  std::uint8_t network_bits = 0;  // of the address, as an IPv6 one; 0: not known
   std::vector<Gid> gids;       // the whole table, for people to read
 
   std::string name() const { return device + ":" + std::to_string(port); }
