@@ -36,7 +36,7 @@ TEST_P(Death, AtEveryStep) {
     const Outcome outcome = run(plan);
     ASSERT_TRUE(outcome.ok()) << describe(plan) << " after event " << step << ": "
                               << outcome.violations.front();
-    lost += outcome.failures > 0 ? 1 : 0;
+    lost += outcome.total.peer_failures > 0 ? 1 : 0;
   }
   EXPECT_GT(lost, 0);  // somebody did notice
 }

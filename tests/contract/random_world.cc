@@ -66,9 +66,9 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   timing.connection_jitter = microseconds(random.between(10, 5000));
   timing.connection_repeat = milliseconds(random.between(5, 40));
   timing.event_thread = microseconds(random.chance(500) ? 20 : random.between(1, 3000));
-  if (random.chance(300)) plan.hazards.lost_limit_permille = random.between(1, 1000);
-  if (random.chance(200)) plan.hazards.doubled_limit_permille = random.between(1, 500);
-  if (random.chance(300)) plan.hazards.lost_connection_permille = random.between(1, 150);
+  if (random.chance(300)) plan.hazards.lost_limit.permille = random.between(1, 1000);
+  if (random.chance(200)) plan.hazards.doubled_limit.permille = random.between(1, 500);
+  if (random.chance(300)) plan.hazards.lost_connection_message.permille = random.between(1, 150);
   if (random.chance(50)) plan.engine.slab_limit = random.between(core.window.initial, 64);
   plan.engine.poll_batch = random.chance(300) ? random.between(1, 4) : 32;
   plan.rounds = random.chance(200) ? 2 : 1;
@@ -100,11 +100,11 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
     plan.faults.push_back(fault);
   }
   if (random.chance(500)) core.shrink_after = microseconds(random.between(20, 5000));
-  if (random.chance(200)) plan.hazards.rnr_storm_permille = random.between(1, 300);
-  if (random.chance(300)) plan.hazards.delayed_completion_permille = random.between(1, 700);
+  if (random.chance(200)) plan.hazards.rnr_storm.permille = random.between(1, 300);
+  if (random.chance(300)) plan.hazards.delayed_completion.permille = random.between(1, 700);
   if (random.chance(250)) {
-    plan.hazards.lost_request_permille = random.between(0, 30);
-    plan.hazards.lost_answer_permille = random.between(0, 30);
+    plan.hazards.lost_request.permille = random.between(0, 30);
+    plan.hazards.lost_answer.permille = random.between(0, 30);
   }
   core.transfers.plan = {.chunk_bytes = random.between(64, 16384), .alignment_bytes = 64};
   core.transfers.reads.adaptive = random.chance(500);
@@ -132,8 +132,8 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
     for (Script& script : plan.scripts) script.one_sided.at_a_time = random.between(1, 3);
   }
   core.transfers.measure_every = random.between(2, 16);
-  plan.hazards.no_bulk_pair_permille = random.chance(200) ? random.between(1, 1000) : 0;
-  if (needs_bulk_pairs) plan.hazards.no_bulk_pair_permille = 0;
+  plan.hazards.missed_bulk_pair.permille = random.chance(200) ? random.between(1, 1000) : 0;
+  if (needs_bulk_pairs) plan.hazards.missed_bulk_pair.permille = 0;
   if (random.chance(500)) plan.processes_per_host = random.between(1, count);
   if (random.chance(300)) {
     Admission::Config& admission = core.admission;
@@ -157,7 +157,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   }
   plan.mixed_adapters = random.chance(300);
   if (random.chance(300)) core.window_unasked = random.between(4, 64);
-  if (random.chance(150)) plan.hazards.send_again_permille = random.between(1, 200);
+  if (random.chance(150)) plan.hazards.send_again.permille = random.between(1, 200);
   if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }

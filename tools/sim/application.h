@@ -38,7 +38,7 @@ struct Script {
   Duration start = microseconds(50);    // until its first turn, at most
   Duration turn = microseconds(1);
   // It polls until all is sent and received, as a program in MPI_Wait does, and as long as it waits
-  // for tokens or a server, or is one. Otherwise it sleeps longer and longer, until something comes.
+  // for tokens or a server, or is one. Otherwise it sleeps longer and longer till something comes.
   bool spins = false;
   OneSidedScript one_sided;
 };
@@ -71,7 +71,6 @@ class Application : public Upcalls {
   }
   void stop() { stopped_ = true; }
 
-  bool heard_failure(Node node) const { return peers_[node].failed; }
   std::uint64_t received() const { return received_; }
   Time last_message() const { return last_message_; }
   // For the report of a run that got stuck.

@@ -43,8 +43,7 @@ void Connections::message(Node from, Node to, EventQueue::Action arrive, EventQu
                           std::uint32_t tries, EndId for_end) {
   const Duration delay = {fabric_.timing.connection_message.ns +
                           fabric_.random.up_to(fabric_.timing.connection_jitter).ns};
-  if (!fabric_.is_cut(from, to) && !fabric_.strikes(fabric_.hazards.lost_connection_permille,
-                                                    fabric_.injected.lost_connection_messages)) {
+  if (!fabric_.is_cut(from, to) && !fabric_.strikes(fabric_.hazards.lost_connection_message)) {
     Time& last = last_arrival_[{from, to}];
     last = std::max(last, fabric_.events.now() + delay);
     fabric_.events.at(last, std::move(arrive));

@@ -313,8 +313,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
   auto found = lanes_.find(index(action.lane));
   if (found == lanes_.end()) {
     found = lanes_.emplace(index(action.lane), LanePair{}).first;
-    if (fabric_.strikes(fabric_.hazards.no_bulk_pair_permille,
-                        fabric_.injected.bulk_pairs_missed)) {
+    if (fabric_.strikes(fabric_.hazards.missed_bulk_pair)) {
       return core_.on_lane_end(now(), action.lane, {}, out_);
     }
     found->second.qp = nic_.create_qp(core_.fetch_depth());

@@ -41,33 +41,23 @@ struct Timing {
   Duration event_thread = microseconds(20);  // up to so long until an event is looked at
 };
 
-// What goes wrong at random. What goes wrong at a given time is in world.h.
-struct Hazards {
-  std::uint32_t lost_limit_permille = 0;
-  std::uint32_t doubled_limit_permille = 0;
-  std::uint32_t lost_connection_permille = 0;
-  std::uint32_t rnr_storm_permille = 0;     // RNR NAKs although there are receives
-  std::uint32_t lost_request_permille = 0;  // of adapters; they are repeated
-  std::uint32_t lost_answer_permille = 0;
-  std::uint32_t no_bulk_pair_permille = 0;        // queue pairs for second lanes that fail
-  std::uint32_t delayed_completion_permille = 0;  // completions that the poll sees later
-  std::uint32_t send_again_permille = 0;          // SENDs received again, in full or empty
+// Something that goes wrong at random, and how often it did.
+struct Hazard {
+  std::uint32_t permille = 0;
+  std::uint64_t struck = 0;
 };
 
-// How often it did.
-struct Injected {
-  std::uint64_t lost_limits = 0;
-  std::uint64_t doubled_limits = 0;
-  std::uint64_t lost_connection_messages = 0;
-  std::uint64_t rnr_storms = 0;
-  std::uint64_t lost_requests = 0;
-  std::uint64_t lost_answers = 0;
-  std::uint64_t bulk_pairs_missed = 0;
-  std::uint64_t delayed_completions = 0;
-  std::uint64_t sends_again = 0;
-  std::uint64_t kills = 0;
-  std::uint64_t cuts = 0;
-  std::uint64_t broken_pairs = 0;
+// What goes wrong at random. What goes wrong at a given time is in world.h.
+struct Hazards {
+  Hazard lost_limit;
+  Hazard doubled_limit;
+  Hazard lost_connection_message;
+  Hazard rnr_storm;     // RNR NAKs although there are receives
+  Hazard lost_request;  // of adapters; they are repeated
+  Hazard lost_answer;
+  Hazard missed_bulk_pair;    // queue pairs for second lanes that fail
+  Hazard delayed_completion;  // completions that the poll sees later
+  Hazard send_again;          // SENDs received again, in full or empty
 };
 
 class Fabric {
@@ -85,12 +75,10 @@ class Fabric {
   bool step();
   void run_until(Time until);
 
-  Injected injected;
-
   // Whether it goes wrong this time; counted.
-  bool strikes(std::uint32_t permille, std::uint64_t& count) {
-    const bool wrong = random.chance(permille);
-    count += wrong ? 1 : 0;
+  bool strikes(Hazard& hazard) {
+    const bool wrong = random.chance(hazard.permille);
+    hazard.struck += wrong ? 1 : 0;
     return wrong;
   }
 

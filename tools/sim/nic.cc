@@ -161,14 +161,12 @@ void Nic::transmit(QpNumber number) {
       }
       const auto kind = fetches(request.opcode) ? Wire::Kind::control : Wire::Kind::data;
       const auto size = static_cast<std::uint32_t>(packet.bytes.size());
-      fabric_.wire->send(
-          from->requests, kind, size,
-          [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
-            if (fabric.is_cut(packet.from_node, to)) return;
-            if (fabric.strikes(fabric.hazards.lost_request_permille, fabric.injected.lost_requests))
-              return;
-            if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
-          });
+      fabric_.wire->send(from->requests, kind, size,
+                         [&fabric = fabric_, to = from->remote_node, packet = std::move(packet)] {
+                           if (fabric.is_cut(packet.from_node, to)) return;
+                           if (fabric.strikes(fabric.hazards.lost_request)) return;
+                           if (Nic* nic = fabric.nics[to]) nic->on_packet(packet);
+                         });
     });
   }
   watch(number);
@@ -320,8 +318,7 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
     ++rnr_naks_;
     return answer(packet, qp, Answer::rnr);
   }
-  const std::uint32_t storm = fabric_.hazards.rnr_storm_permille;
-  if (fabric_.strikes(storm, fabric_.injected.rnr_storms)) return answer(packet, qp, Answer::rnr);
+  if (fabric_.strikes(fabric_.hazards.rnr_storm)) return answer(packet, qp, Answer::rnr);
   const bool fits = packet.bytes.size() <= srq_.front().length_bytes;
   if (fits) {
     ++qp.expected;
@@ -332,7 +329,7 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
   consumed();
   if (!fits || srq_.empty()) return;
   // What Soft-RoCE does now and then with a SEND that it repeats. [transport/PROTOCOL.md, §2]
-  if (!fabric_.strikes(fabric_.hazards.send_again_permille, fabric_.injected.sends_again)) return;
+  if (!fabric_.strikes(fabric_.hazards.send_again)) return;
   receive(packet.to_qp, fabric_.random.chance(500) ? packet.bytes : std::vector<std::byte>{});
   consumed();
 }
@@ -350,20 +347,24 @@ void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes) {
 }
 
 void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
-  fabric_.wire->send(
-      qp.answers, Wire::Kind::control, 0,
-      [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
-       sequence = packet.sequence, round = packet.round, answer, wait = rnr_wait_] {
-        if (fabric.is_cut(here, to) ||
-            fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
-          return;
-        }
-        Nic* const nic = fabric.nics[to];
-        if (nic == nullptr) return;
-        nic->when_served(number, sequence, [&fabric, to, number, sequence, round, answer, wait] {
-          if (Nic* nic = fabric.nics[to]) nic->on_answer(number, sequence, round, answer, wait);
-        });
-      });
+  fabric_.wire->send(qp.answers, Wire::Kind::control, 0,
+                     back_at(packet, [number = packet.from_qp, sequence = packet.sequence,
+                                      round = packet.round, answer, wait = rnr_wait_](Nic& nic) {
+                       nic.on_answer(number, sequence, round, answer, wait);
+                     }));
+}
+
+// What the adapter that asked does when it has the answer, unless that gets lost on the way.
+Wire::Action Nic::back_at(const Packet& packet, std::function<void(Nic&)> then) {
+  return [&fabric = fabric_, here = node_, to = packet.from_node, number = packet.from_qp,
+          sequence = packet.sequence, then = std::move(then)] {
+    if (fabric.is_cut(here, to) || fabric.strikes(fabric.hazards.lost_answer)) return;
+    Nic* const nic = fabric.nics[to];
+    if (nic == nullptr) return;
+    nic->when_served(number, sequence, [&fabric, to, then] {
+      if (Nic* nic = fabric.nics[to]) then(*nic);
+    });
+  };
 }
 
 // What is repeated is answered for all that was executed. [IBTA 9.7.5.1.2]
@@ -396,10 +397,8 @@ void Nic::consumed() {
 
 void Nic::fire_limit() {
   armed_ = false;
-  if (fabric_.strikes(fabric_.hazards.lost_limit_permille, fabric_.injected.lost_limits)) return;
-  const int times =
-      fabric_.strikes(fabric_.hazards.doubled_limit_permille, fabric_.injected.doubled_limits) ? 2
-                                                                                               : 1;
+  if (fabric_.strikes(fabric_.hazards.lost_limit)) return;
+  const int times = fabric_.strikes(fabric_.hazards.doubled_limit) ? 2 : 1;
   for (int i = 0; i < times; ++i) {
     fabric_.events.after({0}, [this] {
       if (on_limit) on_limit();
@@ -412,9 +411,9 @@ void Nic::fire_limit() {
 void Nic::complete(QpNumber number, const Completion& completion) {
   if (cq_.size() >= config_.cq_depth) return fabric_.violation("the completion queue overflowed");
   Time visible = fabric_.events.now();
-  const std::uint32_t late = fabric_.hazards.delayed_completion_permille;
-  if (fabric_.strikes(late, fabric_.injected.delayed_completions))
+  if (fabric_.strikes(fabric_.hazards.delayed_completion)) {
     visible = visible + fabric_.random.up_to(most_delay);
+  }
   if (!cq_.empty()) visible = std::max(visible, cq_.back().visible);
   cq_.push_back({number, completion, visible});
   ++completions_made_;

@@ -190,6 +190,7 @@ class Nic {
   void on_send(const Packet& packet, QueuePair& qp);
   void receive(QpNumber number, const std::vector<std::byte>& bytes);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
+  Wire::Action back_at(const Packet& packet, std::function<void(Nic&)> then);
   void acknowledge_again(Packet packet, QueuePair& qp);
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
                  Duration wait);

@@ -122,23 +122,14 @@ void Nic::send_back(const Packet& packet, QueuePair& qp,
   const std::uint32_t size = packet.request.length_bytes;
   qp.line_free = std::max(qp.line_free, fabric_.events.now()) + fabric_.wire->line_time(size);
   qp.last_data = qp.line_free;
-  const auto load = [this, here = packet.to_qp, to = packet.from_node, number = packet.from_qp,
-                     sequence = packet.sequence, fetch = std::move(fetch)]() -> Wire::Action {
-    QueuePair* from = find(here);
+  const auto load = [this, packet, fetch = std::move(fetch)]() -> Wire::Action {
+    QueuePair* from = find(packet.to_qp);
     if (from == nullptr || from->broken) return {};
     std::vector<std::byte> bytes;
     if (!fetch(bytes)) return {};
-    return [&fabric = fabric_, from = node_, to, number, sequence, bytes = std::move(bytes)] {
-      if (fabric.is_cut(from, to) ||
-          fabric.strikes(fabric.hazards.lost_answer_permille, fabric.injected.lost_answers)) {
-        return;
-      }
-      Nic* const nic = fabric.nics[to];
-      if (nic == nullptr) return;
-      nic->when_served(number, sequence, [&fabric, to, number, sequence, bytes] {
-        if (Nic* nic = fabric.nics[to]) nic->on_data(number, sequence, bytes);
-      });
-    };
+    return back_at(packet,
+                   [number = packet.from_qp, sequence = packet.sequence,
+                    bytes = std::move(bytes)](Nic& nic) { nic.on_data(number, sequence, bytes); });
   };
   fabric_.wire->send_at(qp.line_free, qp.answers, Wire::Kind::data, size, load);
 }

@@ -56,8 +56,8 @@ class World {
     for (std::uint32_t round = 0; round < plan_.rounds; ++round) {
       const SharedAdapter::Counts before = contexts();
       if (!go_through(Application::Phase::traffic)) return outcome();
-      contexts_.served += contexts().served - before.served;
-      contexts_.misses += contexts().misses - before.misses;
+      outcome_.contexts.served += contexts().served - before.served;
+      outcome_.contexts.misses += contexts().misses - before.misses;
       check_quiet();
       if (!go_through(Application::Phase::closing)) return outcome();
     }
@@ -251,13 +251,13 @@ class World {
     switch (fault.kind) {
       case Fault::Kind::kill_told:
       case Fault::Kind::kill_silent:
-        fabric_.injected.kills += alive(fault.node) ? 1 : 0;
+        outcome_.kills += alive(fault.node) ? 1 : 0;
         applications_[fault.node]->stop();
         engines_[fault.node]->kill(fault.kind == Fault::Kind::kill_told);
         for (Node node = 0; node < engines_.size(); ++node) forget_later(node, fault.node);
         break;
       case Fault::Kind::cut:
-        ++fabric_.injected.cuts;
+        ++outcome_.cuts;
         fabric_.cut(fault.node, fault.other);
         forget_later(fault.node, fault.other);
         forget_later(fault.other, fault.node);
@@ -265,7 +265,7 @@ class World {
       case Fault::Kind::break_pair:
         if (!alive(fault.node)) break;
         if (engines_[fault.node]->nic().break_some_qp(fault.pick, CompletionStatus::general_err)) {
-          ++fabric_.injected.broken_pairs;
+          ++outcome_.broken_pairs;
         }
         for (Node node = 0; node < engines_.size(); ++node) {
           forget_later(node, fault.node);
@@ -285,7 +285,7 @@ class World {
   }
 
   bool go_through(Application::Phase phase, std::uint32_t most = UINT32_MAX) {
-    if (phase == Application::Phase::traffic) begun_ = fabric_.events.now();
+    if (phase == Application::Phase::traffic) outcome_.begun = fabric_.events.now();
     fabric_.trace(0, phase == Application::Phase::traffic ? "all: traffic" : "all: closing");
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
@@ -327,7 +327,7 @@ class World {
 
   // All messages have arrived: nothing may have needed an RNR NAK.
   void check_quiet() {
-    if (troubled() || fabric_.injected.sends_again > 0) return;  // these take receives, too
+    if (troubled() || fabric_.hazards.send_again.struck > 0) return;  // these take receives, too
     for (const auto& engine : engines_) {
       if (engine->nic().rnr_naks() > 0 && engine->core().counters().credits_overcommitted == 0 &&
           engine->core().counters().slab_failures == 0) {
@@ -365,52 +365,36 @@ class World {
   }
 
   Outcome outcome() {
-    Outcome result;
-    result.violations = fabric_.violations;
-    result.steps = fabric_.events.steps();
-    result.end = fabric_.events.now();
-    result.hash = mix(fabric_.hash ^ result.steps);
+    outcome_.violations = fabric_.violations;
+    outcome_.steps = fabric_.events.steps();
+    outcome_.end = fabric_.events.now();
+    outcome_.hash = mix(fabric_.hash ^ outcome_.steps);
     for (Node node = 0; node < engines_.size(); ++node) {
       const Counters& counters = engines_[node]->core().counters();
-      result.messages += applications_[node]->received();
-      result.rnr_naks += engines_[node]->nic().rnr_naks();
-      result.crossings += counters.connections_crossed;
-      result.failures += counters.peer_failures;
-      result.overcommitted += counters.credits_overcommitted;
-      result.shrinks += counters.window_shrinks;
-      result.recalls += counters.credit_recalls;
-      result.chains += counters.chains;
-      result.frames += counters.frames_sent;
-      result.control_frames += counters.control_sent;
-      result.requests += counters.frames_sent + counters.chunks_sent;
-      result.token_waits += counters.token_waits;
-      result.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
-      result.node_read_waits += counters.node_read_waits;
-      result.proxy_served += counters.proxy_served;
-      result.proxy_in_place += counters.proxy_sent_in_place;
-      result.proxy_coalesced += counters.proxy_coalesced;
-      result.proxy_repeated += counters.proxy_repeated;
-      result.proxy_duplicates += counters.proxy_duplicates;
-      result.frames_twice += counters.frames_twice;
-      result.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
-      result.window += static_cast<double>(counters.window) / static_cast<double>(engines_.size());
+      outcome_.messages += applications_[node]->received();
+      outcome_.rnr_naks += engines_[node]->nic().rnr_naks();
+#define WEIR_X(name, unit, help) outcome_.total.name += counters.name;
+      WEIR_COUNTERS(WEIR_X)
+#undef WEIR_X
+      outcome_.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
+      outcome_.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
+      outcome_.window +=
+          static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       const Time served = applications_[node]->last_message();
-      result.served.push_back(served);
+      outcome_.served.push_back(served);
       if (served != Time{}) {
-        result.first_served = std::min(result.first_served, served);
-        result.last_served = std::max(result.last_served, served);
+        outcome_.first_served = std::min(outcome_.first_served, served);
+        outcome_.last_served = std::max(outcome_.last_served, served);
       }
-      result.slabs_dropped += engines_[node]->slabs_dropped();
+      outcome_.slabs_dropped += engines_[node]->slabs_dropped();
     }
-    result.contexts = contexts_;
-    result.begun = begun_;
-    if (ranks_ != nullptr) result.latencies = ranks_->latencies();
-    result.injected = fabric_.injected;
-    result.wire = fabric_.wire->counts();
-    result.tokens_out_most = tokens_out_most_;
-    result.token_looks = token_looks_;
-    result.reads_out_most = reads_out_most_;
-    return result;
+    if (ranks_ != nullptr) outcome_.latencies = ranks_->latencies();
+    outcome_.hazards = fabric_.hazards;
+    outcome_.wire = fabric_.wire->counts();
+    outcome_.tokens_out_most = tokens_out_most_;
+    outcome_.token_looks = token_looks_;
+    outcome_.reads_out_most = reads_out_most_;
+    return outcome_;
   }
 
   const Plan& plan_;
@@ -421,8 +405,7 @@ class World {
   std::unique_ptr<Ranks> ranks_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
-  Time begun_{};
-  SharedAdapter::Counts contexts_;    // in traffic
+Outcome outcome_;
   std::vector<Movers> token_movers_;  // by host
   std::vector<Movers> read_movers_;
   std::uint64_t tokens_out_most_ = 0;

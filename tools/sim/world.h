@@ -20,6 +20,7 @@
 
 #include "tools/sim/application.h"
 #include "tools/sim/fabric.h"
+#include "transport/base/counters.h"
 
 namespace weir::sim {
 
@@ -72,21 +73,11 @@ struct Outcome {
   std::uint64_t messages = 0;
   std::uint64_t rnr_naks = 0;
   std::uint64_t steps = 0;
-  std::uint64_t crossings = 0;
-  std::uint64_t failures = 0;
-  std::uint64_t overcommitted = 0;
-  std::uint64_t shrinks = 0;
-  std::uint64_t recalls = 0;
-  std::uint64_t chains = 0;
+  Counters total;  // of the processes, added up; of use for what counts up
   std::uint64_t slabs_dropped = 0;
-  std::uint64_t frames = 0;          // of messages
-  std::uint64_t control_frames = 0;  // all others
-  std::uint64_t requests = 0;  // frames of messages and chunks
-  std::uint64_t token_waits = 0;
-  std::vector<TokenWaits> waits;      // by process
-  std::uint64_t tokens_out_most = 0;  // of a host, at any look
-  std::uint64_t token_looks = 0;      // checks of all hosts' tokens
-  std::uint64_t node_read_waits = 0;
+  std::vector<TokenWaits> waits;         // by process
+  std::uint64_t tokens_out_most = 0;     // of a host, at any look
+  std::uint64_t token_looks = 0;         // checks of all hosts' tokens
   std::uint64_t reads_out_most = 0;      // of a host, at any look
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
   double window = 0;                     // receive buffers, in the end; the same
@@ -95,14 +86,11 @@ struct Outcome {
   Time begun{};                          // the last traffic
   Time first_served = Time::never();     // when a process had all it ever gets: the first one
   Time last_served{};                    // and the last one
-  std::uint64_t proxy_served = 0;
-  std::uint64_t proxy_in_place = 0;
-  std::uint64_t proxy_coalesced = 0;
-  std::uint64_t proxy_repeated = 0;
-  std::uint64_t proxy_duplicates = 0;
-  std::uint64_t frames_twice = 0;
-  SharedAdapter::Counts contexts;  // of all shared adapters, in the traffic
-  Injected injected;
+  SharedAdapter::Counts contexts;        // of all shared adapters, in the traffic
+  Hazards hazards;                       // and how often they struck
+  std::uint64_t kills = 0;
+  std::uint64_t cuts = 0;
+  std::uint64_t broken_pairs = 0;
   Wire::Counts wire;
   Time end{};
   std::uint64_t hash = 0;  // of all that the processes decided and heard

@@ -176,7 +176,7 @@ TEST(Figures, TheReceiveWindowsConstantsMoveArwsFig2) {
   plan = arws_world(1);
   plan.engine.core.shrink_after = microseconds(20);
   const Outcome shrunk = played(plan);
-  EXPECT_GT(shrunk.shrinks, 0u);
+  EXPECT_GT(shrunk.total.window_shrinks, 0u);
   EXPECT_LT(shrunk.window, before.window);  // the thread that shrinks it sleeps whole ms
 }
 

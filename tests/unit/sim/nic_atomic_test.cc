@@ -19,11 +19,11 @@ class NicAtomicTest : public NicRdmaTest {
 
   // A write, and an addition behind it; both are executed, and both answers get lost once.
   void add_with_both_answers_lost() {
-    fabric.hazards.lost_answer_permille = 1000;
+    fabric.hazards.lost_answer.permille = 1000;
     write(64, 8, rkey);
     add(0, 5, 0);
     run(milliseconds(1));
-    fabric.hazards.lost_answer_permille = 0;
+    fabric.hazards.lost_answer.permille = 0;
     run_until_done(2);
     EXPECT_EQ(statuses(left), (Statuses{success, success}));
     EXPECT_EQ(word(theirs, 0), 105u);
@@ -76,14 +76,14 @@ TEST_F(NicAtomicTest, KeepTheOrderOfTheQueuePair) {
 }
 
 TEST_F(NicAtomicTest, OneWhoseAnswerWasLostIsNotExecutedAgain) {
-  fabric.hazards.lost_answer_permille = 1000;
+  fabric.hazards.lost_answer.permille = 1000;
   add(0, 5, 0);
   swap(0, 105, 1, 1);
   add(0, 5, 2);
   run(milliseconds(1));
   EXPECT_EQ(word(theirs, 0), 6u);
   EXPECT_EQ(word(ours, 0), 0u);
-  fabric.hazards.lost_answer_permille = 0;
+  fabric.hazards.lost_answer.permille = 0;
   run_until_done(3);
   EXPECT_EQ(statuses(left), (Statuses{success, success, success}));
   EXPECT_EQ(word(theirs, 0), 6u);
@@ -110,11 +110,11 @@ TEST_F(LosingNicAtomicTest, OneAcknowledgedWithoutItsResultCompletes) {
 }
 
 TEST_F(NicAtomicTest, ALostOneIsExecutedWhenItIsRepeated) {
-  fabric.hazards.lost_request_permille = 1000;
+  fabric.hazards.lost_request.permille = 1000;
   add(0, 5, 0);
   run(milliseconds(1));
   EXPECT_EQ(word(theirs, 0), 100u);
-  fabric.hazards.lost_request_permille = 0;
+  fabric.hazards.lost_request.permille = 0;
   run_until_done(1);
   EXPECT_EQ(word(theirs, 0), 105u);
 }
@@ -127,8 +127,8 @@ class NicAtomicLossTest : public NicAtomicTest,
 };
 
 TEST_P(NicAtomicLossTest, CountsThroughALossyFabric) {
-  fabric.hazards.lost_request_permille = 100;
-  fabric.hazards.lost_answer_permille = 100;
+  fabric.hazards.lost_request.permille = 100;
+  fabric.hazards.lost_answer.permille = 100;
   word(theirs, 0) = 0;
   for (std::size_t i = 0; i < 100; ++i) {
     add(0, 1, i);

@@ -230,12 +230,12 @@ TEST_F(NicReadTest, DataForABrokenPairLandsNowhere) {
 }
 
 TEST_F(NicReadTest, WhatGetsLostIsReadAgain) {
-  fabric.hazards.lost_answer_permille = 1000;
+  fabric.hazards.lost_answer.permille = 1000;
   for (std::size_t i = 0; i < 3; ++i) read_piece(i);
   run(milliseconds(1));
   EXPECT_EQ(ours[1], std::byte{0});
   theirs[5] = std::byte{0xee};  // executed again, so this shows
-  fabric.hazards.lost_answer_permille = 0;
+  fabric.hazards.lost_answer.permille = 0;
   run_until_done(3);
   EXPECT_EQ(statuses(left), (Statuses{success, success, success}));
   EXPECT_EQ(ours[5], std::byte{0xee});
@@ -247,10 +247,10 @@ TEST_F(NicReadTest, DataStandsInForTheAnswersBeforeIt) {
   post_receive();
   send(left, a, next_id++);
   read_piece(0);
-  fabric.hazards.lost_answer_permille = 1000;
+  fabric.hazards.lost_answer.permille = 1000;
   run(microseconds(20));
   EXPECT_EQ(statuses(right), Statuses{success});
-  fabric.hazards.lost_answer_permille = 0;
+  fabric.hazards.lost_answer.permille = 0;
   EXPECT_LT(run_until_done(2), milliseconds(1));  // nothing is repeated
   EXPECT_EQ(statuses(left), (Statuses{success, success}));
 }

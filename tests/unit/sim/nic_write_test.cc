@@ -117,25 +117,25 @@ TEST_F(NicWriteTest, WaitsBehindASendWithoutAReceive) {
 }
 
 TEST_F(NicWriteTest, ALostOneIsRepeatedFromTheMemoryAsItIsThen) {
-  fabric.hazards.lost_request_permille = 1000;
+  fabric.hazards.lost_request.permille = 1000;
   for (std::size_t i = 0; i < 3; ++i) write_piece(i);
   run(milliseconds(1));
   EXPECT_EQ(theirs, before);
   ours[5] = std::byte{0xee};
-  fabric.hazards.lost_request_permille = 0;
+  fabric.hazards.lost_request.permille = 0;
   run_until_done(3);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(is_written(i));
   EXPECT_EQ(theirs[5], std::byte{0xee});
 }
 
 TEST_F(NicWriteTest, OneWhoseAnswerWasLostIsNotExecutedAgain) {
-  fabric.hazards.lost_answer_permille = 1000;
+  fabric.hazards.lost_answer.permille = 1000;
   write_piece(0);
   run(milliseconds(1));
   EXPECT_TRUE(is_written(0));
   EXPECT_TRUE(poll(left).empty());
   theirs[5] = std::byte{0xee};  // the peer goes on working with it
-  fabric.hazards.lost_answer_permille = 0;
+  fabric.hazards.lost_answer.permille = 0;
   run_until_done(1);
   run(seconds(1));
   EXPECT_EQ(statuses(left), Statuses{success});
@@ -143,8 +143,8 @@ TEST_F(NicWriteTest, OneWhoseAnswerWasLostIsNotExecutedAgain) {
 }
 
 TEST_F(NicWriteTest, ThroughALossyFabricEverythingArrivesInOrder) {
-  fabric.hazards.lost_request_permille = 50;
-  fabric.hazards.lost_answer_permille = 50;
+  fabric.hazards.lost_request.permille = 50;
+  fabric.hazards.lost_answer.permille = 50;
   for (std::size_t i = 0; i < 64; ++i) write_piece(i);
   run_until_done(64);
   const auto done = poll(left);

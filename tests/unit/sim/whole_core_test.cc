@@ -195,7 +195,7 @@ TEST(WholeCore, RequestsOfANodeTakeItsTokens) {
     const Outcome outcome = sim::run(core_plan(point, 1));
     EXPECT_TRUE(outcome.ok()) << outcome.violations.front();
     EXPECT_EQ(outcome.tokens_out_most, 5u);
-    EXPECT_GT(outcome.token_waits, 0u);
+    EXPECT_GT(outcome.total.token_waits, 0u);
     const double limited = played(point)["finished_us"];
     point.tokens = 0;
     EXPECT_LT(played(point)["finished_us"], limited);

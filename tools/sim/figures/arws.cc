@@ -84,11 +84,12 @@ Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
 Point arws_point(const std::string& series, double x, Load load, const Window& window) {
   return {.series = series, .x = x, .seeds = 2, .cost = 0.3, .play = [=](std::uint64_t seed) {
             return figures::play(plan_of(load, window, seed), [](const Outcome& outcome) {
-              return Values{{"memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1024},
-                            {"time_us", static_cast<double>(outcome.last_served.ns) / 1000},
-                            {"window", outcome.window},
-                            {"overcommitted", static_cast<double>(outcome.overcommitted)},
-                            {"rnr_naks", static_cast<double>(outcome.rnr_naks)}};
+              return Values{
+                  {"memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1024},
+                  {"time_us", static_cast<double>(outcome.last_served.ns) / 1000},
+                  {"window", outcome.window},
+                  {"overcommitted", static_cast<double>(outcome.total.credits_overcommitted)},
+                  {"rnr_naks", static_cast<double>(outcome.rnr_naks)}};
             });
           }};
 }

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "tools/sim/figures/figure.h"
-#include "tools/sim/thread_time.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::figures {
@@ -17,9 +16,9 @@ constexpr std::array entries = {
     Entry{"lane", request_lane},       Entry{"outage", lossy_links},
     Entry{"workloads", workloads},     Entry{"arws-fig2", arws_fig2},
     Entry{"arws-fig3", arws_fig3},     Entry{"core-window", core_window},
-    Entry{"core-scale", core_scale},
-    Entry{"core-budget", core_budget}, Entry{"core-tokens", core_tokens},
-    Entry{"tok-rate", tok_rate},       Entry{"tok-cores", tok_cores}};
+    Entry{"core-scale", core_scale},   Entry{"core-budget", core_budget},
+    Entry{"core-tokens", core_tokens}, Entry{"tok-rate", tok_rate},
+    Entry{"tok-cores", tok_cores}};
 
 }  // namespace
 
@@ -63,13 +62,11 @@ double Results::best(const std::string& series) const {
 }
 
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
-  const double begin = thread_cpu_seconds();
   const Outcome outcome = run(plan);
   return {.values = values(outcome),
           .windows = {},
           .events = outcome.steps,
           .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
-          .cpu_s = thread_cpu_seconds() - begin,
           .violation = outcome.ok() ? "" : outcome.violations.front()};
 }
 

@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,13 @@ struct Task {
   std::size_t row;
   double cost;
 };
+
+// Of this thread alone: points run side by side.
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
 
 double peak_mib() {
   rusage usage{};
@@ -66,11 +74,13 @@ std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
     for (std::size_t i = next++; i < tasks.size(); i = next++) {
       const Task& task = tasks[i];
       Measured& measured = results[task.figure].rows[task.row].measured;
+      const double cpu_begin = cpu_seconds();
       try {
         measured = figures[task.figure].figure.points[task.point].play(task.seed);
       } catch (const std::exception& error) {
         measured.violation = error.what();
       }
+      measured.cpu_s = cpu_seconds() - cpu_begin;
       measured.peak_mib = peak_mib();
       const std::lock_guard lock(mutex);
       spent += task.cost;

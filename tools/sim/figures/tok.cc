@@ -113,7 +113,7 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
               Values values{
                   {"throughput", static_cast<double>(outcome.messages) / us(outcome.last_served)},
                   {"first_done", us(outcome.first_served) / us(outcome.last_served)},
-                  {"token_waits", static_cast<double>(outcome.token_waits)},
+                  {"token_waits", static_cast<double>(outcome.total.token_waits)},
                   {"tokens_out_most", static_cast<double>(outcome.tokens_out_most)},
                   {"token_looks", static_cast<double>(outcome.token_looks)}};
               const Values waited = waiting(outcome);

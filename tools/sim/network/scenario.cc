@@ -8,7 +8,6 @@
 #include "tools/sim/network/models.h"
 #include "tools/sim/network/pushing.h"
 #include "tools/sim/network/whole_core.h"
-#include "tools/sim/thread_time.h"
 
 namespace weir::sim::network {
 namespace {
@@ -128,7 +127,6 @@ Network::Config network_config(const Scenario& scenario, const Roles& roles) {
 
 Measured run(const Scenario& scenario, std::uint64_t seed) {
   if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
-  const double begin = thread_cpu_seconds();
   const Roles roles = draw_roles(scenario, seed);
   const std::unique_ptr<Traffic> traffic = make_traffic(scenario, roles, seed);
   Network network(network_config(scenario, roles), *traffic, seed);
@@ -178,7 +176,6 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   traffic->tell(result.values);
   result.events = network.events();
   result.trace_hash = network.trace_hash();
-  result.cpu_s = thread_cpu_seconds() - begin;
   return result;
 }
 

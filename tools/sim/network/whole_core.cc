@@ -5,7 +5,6 @@
 
 #include "tools/sim/network/packet_wire.h"
 #include "tools/sim/network/traffic.h"
-#include "tools/sim/thread_time.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
@@ -210,7 +209,6 @@ double mean_served_us(const Outcome& outcome) {
 }  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
-  const double begin = thread_cpu_seconds();
   const Plan plan = core_plan(scenario, seed);
   const Outcome outcome = sim::run(plan);
   std::uint64_t planned = 0;
@@ -242,10 +240,11 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   add("window", outcome.window);
   add("memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1'024);
   add("rnr_naks", outcome.rnr_naks);
-  add("control_share", static_cast<double>(outcome.control_frames) /
-                           static_cast<double>(outcome.control_frames + outcome.frames));
-  add("recalls", outcome.recalls);
-  add("overcommitted", outcome.overcommitted);
+  add("control_share",
+      static_cast<double>(outcome.total.control_sent) /
+          static_cast<double>(outcome.total.control_sent + outcome.total.frames_sent));
+  add("recalls", outcome.total.credit_recalls);
+  add("overcommitted", outcome.total.credits_overcommitted);
   std::vector<double> latencies;
   for (const Duration latency : outcome.latencies) {
     latencies.push_back(static_cast<double>(latency.ns) / 1'000);
@@ -256,19 +255,19 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   }
   if (plan.processes_per_host > 0) {
     add("node_reads", outcome.reads_out_most);
-    add("node_read_waits", outcome.node_read_waits);
-    add("token_waits", outcome.token_waits);
+    add("node_read_waits", outcome.total.node_read_waits);
+    add("token_waits", outcome.total.token_waits);
   }
   if (scenario.tokens > 0) {
     std::uint64_t took = 0;
     for (const TokenWaits& waits : outcome.waits) took += waits.requests;
     add("token_requests", took);
-    add("straight_through", outcome.requests - took);
+    add("straight_through", outcome.total.frames_sent + outcome.total.chunks_sent - took);
   }
   if (scenario.proxy_servers > 0) {
-    add("proxy_served", outcome.proxy_served);
-    add("proxy_coalesced", outcome.proxy_coalesced);
-    add("proxy_repeated", outcome.proxy_repeated);
+    add("proxy_served", outcome.total.proxy_served);
+    add("proxy_coalesced", outcome.total.proxy_coalesced);
+    add("proxy_repeated", outcome.total.proxy_repeated);
   }
   if (scenario.context_cache > 0) {
     add("contexts_needed", outcome.contexts.served);
@@ -278,7 +277,6 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   result.events = outcome.wire.events + outcome.steps;
   result.trace_hash =
       mix(outcome.wire.hash ^ mix(static_cast<std::uint64_t>(outcome.end.ns)) ^ outcome.steps);
-  result.cpu_s = thread_cpu_seconds() - begin;
   return result;
 }
 
