@@ -405,7 +405,7 @@ class World {
   std::unique_ptr<Ranks> ranks_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
-Outcome outcome_;
+  Outcome outcome_;
   std::vector<Movers> token_movers_;  // by host
   std::vector<Movers> read_movers_;
   std::uint64_t tokens_out_most_ = 0;
