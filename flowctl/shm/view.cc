@@ -2,25 +2,77 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "flowctl/shm/process.h"
 
 namespace weir {
+namespace {
 
-void SegmentView::Unmap::operator()(const NodeState* state) const {
-  ::munmap(const_cast<NodeState*>(state), sizeof *state);  // the cells are not mapped
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '-' || c == '.';
 }
 
-SegmentView::SegmentView(Mapping state, std::string path, std::uint32_t user)
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), is_plain);
+}
+
+// "device/port sharers", as Segment writes it.
+struct Key {
+  std::string device;
+  std::uint32_t port = 0;
+  std::string sharers;
+};
+
+// Nothing if it is another.
+std::optional<Key> key_of(const SegmentHeader& header) {
+  const std::string text(header.key, ::strnlen(header.key, sizeof header.key));
+  const std::size_t slash = text.find('/');
+  const std::size_t space = text.find(' ', slash);
+  if (slash == text.npos || space == text.npos) return std::nullopt;
+  Key key{.device = text.substr(0, slash), .sharers = text.substr(space + 1)};
+  const std::string port = text.substr(slash + 1, space - slash - 1);
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), key.port);
+  if (error != std::errc{} || end != port.data() + port.size() || key.port > 255)
+    return std::nullopt;
+  if (!is_plain_name(key.device)) return std::nullopt;
+  if (!std::all_of(key.sharers.begin(), key.sharers.end(),
+                   [](char c) { return is_plain(c) || c == ' '; })) {
+    return std::nullopt;
+  }
+  return key;
+}
+
+}  // namespace
+
+SegmentView::SegmentView(Copy state, std::string path, std::uint32_t user)
     : state_(std::move(state)), path_(std::move(path)), user_(user) {}
+
+// nullptr if it is none that this user may see.
+SegmentView::Copy SegmentView::copy_of(const std::string& path, std::uint32_t& user) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return nullptr;
+  struct stat about {};
+  std::unique_ptr<NodeState> copy;
+  if (::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+      about.st_size >= static_cast<off_t>(sizeof *copy) &&
+      (::geteuid() == 0 || about.st_uid == ::geteuid())) {
+    copy = std::make_unique_for_overwrite<NodeState>();
+    const ssize_t got = ::pread(fd, static_cast<void*>(copy.get()), sizeof *copy, 0);
+    if (got != static_cast<ssize_t>(sizeof *copy)) copy.reset();
+  }
+  ::close(fd);
+  user = about.st_uid;
+  return copy;
+}
 
 std::vector<SegmentView> SegmentView::find(const std::string& directory, bool proxies) {
   std::vector<SegmentView> found;
@@ -28,23 +80,15 @@ std::vector<SegmentView> SegmentView::find(const std::string& directory, bool pr
   if (entries == nullptr) return found;
   const std::uint64_t own_namespace = pid_namespace();
   while (const dirent* entry = ::readdir(entries)) {
-    if (std::strncmp(entry->d_name, "weir-", 5) != 0) continue;
+    if (std::strncmp(entry->d_name, "weir-", 5) != 0 || !is_plain_name(entry->d_name)) continue;
     const std::string path = directory + "/" + entry->d_name;
-    const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) continue;
-    struct stat about {};
-    const bool right = ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-                       about.st_size >= static_cast<off_t>(sizeof(NodeState)) &&
-                       (::geteuid() == 0 || about.st_uid == ::geteuid());
-    void* const at =
-        right ? ::mmap(nullptr, sizeof(NodeState), PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
-    ::close(fd);
-    if (at == MAP_FAILED) continue;
-    Mapping state(static_cast<const NodeState*>(at));
-    if (!is_whole(state->header) || state->header.pid_namespace != own_namespace) continue;
+    std::uint32_t user = 0;
+    Copy state = copy_of(path, user);
+    if (state == nullptr || !is_whole(state->header) || !key_of(state->header)) continue;
+    if (state->header.pid_namespace != own_namespace) continue;
     // A segment with cells is a job's proxy: its processes show themselves elsewhere.
     if ((state->header.tasks > 0) != proxies) continue;
-    found.push_back(SegmentView(std::move(state), path, about.st_uid));
+    found.push_back(SegmentView(std::move(state), path, user));
   }
   ::closedir(entries);
   std::sort(found.begin(), found.end(),
@@ -56,16 +100,10 @@ NodeView SegmentView::look() const {
   NodeView node;
   node.path = path_;
   node.user = user_;
-  // The key: "device/port sharers".
-  const SegmentHeader& header = state_->header;
-  const std::string key(header.key, ::strnlen(header.key, sizeof header.key));
-  const std::size_t slash = key.find('/');
-  const std::size_t space = key.find(' ', slash);
-  if (slash != key.npos && space != key.npos) {
-    node.device = key.substr(0, slash);
-    node.port = static_cast<std::uint32_t>(std::strtoul(&key[slash + 1], nullptr, 10));
-    node.sharers = key.substr(space + 1);
-  }
+  Key key = key_of(state_->header).value();  // `find` has looked
+  node.device = std::move(key.device);
+  node.port = key.port;
+  node.sharers = std::move(key.sharers);
   using Pool = TokenPool<SharedWord>;
   std::uint64_t back = 0;
   for (const auto& slot : state_->slots) back += slot.returned.load();
@@ -94,7 +132,7 @@ NodeView SegmentView::look() const {
       }
     }
     board.read(member.counters);
-    if (slot.lease.load() == lease) node.members.push_back(member);
+    node.members.push_back(member);
   }
   std::sort(node.members.begin(), node.members.end(), [](const auto& a, const auto& b) {
     return a.job != b.job ? a.job < b.job : a.rank < b.rank;

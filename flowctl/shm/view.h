@@ -1,4 +1,6 @@
-// A look at segments from outside: takes no slot in them, and writes no word. For `weir top`.
+// A look at segments from outside: takes no slot in them, and writes no word. For `weir top`, also
+// root's, so a segment may be anybody's: it is copied, because a mapped file that is cut is a
+// SIGBUS, and its texts are names that do no harm on a terminal, in a path or in a label.
 //
 // Any thread; system calls.
 #pragma once
@@ -54,20 +56,19 @@ class SegmentView {
 
   SegmentView(SegmentView&&) = default;
   SegmentView& operator=(SegmentView&&) = default;
+  // What it was when it was found.
   NodeView look() const;
   // For a proxy's segment: adds what it knows about the members of `node` that take part.
   void add_to(NodeView& node) const;
   const std::string& path() const { return path_; }
 
  private:
-  struct Unmap {
-    void operator()(const NodeState* state) const;
-  };
-  using Mapping = std::unique_ptr<const NodeState, Unmap>;
+  using Copy = std::unique_ptr<const NodeState>;
   static std::vector<SegmentView> find(const std::string& directory, bool proxies);
-  SegmentView(Mapping state, std::string path, std::uint32_t user);
+  static Copy copy_of(const std::string& path, std::uint32_t& user);
+  SegmentView(Copy state, std::string path, std::uint32_t user);
 
-  Mapping state_;
+  Copy state_;
   std::string path_;
   std::uint32_t user_;
 };

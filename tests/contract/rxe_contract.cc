@@ -33,9 +33,8 @@ class EngineSide : public Side {
 
   void meet(const EngineSide& other) {
     const PeerName name = other.engine_->options().core.self;
-    if (!engine_->add_peer(name, other.engine_->card(), peer_)) {
-      throw std::runtime_error("a card of our own is refused");
-    }
+    std::string why;
+    if (!engine_->add_peer(name, other.engine_->card(), peer_, why)) throw std::runtime_error(why);
     engine_->expect_peers(1);
   }
 
@@ -174,6 +173,13 @@ std::unique_ptr<Engine> open_engine(std::uint32_t rank) {
   return open_engine(options);
 }
 
+bool add(Engine& engine, const Engine& other, PeerId& id) {
+  std::string why;
+  const bool added = engine.add_peer(other.options().core.self, other.card(), id, why);
+  EXPECT_TRUE(added) << why;
+  return added;
+}
+
 template <typename Handler>
 void send_number(Engine& engine, PeerId to, std::uint8_t tag, std::uint32_t number,
                  Handler& collector) {
@@ -188,7 +194,7 @@ void send_number(Engine& engine, PeerId to, std::uint8_t tag, std::uint32_t numb
 TEST(Engine, SendsToItself) {
   const std::unique_ptr<Engine> engine = open_engine(0);
   PeerId self;
-  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  ASSERT_TRUE(add(*engine, *engine, self));
   Collector collector;
   for (std::uint32_t i = 0; i < 200; ++i) {
     send_number(*engine, self, 1, i, collector);
@@ -208,7 +214,7 @@ TEST(Engine, SendsToItself) {
 TEST(Engine, AForkHarmsNoTraffic) {
   const std::unique_ptr<Engine> engine = open_engine(0);
   PeerId self;
-  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  ASSERT_TRUE(add(*engine, *engine, self));
   Collector collector;
   send_number(*engine, self, 1, 0, collector);
   while (collector.received.empty()) engine->progress(collector);
@@ -238,7 +244,7 @@ TEST(Engine, InlineSendsAreAsLargeAsTheDeviceCan) {
   const std::unique_ptr<Engine> engine = Engine::open(options, why);
   ASSERT_TRUE(engine != nullptr && engine->start(why)) << why;
   PeerId self;
-  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  ASSERT_TRUE(add(*engine, *engine, self));
   Collector collector;
   for (std::uint32_t i = 0; i < 200; ++i) send_number(*engine, self, 1, i, collector);
   const Time deadline = EnginePair::wall() + patience;
@@ -285,7 +291,7 @@ TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
   const std::unique_ptr<Engine> engine = Engine::open(options, why);
   ASSERT_TRUE(engine != nullptr && engine->start(why)) << why;
   PeerId self;
-  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  ASSERT_TRUE(add(*engine, *engine, self));
   Nesting nesting;
   nesting.engine = engine.get();
   for (std::uint32_t i = 0; i < messages; ++i) send_number(*engine, self, 1, i, nesting);
@@ -298,8 +304,6 @@ TEST(Engine, AMessageStaysWholeWhileItsHandlerMakesProgress) {
   EXPECT_EQ(engine->remains().receive_buffers, 0u);
 }
 
-// Peers that do not receive cost no more memory the more of them there are; who is sent something
-// for the first time is served all the same; and the memory goes back.
 // What a handler throws costs one message, not all that come after it.
 struct Throwing : Collector {
   void on_message(const Delivery& message) {
@@ -312,7 +316,7 @@ TEST(Engine, AHandlerThatThrowsStopsNobody) {
   constexpr std::uint32_t messages = 200;
   const std::unique_ptr<Engine> engine = open_engine(0);
   PeerId self;
-  ASSERT_TRUE(engine->add_peer({1, 0}, engine->card(), self));
+  ASSERT_TRUE(add(*engine, *engine, self));
   Throwing collector;
   int thrown = 0;
   const auto progress = [&] {
@@ -340,6 +344,8 @@ TEST(Engine, AHandlerThatThrowsStopsNobody) {
   EXPECT_EQ(engine->remains().receive_buffers, 0u);
 }
 
+// Peers that do not receive cost no more memory the more of them there are; who is sent something
+// for the first time is served all the same; and the memory goes back.
 TEST(Engine, FramesThatWaitHaveACapOverAllPeers) {
   constexpr std::uint32_t slow_peers = 4;
   constexpr std::uint64_t cap = 1 << 20;
@@ -354,7 +360,7 @@ TEST(Engine, FramesThatWaitHaveACapOverAllPeers) {
   for (std::uint32_t i = 0; i <= slow_peers; ++i) {
     options.core.self = {1, i + 1};
     slow.push_back(open_engine(options));
-    ASSERT_TRUE(engine->add_peer({1, i + 1}, slow[i]->card(), peers[i]));
+    ASSERT_TRUE(add(*engine, *slow[i], peers[i]));
   }
 
   Collector ours;
@@ -424,8 +430,7 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
   processes[0].engine = open_engine(0);
   processes[1].engine = open_engine(1);
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
-    ASSERT_TRUE(processes[rank].engine->add_peer({1, 1 - rank}, processes[1 - rank].engine->card(),
-                                                 processes[rank].other));
+    ASSERT_TRUE(add(*processes[rank].engine, *processes[1 - rank].engine, processes[rank].other));
   }
 
   const Time deadline = EnginePair::wall() + patience * 3;
@@ -538,9 +543,9 @@ bool is_refused(const Engine& engine, std::span<const std::byte> data) {
 // Two engines that talk, before, between and after the knocks.
 struct Talking : testing::Test {
   Talking() : left(open_engine(0)), right(open_engine(1)) {
-    left->add_peer({1, 1}, right->card(), to_right);
+    add(*left, *right, to_right);
     PeerId to_left;
-    right->add_peer({1, 0}, left->card(), to_left);
+    add(*right, *left, to_left);
   }
   ~Talking() override {
     left->shutdown(collector);

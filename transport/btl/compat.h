@@ -141,10 +141,22 @@ inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {
 // Whether the receive upcall must name the sender's endpoint.
 inline constexpr bool upcall_names_endpoint = OPAL_MAJOR_VERSION >= 5;
 
-// Hands one message up. The payload may be reused as soon as this returns.
-inline void deliver(mca_btl_base_module_t& module,
+// No version of ob1 sends less: the header of a message without data, without its padding. The
+// other headers have a field of eight bytes behind two smaller ones.
+inline constexpr std::size_t shortest_ob1_header = 14;
+
+// ob1 reads a whole header, whatever the length is, and drops some that are too short silently.
+inline bool too_short_for_ob1(mca_btl_base_tag_t tag, std::size_t length) {
+  return length < shortest_ob1_header && tag >= MCA_BTL_TAG_PML && tag < MCA_BTL_TAG_OSC_RDMA;
+}
+
+// Hands one message up. The payload may be reused as soon as this returns. False: it is too short
+// for whoever takes it, and was not handed up.
+inline bool deliver(mca_btl_base_module_t& module,
                     [[maybe_unused]] mca_btl_base_endpoint_t* endpoint, mca_btl_base_tag_t tag,
                     const void* payload, std::size_t length) {
+  if (too_short_for_ob1(tag, length)) [[unlikely]]
+    return false;
   mca_btl_base_segment_t segment;
   segment.seg_addr.pval = const_cast<void*>(payload);
   segment.seg_len = length;
@@ -162,6 +174,7 @@ inline void deliver(mca_btl_base_module_t& module,
   message.des_segment_count = 1;
   receiver.cbfunc(&module, tag, &message, receiver.cbdata);
 #endif
+  return true;
 }
 
 // Whether a descriptor that stays the caller's may be sent again, with other bytes, once it is

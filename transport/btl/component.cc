@@ -67,7 +67,9 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     // No profile sets the port, and the profile depends on the port.
     const config::Settings wish = read_configuration(config::Fabric::unknown).settings;
     std::string why;
-    const auto port = verbs::choose_port({wish.device, static_cast<int>(wish.gid_index)}, why);
+    const auto turn = static_cast<unsigned>(opal_process_info.my_local_rank);
+    const auto port =
+        verbs::choose_port({wish.device, static_cast<int>(wish.gid_index), turn}, why);
     if (!port) {
       report_unavailable(why);
       return nullptr;

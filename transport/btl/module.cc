@@ -213,20 +213,31 @@ Endpoint* Module::add(opal_proc_t* proc) {
     return known;
   }
   PeerId id = PeerId::none;
+  std::string why;
   if (proc == opal_proc_local_get()) {
-    if (!start() || !engine->add_peer(name, engine->card(), id)) return nullptr;
+    if (!start() || !engine->add_peer(name, engine->card(), id, why)) return nullptr;
   } else {
     const Published card = published(mca_btl_weir_component.btl_version, *proc);
     if (card.size == 0 || !start()) return nullptr;
     const auto* const bytes = reinterpret_cast<const std::byte*>(card.bytes.get());
-    if (!engine->add_peer(name, {bytes, card.size}, id)) {
-      note(1, rank_text(name) + " runs another weir that has no protocol version in common");
+    if (!engine->add_peer(name, {bytes, card.size}, id, why)) {
+      leave_to_others(name, why);
       return nullptr;
     }
   }
   Endpoint* const endpoint = endpoints.add(name, id, proc);
   engine->expect_peers(endpoints.size());
   return endpoint;
+}
+
+// Said of the first such peer: there may be thousands.
+void Module::leave_to_others(PeerName peer, const std::string& why) {
+  const std::string text = rank_text(peer) + " cannot be reached from " + engine->port().name() +
+                           ": " + why + ". It is left to other transports (btl)";
+  if (told_unreachable.exchange(true)) return note(1, text);
+  report_warning(text +
+                 ". If all processes should use one fabric, name its device with "
+                 "btl_weir_device.");
 }
 
 Endpoint* Module::endpoint_of(PeerId id) {

@@ -79,12 +79,15 @@ struct Module : mca_btl_base_module_t {
   enum class StartState : std::uint8_t { no, yes, failed };
 
   void make_registrations();
+  // The peer has a card, but no way leads there.
+  void leave_to_others(PeerName peer, const std::string& why);
 
   std::unique_ptr<Directory> directory_;
   std::once_flag directory_made_;
   std::unique_ptr<verbs::RegistrationCache> registration_cache;
   std::atomic<StartState> registration_state{StartState::no};
   std::atomic<bool> warned_no_registration{false};
+  std::atomic<bool> told_unreachable{false};
   std::mutex start_lock;
   std::atomic<StartState> start_state{StartState::no};
 };

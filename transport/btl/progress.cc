@@ -14,6 +14,16 @@ bool has_receiver(std::uint8_t tag) {
   return tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc != nullptr;
 }
 
+// A message is lost, so whoever waits for it would wait for ever.
+void give_up_message(Module& module, PeerId from, const std::string& why) {
+  if (std::exchange(module.lost_message_told, true)) return;
+  complain("a message from " + rank_text(module.engine->name(from)) + " is lost: " + why +
+           " Check that all processes run the same Open MPI with the same MCA parameters "
+           "(pml, osc).");
+  static char text[] = "weir lost a message; see its message above";
+  if (!module.end_job(nullptr, text)) std::abort();
+}
+
 // `endpoint`: nullptr if the peer came to us before Open MPI named it.
 void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
              const std::byte* payload, std::uint32_t length) {
@@ -21,7 +31,11 @@ void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
     if (endpoint == nullptr) [[unlikely]]
       endpoint = module.endpoint_of(from);
   }
-  deliver(module, endpoint, tag, payload, length);
+  if (!deliver(module, endpoint, tag, payload, length)) [[unlikely]] {
+    give_up_message(module, from,
+                    "it has " + std::to_string(length) + " bytes and tag " + std::to_string(tag) +
+                        ", and what Open MPI sends with this tag is longer.");
+  }
 }
 
 // Completes a send that ob1 waits for; the slot goes back first, because the callback may want one.
@@ -43,7 +57,11 @@ class Upcalls {
               message.payload, message.length_bytes);
     } else if (!module_.early_messages.push(message.peer, message.tag, message.payload,
                                             message.length_bytes)) {
-      give_up_waiting(message.peer, message.tag);
+      give_up_message(module_, message.peer,
+                      "nothing in this process takes messages with tag " +
+                          std::to_string(message.tag) + ", and " +
+                          std::to_string(EarlyMessages::most_bytes >> 20) +
+                          " MiB of such messages wait already.");
     }
   }
 
@@ -93,18 +111,6 @@ class Upcalls {
   }
 
  private:
-  // A message is lost, so whoever waits for it would wait for ever.
-  void give_up_waiting(PeerId from, std::uint8_t tag) {
-    if (std::exchange(module_.lost_message_told, true)) return;
-    complain("a message from " + rank_text(module_.engine->name(from)) +
-             " is lost: nothing in this process takes messages with tag " + std::to_string(tag) +
-             ", and " + std::to_string(EarlyMessages::most_bytes >> 20) +
-             " MiB of such messages wait already. Check that all processes run the same Open MPI "
-             "with the same MCA parameters (pml, osc).");
-    static char text[] = "weir lost a message; see its message above";
-    if (!module_.end_job(nullptr, text)) std::abort();
-  }
-
   Module& module_;
 };
 

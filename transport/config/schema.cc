@@ -68,7 +68,8 @@ constexpr std::array keys{
            &Settings::profile),
     text("device", "auto", 1,
          {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1; auto takes the fastest "
-          "active port that has an address",
+          "active port that has an address; of equal ones in one network, one near the process's "
+          "CPUs, and the processes of a node spread over them",
           "On most nodes the fastest port with an address is the one meant"},
          &Settings::device),
     text("tuned_for", "any", 6,

@@ -5,28 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <sstream>
+#include <string>
+
+#include "transport/verbs/locality.h"
 
 namespace weir {
 namespace {
 
 constexpr const char* groups = "/sys/fs/cgroup";
-
-// CPUs in a list such as "0-3,8"; 0 if the text is no list.
-int count(const std::string& list) {
-  std::istringstream text(list);
-  int cpus = 0;
-  for (std::string part; std::getline(text, part, ',');) {
-    std::istringstream range(part);
-    int first = 0;
-    if (!(range >> first)) return 0;
-    int last = first;
-    char dash = 0;
-    if (range >> dash && (dash != '-' || !(range >> last) || last < first)) return 0;
-    cpus += last - first + 1;
-  }
-  return cpus;
-}
 
 void lower(double& cpus, double limit) {
   if (limit > 0) cpus = std::min(cpus, limit);
@@ -45,7 +31,8 @@ void lower_by_group(const std::string& group, double& cpus) {
   }
   for (const char* name : {"/cpuset.cpus.effective", "/cpuset.effective_cpus"}) {
     std::ifstream file(group + name);
-    if (std::string list; std::getline(file, list)) lower(cpus, count(list));
+    if (std::string list; std::getline(file, list))
+      lower(cpus, static_cast<double>(verbs::cpus_in(list).size()));
   }
 }
 

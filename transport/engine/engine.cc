@@ -1,4 +1,5 @@
 #include "transport/engine/engine.h"
+#include "transport/verbs/reach.h"
 
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -105,7 +106,7 @@ Engine::~Engine() {
 std::array<std::byte, wire::card_bytes> Engine::card() const {
   wire::Card card;
   card.port = connections_->port();
-  card.address = verbs::address_bytes(device_.port().address);
+  verbs::describe_fabric(device_.port(), card);
   card.key = options_.core.key;
   return wire::encode(card);
 }
@@ -170,11 +171,15 @@ bool Engine::start_thread(std::string& why) {
   return thread_.joinable();
 }
 
-bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id) {
+bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id,
+                      std::string& why) {
   const std::optional<wire::Card> decoded = wire::decode_card(card);
   if (!decoded || wire::common_version(decoded->protocol_min, decoded->protocol_max) == 0) {
+    why = "it runs another weir that has no protocol version in common";
     return false;
   }
+  why = verbs::why_unreachable(device_.port(), *decoded);
+  if (!why.empty()) return false;
   std::lock_guard guard(lock_);
   id = core_.add_peer(name, *decoded);
   return true;

@@ -87,8 +87,9 @@ class Engine : private Driver<Engine> {
   // the reason in `why`, if one of them cannot be had (say, because of the locked-memory limit).
   bool start(std::string& why);
 
-  // A peer and where it listens. False if `card` is no valid card. The same name gives the same id.
-  bool add_peer(PeerName name, std::span<const std::byte> card, PeerId& id);
+  // A peer and where it listens. The same name gives the same id. False, with the reason in `why`,
+  // if `card` is no valid card, or of a port that cannot be reached from ours.
+  bool add_peer(PeerName name, std::span<const std::byte> card, PeerId& id, std::string& why);
   // The peer with that name, or none.
   PeerId find(PeerName name);
   // The record that the caller keeps of a peer; it comes with each message (Delivery::above).

@@ -6,11 +6,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "transport/verbs/locality.h"
+#include "transport/verbs/reach.h"
 
 namespace weir::verbs {
 namespace {
@@ -91,6 +95,38 @@ sockaddr_storage ipoib_address(const std::string& device) {
   return found;
 }
 
+std::uint8_t leading_ones(const std::uint8_t* mask, std::size_t bytes) {
+  std::uint8_t bits = 0;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    bits = static_cast<std::uint8_t>(bits + std::countl_one(mask[i]));
+    if (mask[i] != 0xff) break;
+  }
+  return bits;
+}
+
+// The bits of the network that the address is in; 0 if no interface has it.
+std::uint8_t network_bits(const sockaddr_storage& address) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return 0;
+  std::uint8_t bits = 0;
+  for (const ifaddrs* it = all; it != nullptr; it = it->ifa_next) {
+    if (it->ifa_addr == nullptr || it->ifa_netmask == nullptr) continue;
+    sockaddr_storage one{};
+    const bool v4 = it->ifa_addr->sa_family == AF_INET;
+    if (!v4 && it->ifa_addr->sa_family != AF_INET6) continue;
+    std::memcpy(&one, it->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (address_bytes(one) != address_bytes(address)) continue;
+    const sockaddr* const mask = it->ifa_netmask;
+    bits = v4 ? static_cast<std::uint8_t>(
+                    96 + leading_ones(reinterpret_cast<const std::uint8_t*>(
+                                          &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr),
+                                      4))
+              : leading_ones(reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr, 16);
+  }
+  freeifaddrs(all);
+  return bits;
+}
+
 PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t port,
                    int gid_index) {
   PortChoice choice;
@@ -114,6 +150,7 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
   choice.gid = *gid;
   choice.address =
       choice.ethernet ? make_address(gid->raw, 0, gid->interface) : ipoib_address(device);
+  choice.network_bits = network_bits(choice.address);
   return choice;
 }
 
@@ -160,6 +197,32 @@ std::vector<PortChoice> list_ports(int gid_index, std::string* unopened) {
   return ports;
 }
 
+namespace {
+
+// The fastest, or of those equal to the first such that also reach what it reaches, a near one.
+const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
+  const PortChoice& first = **std::max_element(
+      usable.begin(), usable.end(),
+      [](const auto* a, const auto* b) { return a->speed_mbps < b->speed_mbps; });
+  wire::Card fabric;
+  describe_fabric(first, fabric);
+  std::vector<const PortChoice*> equal;
+  std::vector<Cpus> near;
+  for (const PortChoice* const port : usable) {
+    wire::Card other;
+    describe_fabric(*port, other);
+    if (port->speed_mbps != first.speed_mbps || !why_unreachable(fabric, other, false).empty()) {
+      continue;
+    }
+    equal.push_back(port);
+    near.push_back(cpus_near(port->device));
+  }
+  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
+  return equal[nearest(near, {.own = own_cpus(), .online = online, .turn = turn})];
+}
+
+}  // namespace
+
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
   std::string unopened;
   const std::vector<PortChoice> ports = list_ports(wish.gid_index, &unopened);
@@ -171,7 +234,7 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
         "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
     return std::nullopt;
   }
-  const PortChoice* best = nullptr;
+  std::vector<const PortChoice*> usable;
   std::string seen;
   for (const PortChoice& port : ports) {
     if (wish.name != "auto" && wish.name != port.device && wish.name != port.name()) {
@@ -182,16 +245,16 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
       seen += (seen.empty() ? "" : ", ") + port.name() + " (not active)";
     } else if (port.address.ss_family == 0) {
       seen += (seen.empty() ? "" : ", ") + port.name() + " (no usable GID or IP address)";
-    } else if (best == nullptr || port.speed_mbps > best->speed_mbps) {
-      best = &port;
+    } else {
+      usable.push_back(&port);
     }
   }
-  if (best == nullptr) {
+  if (usable.empty()) {
     why = "no usable RDMA port for device '" + wish.name + "'; there is: " + seen +
           ". Bring the port up and give its network interface an IP address";
     return std::nullopt;
   }
-  return *best;
+  return *near_us(usable, wish.turn);
 }
 
 std::string pkeys_text(ibv_context* context, std::uint8_t port) {

@@ -33,6 +33,7 @@ using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 struct DeviceWish {
   std::string name = "auto";  // "auto", "mlx5_0" or "mlx5_0:1"
   int gid_index = -1;         // -1: chosen
+  unsigned turn = 0;          // the process's number on its node, to spread over equal ports
 };
 
 // One port of one device.
@@ -46,6 +47,7 @@ struct PortChoice {
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
   sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0: it has none
+  std::uint8_t network_bits = 0;  // of the address, as an IPv6 one; 0: not known
   std::vector<Gid> gids;       // the whole table, for people to read
 
   std::string name() const { return device + ":" + std::to_string(port); }
@@ -59,8 +61,8 @@ std::string hardware_text(const PortChoice& port);
 // `unopened` gets the reason if one could not be opened.
 std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = nullptr);
 
-// The fastest active port with an address that `wish` allows; of equals, the first. If there is
-// none: nothing, and the reason with a remedy in `why`.
+// The fastest active port with an address that `wish` allows; of equals in one network, one that is
+// near (locality.h). If there is none: nothing, and the reason with a remedy in `why`.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
 // "0xffff, 0x8001": the port's partition keys.

@@ -36,11 +36,14 @@ std::array<std::byte, card_bytes> encode(const Card& card) {
   store(&out[6], card.port);
   std::memcpy(&out[8], card.address.data(), card.address.size());
   std::memcpy(&out[24], card.key.data(), card.key.size());
+  store(&out[40], static_cast<std::uint8_t>(card.link_layer));
+  store(&out[41], card.network_bits);
+  std::memcpy(&out[48], card.subnet_prefix.data(), card.subnet_prefix.size());
   return out;
 }
 
 std::optional<Card> decode_card(std::span<const std::byte> bytes) {
-  if (!has_magic(bytes, card_bytes, card_magic)) return std::nullopt;
+  if (!has_magic(bytes, least_card_bytes, card_magic)) return std::nullopt;
   Card card;
   card.protocol_min = load<std::uint8_t>(&bytes[4]);
   card.protocol_max = load<std::uint8_t>(&bytes[5]);
@@ -48,6 +51,12 @@ std::optional<Card> decode_card(std::span<const std::byte> bytes) {
   std::memcpy(card.address.data(), &bytes[8], card.address.size());
   std::memcpy(card.key.data(), &bytes[24], card.key.size());
   if (card.port == 0 || card.protocol_min > card.protocol_max) return std::nullopt;
+  if (bytes.size() < card_bytes) return card;
+  const auto layer = load<std::uint8_t>(&bytes[40]);
+  if (layer > static_cast<std::uint8_t>(LinkLayer::infiniband)) return card;
+  card.link_layer = static_cast<LinkLayer>(layer);
+  card.network_bits = std::min(load<std::uint8_t>(&bytes[41]), std::uint8_t{128});
+  std::memcpy(card.subnet_prefix.data(), &bytes[48], card.subnet_prefix.size());
   return card;
 }
 

@@ -31,13 +31,18 @@ inline std::uint64_t first_word(const Key& key) {
   return word;
 }
 
-// Where a process listens. An IPv4 address is given as ::ffff:a.b.c.d.
+enum class LinkLayer : std::uint8_t { unknown = 0, ethernet = 1, infiniband = 2 };
+
+// Where a process listens, and on which fabric. An IPv4 address is given as ::ffff:a.b.c.d.
 struct Card {
   std::uint8_t protocol_min = wire::protocol_min;
   std::uint8_t protocol_max = wire::protocol_max;
   std::uint16_t port = 0;  // of the rdma_cm listener (RDMA_PS_TCP)
   std::array<std::uint8_t, 16> address{};
   Key key{};
+  LinkLayer link_layer = LinkLayer::unknown;
+  std::uint8_t network_bits = 0;                // of the address; 0: not known
+  std::array<std::uint8_t, 8> subnet_prefix{};  // of the InfiniBand subnet
 };
 
 // Private data of a connection request and of its acceptance (at most 56 bytes in a REQ).
@@ -63,7 +68,8 @@ enum class Reject : std::uint8_t {
   closing = 5
 };
 
-inline constexpr std::size_t card_bytes = 40;
+inline constexpr std::size_t card_bytes = 56;
+inline constexpr std::size_t least_card_bytes = 40;  // the fabric came later
 inline constexpr std::size_t hello_bytes = 56;
 inline constexpr std::size_t reject_bytes = 8;
 

@@ -1,7 +1,11 @@
-// The headers the plugin is built with belong to the Open MPI that is here.
+// The headers the plugin is built with belong to the Open MPI that is here; what is handed up to
+// it.
 #include "transport/btl/compat.h"
 
 #include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
 
 namespace weir::btl {
 namespace {
@@ -21,6 +25,58 @@ TEST(Compat, IsNotMadeForOneWithCuda) {
 // Where a header was missing, ours says what a mutex is.
 TEST(Compat, MutexesAreAsLargeAsOpenMpiMakesThem) {
   EXPECT_EQ(opal_mutex_t_class.cls_sizeof, sizeof(opal_mutex_t));
+}
+
+// Counts the messages of a tag instead of whoever takes them.
+class Receiver {
+ public:
+  explicit Receiver(mca_btl_base_tag_t tag) : entry_(mca_btl_base_active_message_trigger[tag]) {
+    entry_.cbfunc = count;
+    count_ = 0;
+  }
+  ~Receiver() { entry_ = before_; }
+  int count_now() const { return count_; }
+
+ private:
+#if OPAL_MAJOR_VERSION >= 5
+  static void count(mca_btl_base_module_t*, const mca_btl_base_receive_descriptor_t*) { ++count_; }
+#else
+  static void count(mca_btl_base_module_t*, mca_btl_base_tag_t, mca_btl_base_descriptor_t*, void*) {
+    ++count_;
+  }
+#endif
+  inline static int count_ = 0;
+  mca_btl_active_message_callback_t& entry_;
+  const mca_btl_active_message_callback_t before_ = entry_;
+};
+
+// ob1 reads a whole header, whatever the length is: it would take what lies behind the payload.
+TEST(Compat, APayloadShorterThanOb1sHeaderStaysBelow) {
+  mca_btl_base_module_t module{};
+  const std::array<std::byte, 64> payload{};
+  for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_OSC_RDMA; ++tag) {
+    const Receiver ob1(static_cast<mca_btl_base_tag_t>(tag));
+    for (const std::size_t length : {0, 1, 13}) {
+      deliver(module, nullptr, static_cast<mca_btl_base_tag_t>(tag), payload.data(), length);
+    }
+    EXPECT_EQ(ob1.count_now(), 0) << tag;
+    for (const std::size_t length : {14, 16, 64}) {  // 14: a message without data
+      deliver(module, nullptr, static_cast<mca_btl_base_tag_t>(tag), payload.data(), length);
+    }
+    EXPECT_EQ(ob1.count_now(), 3) << tag;
+  }
+}
+
+// What others than ob1 send may be as short as they like.
+TEST(Compat, OtherTagsTakeAnyLength) {
+  mca_btl_base_module_t module{};
+  const std::byte payload{};
+  for (const int tag : {MCA_BTL_TAG_BTL, MCA_BTL_TAG_OSC_RDMA, MCA_BTL_TAG_USR}) {
+    const Receiver other(static_cast<mca_btl_base_tag_t>(tag));
+    deliver(module, nullptr, static_cast<mca_btl_base_tag_t>(tag), &payload, 0);
+    deliver(module, nullptr, static_cast<mca_btl_base_tag_t>(tag), &payload, 1);
+    EXPECT_EQ(other.count_now(), 2) << tag;
+  }
 }
 
 }  // namespace

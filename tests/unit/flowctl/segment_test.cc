@@ -228,6 +228,47 @@ TEST_F(SegmentTest, OneWithoutANameTakesNobodyElsesAway) {
   EXPECT_EQ(files(), 1u);
 }
 
+// Whoever owns a segment may cut it while root looks at it.
+TEST_F(SegmentTest, AViewSurvivesThatTheFileIsCut) {
+  const auto segment = open();
+  ASSERT_NE(segment, nullptr) << reason_;
+  segment->board().rank.store(5);
+  segment->board().shown_at.store(1);
+  const std::string path = segment->path() + "-cut";
+  fs::copy_file(segment->path(), path);
+  const auto views = SegmentView::all(options_.directory);
+  ASSERT_EQ(views.size(), 2u);
+  fs::resize_file(path, 0);
+  EXPECT_EQ(views[1].path(), path);
+  EXPECT_EQ(views[1].look().members.at(0).rank, 5u);
+  EXPECT_EQ(SegmentView::all(options_.directory).size(), 1u);
+}
+
+// Its texts reach a terminal, a path of /sys and labels of Prometheus.
+TEST_F(SegmentTest, AViewShowsNoTextsThatDoHarm) {
+  for (const char* device : {"\x1b[2Jrxe0", "..", "rxe0\"} 1\nx", "rxe 0", ""}) {
+    options_.device = device;
+    const auto segment = open();
+    ASSERT_NE(segment, nullptr) << reason_;
+    EXPECT_TRUE(SegmentView::all(options_.directory).empty()) << device;
+  }
+  options_.device = "rxe0";
+  options_.sharers = "job \x1b[2J";
+  const auto other = open();
+  ASSERT_NE(other, nullptr) << reason_;
+  EXPECT_TRUE(SegmentView::all(options_.directory).empty());
+  options_.sharers = "job 7";
+  const auto good = open();
+  ASSERT_NE(good, nullptr) << reason_;
+  ASSERT_EQ(SegmentView::all(options_.directory).size(), 1u);
+  EXPECT_EQ(SegmentView::all(options_.directory)[0].look().sharers, "job 7");
+
+  const std::string named = good->path() + "\x1b[2J";
+  fs::copy_file(good->path(), named);
+  EXPECT_EQ(SegmentView::all(options_.directory).size(), 1u);
+  fs::remove(named);
+}
+
 TEST_F(SegmentTest, DamagedOnesAreRefused) {
   const std::string path = leave_one_behind();
   for (const std::size_t at : {offsetof(SegmentHeader, magic), offsetof(SegmentHeader, version),

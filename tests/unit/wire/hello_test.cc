@@ -21,6 +21,9 @@ std::vector<std::byte> first(const Array& bytes, std::size_t size) {
 
 TEST(Card, SurvivesTheRoundTrip) {
   Card card{.protocol_min = 1, .protocol_max = 3, .port = 0xabcd};
+  card.link_layer = LinkLayer::infiniband;
+  card.network_bits = 120;
+  card.subnet_prefix = {0xfe, 0x80, 1, 2, 3, 4, 5, 6};
   for (std::size_t i = 0; i < 16; ++i) card.address[i] = static_cast<std::uint8_t>(i * 7);
   card.key = {9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 11, 12, 13, 14, 15, 16};
   const auto back = decode_card(encode(card));
@@ -30,11 +33,32 @@ TEST(Card, SurvivesTheRoundTrip) {
   EXPECT_EQ(back->port, card.port);
   EXPECT_EQ(back->address, card.address);
   EXPECT_EQ(back->key, card.key);
+  EXPECT_EQ(back->link_layer, card.link_layer);
+  EXPECT_EQ(back->network_bits, card.network_bits);
+  EXPECT_EQ(back->subnet_prefix, card.subnet_prefix);
+}
+
+TEST(Card, OfAnEarlierVersionSaysNothingOfTheFabric) {
+  const auto bytes = encode(Card{.port = 1, .link_layer = LinkLayer::ethernet, .network_bits = 64});
+  for (std::size_t size = least_card_bytes; size < card_bytes; ++size) {
+    const auto card = decode_card(first(bytes, size));
+    ASSERT_TRUE(card) << size;
+    EXPECT_EQ(card->link_layer, LinkLayer::unknown);
+    EXPECT_EQ(card->network_bits, 0);
+  }
+}
+
+TEST(Card, OfAFabricThatWeDoNotKnowIsOne) {
+  auto bytes = encode(Card{.port = 1, .link_layer = LinkLayer::ethernet, .network_bits = 64});
+  bytes[41] = std::byte{200};
+  EXPECT_EQ(decode_card(bytes)->network_bits, 128);
+  bytes[40] = std::byte{9};
+  EXPECT_EQ(decode_card(bytes)->link_layer, LinkLayer::unknown);
 }
 
 TEST(Card, RefusesShortForeignAndImpossible) {
   const auto bytes = encode(Card{.port = 1});
-  for (std::size_t size = 0; size < card_bytes; ++size) {
+  for (std::size_t size = 0; size < least_card_bytes; ++size) {
     EXPECT_FALSE(decode_card(first(bytes, size))) << size;
   }
   EXPECT_TRUE(decode_card(first(bytes, card_bytes + 20)));

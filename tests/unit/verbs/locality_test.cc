@@ -1,0 +1,91 @@
+// Machines made up here: which adapter each process of a node takes.
+#include "transport/verbs/locality.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+namespace weir::verbs {
+namespace {
+
+Cpus range(unsigned first, unsigned count) {
+  Cpus cpus(count);
+  std::iota(cpus.begin(), cpus.end(), first);
+  return cpus;
+}
+
+// Two sockets with 16 cores and four adapters each.
+const std::vector<Cpus> two_sockets = {range(0, 16),  range(0, 16),  range(0, 16),  range(0, 16),
+                                       range(16, 16), range(16, 16), range(16, 16), range(16, 16)};
+
+std::vector<unsigned> users(const std::vector<Cpus>& near, const std::vector<Place>& places) {
+  std::vector<unsigned> count(near.size());
+  for (const Place& place : places) ++count[nearest(near, place)];
+  return count;
+}
+
+std::vector<Place> processes(unsigned count, const auto& cpus_of) {
+  std::vector<Place> places;
+  for (unsigned i = 0; i < count; ++i) {
+    places.push_back({.own = cpus_of(i), .online = 32, .turn = i});
+  }
+  return places;
+}
+
+const std::vector<unsigned> four_each(8, 4);
+
+TEST(Locality, ProcessesBoundToCoresUseTheAdaptersOfTheirSocketAlike) {
+  EXPECT_EQ(users(two_sockets, processes(32, [](unsigned i) { return range(i, 1); })), four_each);
+  // Mapped by socket: neighbours in turn are not neighbours in place.
+  EXPECT_EQ(
+      users(two_sockets, processes(32, [](unsigned i) { return range(i % 2 * 16 + i / 2, 1); })),
+      four_each);
+}
+
+TEST(Locality, ProcessesBoundToSocketsUseTheirAdaptersAlike) {
+  EXPECT_EQ(users(two_sockets, processes(32, [](unsigned i) { return range(i % 2 * 16, 16); })),
+            four_each);
+  EXPECT_EQ(users(two_sockets, processes(32, [](unsigned i) { return range(i / 16 * 16, 16); })),
+            four_each);
+}
+
+TEST(Locality, ProcessesThatAreNotBoundUseAllAlike) {
+  EXPECT_EQ(users(two_sockets, processes(32, [](unsigned) { return range(0, 32); })), four_each);
+}
+
+TEST(Locality, NobodyUsesAnAdapterOfTheOtherSocket) {
+  const Place there{.own = range(20, 4), .online = 32, .turn = 0};
+  EXPECT_GE(nearest(two_sockets, there), 4u);
+}
+
+TEST(Locality, WhereTheKernelDoesNotSayProcessesTakeTurns) {
+  const std::vector<Cpus> unknown(2);
+  EXPECT_EQ(users(unknown, processes(8, [](unsigned) { return range(0, 32); })),
+            (std::vector<unsigned>{4, 4}));
+  EXPECT_EQ(nearest({Cpus{}}, Place{}), 0u);
+}
+
+TEST(Locality, ReadsTheKernelsLists) {
+  EXPECT_EQ(cpus_in("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
+  EXPECT_EQ(cpus_in("8,0-1"), (Cpus{0, 1, 8}));
+  EXPECT_TRUE(cpus_in("").empty());
+  EXPECT_TRUE(cpus_in("3-1").empty());
+  EXPECT_TRUE(cpus_in("0-4000000000").empty());
+  EXPECT_TRUE(cpus_in("all").empty());
+  EXPECT_FALSE(own_cpus().empty());
+
+  std::string root = std::filesystem::temp_directory_path() / "weir-locality-XXXXXX";
+  ASSERT_NE(::mkdtemp(root.data()), nullptr);
+  std::filesystem::create_directories(root + "/mlx5_0/device");
+  std::ofstream(root + "/mlx5_0/device/local_cpulist") << "4-5\n";
+  EXPECT_EQ(cpus_near("mlx5_0", root), (Cpus{4, 5}));
+  EXPECT_TRUE(cpus_near("mlx5_1", root).empty());
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace weir::verbs

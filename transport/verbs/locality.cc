@@ -1,0 +1,80 @@
+#include "transport/verbs/locality.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace weir::verbs {
+namespace {
+
+constexpr unsigned most_cpus = 1u << 16;  // no machine has more
+
+Cpus both(const Cpus& a, const Cpus& b) {
+  Cpus common;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(common));
+  return common;
+}
+
+// Of `ways`, as many processes on each. Who is bound to some of the CPUs near the adapters goes by
+// where these are among them. All others go by turns; where a process has a part of the machine,
+// those beside it have the other parts, and may come between.
+std::size_t share(const Cpus& near, const Place& place, std::size_t ways) {
+  const Cpus mine = both(place.own, near);
+  if (!mine.empty() && mine.size() < near.size()) {
+    const auto at = std::lower_bound(near.begin(), near.end(), mine.front()) - near.begin();
+    return static_cast<std::size_t>(at) * ways / near.size();
+  }
+  const auto parts =
+      place.own.empty() ? 1 : std::max<std::size_t>(1, place.online / place.own.size());
+  return place.turn / parts % ways;
+}
+
+}  // namespace
+
+Cpus cpus_in(const std::string& list) {
+  std::istringstream text(list);
+  Cpus cpus;
+  for (std::string part; std::getline(text, part, ',');) {
+    std::istringstream range(part);
+    unsigned first = 0;
+    if (!(range >> first)) return {};
+    unsigned last = first;
+    char dash = 0;
+    if (range >> dash && (dash != '-' || !(range >> last) || last < first)) return {};
+    if (last >= most_cpus) return {};
+    for (unsigned cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  std::sort(cpus.begin(), cpus.end());
+  return cpus;
+}
+
+Cpus own_cpus() {
+  cpu_set_t set;
+  Cpus cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+Cpus cpus_near(const std::string& device, const std::string& root) {
+  std::ifstream file(root + "/" + device + "/device/local_cpulist");
+  std::string list;
+  return std::getline(file, list) ? cpus_in(list) : Cpus{};
+}
+
+std::size_t nearest(const std::vector<Cpus>& near, const Place& place) {
+  std::size_t most = 0;
+  for (const Cpus& cpus : near) most = std::max(most, both(cpus, place.own).size());
+  std::vector<std::size_t> equal;
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    if (both(near[i], place.own).size() == most) equal.push_back(i);
+  }
+  return equal[share(near[equal.front()], place, equal.size())];
+}
+
+}  // namespace weir::verbs
