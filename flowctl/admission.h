@@ -99,11 +99,6 @@ class Admission {
 
   // Call from time to time while something is pending (PoolMember::excuse).
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
-  // Sees at once what all processes of the node have given back.
-  void refresh() {
-    if (member_.waiting()) member_.refresh();
-  }
-
   // The process has `requests` requests in the adapter. A plain store.
   void set_active(std::uint64_t requests) {
     active_ = requests;

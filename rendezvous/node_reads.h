@@ -51,10 +51,6 @@ class NodeReads {
 
   bool waiting() const { return member_.waiting(); }
   std::uint32_t out() const { return member_.out(); }
-  void refresh() {
-    if (member_.waiting()) member_.refresh();
-  }
-
   // What the node's other processes have outstanding or wait for, rounded up to whole tokens, as
   // far as it was seen of late (PoolMember::asked_by_others).
   std::uint64_t bytes_of_others() {

@@ -166,8 +166,6 @@ class Scheduler {
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return node_.excuse(); }
-  // Sees at once what all processes of the node have given back.
-  void refresh_node() { node_.refresh(); }
   // A process that has neither begun nor ended a read for so long, in which ours would have come
   // twice, does not move.
   Duration excuse_after() const { return {2 * last_rtt_.ns}; }

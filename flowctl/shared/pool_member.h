@@ -91,8 +91,6 @@ class PoolMemberOn {
     neighbours_.excuse(*pool_);
     return excused()();
   }
-  // Looks at all processes at once. Otherwise each look sees a few of them anew.
-  void refresh() { neighbours_.see_all(*pool_); }
 
   bool waiting() const { return pool_ != nullptr && pool_->waiting(); }
   std::uint32_t out() const { return out_; }
@@ -109,8 +107,8 @@ class PoolMemberOn {
 
  private:
   auto sum() {
-    return [this] {
-      neighbours_.see_some(*pool_);
+    return [this](bool all, std::uint64_t) {
+      all ? neighbours_.see_all(*pool_) : neighbours_.see_some(*pool_);
       return pool_->available(neighbours_.returned());
     };
   }

@@ -4,7 +4,8 @@
 //   of late   what each had drawn and returned when it was last seen. A few are seen anew at a
 //   time,
 //             in turn, so a look costs the same beside one process and beside hundreds. The sum of
-//             what they returned is never too high, for these words only grow.
+//             what they returned is never too high, for these words only grow. Who would have to
+//             wait by this sum sees all.
 //   marks     the same words at the last `excuse`. Who has not moved from one mark to the next is
 //             stuck, and its tokens are excused until it moves. Only `excuse` writes marks: whoever
 //             moved since the last but one counts, however often anybody looks.

@@ -185,9 +185,10 @@ class TokenPool {
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     return recheck(ticket, limit, all_sums(), nobody_excused);
   }
-  // `sum()`: a value of G (`available`), as new as the caller wants to pay for. `excused()`: so
-  // many tokens do not count for this process, because their holders do not move. It is asked after
-  // the sum was taken, so what a holder gives back meanwhile counts at most once.
+  // `sum(all, known)`: a value of G (`available`); unless `all`, one that may be old, or the one
+  // known. `excused()`: so many tokens do not count for this process, because their holders do not
+  // move. It is asked after the sum was taken, so what a holder gives back meanwhile counts at most
+  // once.
   template <typename Sum, typename Excused>
   bool recheck(const Ticket& ticket, std::uint32_t limit, Sum&& sum, Excused&& excused) {
     assert(waiting_);
@@ -195,10 +196,13 @@ class TokenPool {
     const std::uint64_t wanted = add(ticket.end, kept);
     std::uint64_t known = head_->granted.load();
     if (!reached(known, wanted)) {
-      const std::uint64_t now = sum();
-      if (now != known && reached(now, known)) {
-        known = now;
-        head_->granted.store(known);  // everybody shares its cache line
+      for (const bool all : {false, true}) {
+        const std::uint64_t now = sum(all, known);
+        if (now != known && reached(now, known)) {
+          known = now;
+          head_->granted.store(known);  // everybody shares its cache line
+        }
+        if (reached(known, wanted)) break;
       }
       if (!reached(known, wanted) && !reached(add(known, excused()), wanted)) return false;
     }
@@ -315,7 +319,7 @@ class TokenPool {
   static constexpr std::uint64_t dropped = 1 << 16;
   static constexpr auto nobody_excused = [] { return std::uint64_t{0}; };
   auto all_sums() const {
-    return [this] { return available(); };
+    return [this](bool all, std::uint64_t known) { return all ? available() : known; };
   }
 
   static std::uint64_t add(std::uint64_t a, std::uint64_t b) { return (a + b) & mask; }

@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace weir {
-namespace {
-
-// Each look sees a few processes of the node anew, which is enough for those that poll. An event
-// thread looks once in this time, and sees all.
-constexpr Duration refresh_interval = milliseconds(1);
-
-}  // namespace
 
 bool NodeLine::passes(const SendSlot& frame) {
   if (chunks_wait_ || !line_.empty() || !admission_.passes(frame.frame_bytes)) return false;
@@ -74,11 +67,6 @@ void NodeLine::look(const Now& now, Outbox& out) {
 }
 
 void NodeLine::excuse_stuck(const Now& now) {
-  if (now >= next_refresh_) {
-    next_refresh_ = now + refresh_interval;
-    admission_.refresh();
-    transfers_.refresh_node();
-  }
   if (now >= next_excuse_) {
     next_excuse_ = now + patience;
     counters_.tokens_excused += admission_.excuse();

@@ -88,7 +88,6 @@ class NodeLine {
   bool chunks_turn_ = false;       // the chunks come before all peers now
   bool serving_ = false;           // the line is being served,
   bool turn_taken_ = false;        // and its front has had its request
-  Time next_refresh_{};
   Time next_excuse_{};
   Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks

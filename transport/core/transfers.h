@@ -78,7 +78,6 @@ class Transfers final : private FetchLanes::Listener {
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }
-  void refresh_node() { scheduler_.refresh_node(); }
   Duration excuse_after() const { return scheduler_.excuse_after(); }
 
   std::uint64_t under_way() const {
