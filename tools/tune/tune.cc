@@ -33,7 +33,9 @@ int run(const CLI::App& tune) {
   ::setenv("WEIR_TUNE_DEVICE", settings.device.c_str(), 0);
   const std::string device = device_among(tune.remaining(), settings.device);
   std::string why;
-  if (const auto port = verbs::choose_port({device, static_cast<int>(settings.gid_index)}, why)) {
+  verbs::DeviceWish wish = wish_of(settings);
+  wish.name = device;
+  if (const auto port = verbs::choose_port(wish, why)) {
     ::setenv("WEIR_TUNE_HARDWARE", verbs::hardware_text(*port).c_str(), 0);
   } else {
     ::setenv("WEIR_TUNE_NO_HARDWARE", why.c_str(), 1);
