@@ -157,9 +157,13 @@ std::vector<std::string> configuration_warnings() {
     const std::string name(variable.substr(prefix.size(), variable.find('=') - prefix.size()));
     if (mca_base_var_find("opal", "btl", "weir", name.c_str()) >= 0) continue;
     const config::Key* const meant = config::nearest_key(name);
+    const char* const former = config::why_no_key_any_more(name);
     warnings.push_back(
-        "MCA parameter btl_weir_" + name + " is not one, and has no effect" +
-        (meant == nullptr ? "" : "; did you mean " + config::mca_name(*meant) + "?"));
+        "MCA parameter btl_weir_" + name +
+        (former != nullptr ? std::string(" is none any more, and has no effect: ") + former
+         : meant == nullptr
+             ? " is not one, and has no effect"
+             : " is not one, and has no effect; did you mean " + config::mca_name(*meant) + "?"));
   }
   return warnings;
 }
@@ -185,13 +189,10 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   core.window_unasked = receive.unasked;
   core.window_unattended = to<std::uint32_t>(s.window_unattended);
   core.shrink_after = {s.window_shrink_after_ns};
-  core.credits.max_credits = to<std::uint32_t>(s.credits_max);
   core.queue.depth = to<std::uint32_t>(s.send_queue_depth);
-  core.queue.signal_interval =
-      to<std::uint32_t>(std::min(s.signal_interval, s.send_queue_depth / 2));
+  core.queue.signal_interval = std::min(core.queue.signal_interval, core.queue.depth / 2);
   if (s.inline_bytes != automatic) core.inline_bytes = to<std::uint32_t>(s.inline_bytes);
   core.bundle_bytes = to<std::uint32_t>(std::min(s.bundle_bytes, s.buffer_bytes));
-  core.burst_frames = to<std::uint32_t>(s.bundle_burst);
   core.pending_frames = to<std::uint32_t>(s.pending_max);
   core.connect_timeout = {s.connect_timeout_ns};
   core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);
@@ -235,7 +236,6 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   if (s.traffic_class != automatic) pair.traffic_class = to<std::uint8_t>(s.traffic_class);
   if (s.pkey != automatic) options.pkey = to<std::uint16_t>(s.pkey);
 
-  options.close_timeout = {s.close_timeout_ns};
   return options;
 }
 

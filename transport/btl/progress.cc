@@ -194,13 +194,13 @@ void Module::close(Endpoint& endpoint) {
   endpoint.leaving.store(true, std::memory_order_relaxed);
   for (int left = 1000; waiting_sends.any() && left > 0; --left) progress(*this);
   if (!engine->close(endpoint.id, Upcalls(*this))) {
-    note(1, "left " + rank_text(endpoint.name) + " with sends under way: btl_weir_close_timeout");
+    note(1, "left " + rank_text(endpoint.name) + " with sends under way, after 10s");
   }
 }
 
 void shut_down(Module& module) {
   if (!module.engine->shutdown(LastUpcalls(module))) {
-    note(1, "ended with sends under way: btl_weir_close_timeout is over");
+    note(1, "ended with sends under way, after 10s");
   }
   while (module.engine->progress(LastUpcalls(module)) > 0) {
   }

@@ -41,12 +41,13 @@ std::string reference_yaml() {
       "which\n"
       "# of several values wins.\n"
       "\n# ---- What matters most ----\n";
-  bool most = true;
+  const char* heading = "What matters most";
   for (const Key* key : by_importance()) {
-    if (most && !key->matters_most()) {
-      most = false;
-      text += "\n# ---- The rest ----\n";
-    }
+    const char* const now = key->matters_most()  ? "What matters most"
+                            : key->is_measured() ? "What 'weir tune' measures and writes"
+                                                 : "The rest";
+    if (std::string_view(now) != heading) text += "\n# ---- " + std::string(now) + " ----\n";
+    heading = now;
     text += "\n" + comment(std::string(key->help) + ".") +
             comment("Takes: " + accepts(*key) + ".") +
             comment(std::string("Why ") + key->fallback + ": " + key->reason + ".") + "#" +

@@ -72,7 +72,7 @@ constexpr std::array keys{
           "CPUs, and the processes of a node spread over them",
           "On most nodes the fastest port with an address is the one meant"},
          &Settings::device),
-    text("tuned_for", "any", 6,
+    text("tuned_for", "any", Key::measured,
          {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
           "one weir warns once",
           "What was not measured holds for none in particular"},
@@ -139,10 +139,6 @@ constexpr std::array keys{
            {"Cap on registered receive memory of one process",
             "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
            &Settings::receive_memory_bytes),
-    number("credits_max", Kind::count, "256", 2, 32768, 5,
-           {"Most eager credits one peer may hold: frames it can send before it hears from us",
-            "Enough for a stream; the window shared by all peers is what bounds it in most jobs"},
-           &Settings::credits_max),
 
     // Sending.
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
@@ -154,20 +150,11 @@ constexpr std::array keys{
            {"Work requests a peer's send queue takes",
             "Completions come back long before 128 frames are out, and every peer has a queue"},
            &Settings::send_queue_depth),
-    number("signal_interval", Kind::count, "16", 1, 4096, 6,
-           {"At most this many frames go without asking for a completion",
-            "A completion costs about as much as a small send; one for 16 hardly shows"},
-           &Settings::signal_interval),
     number("bundle_size", Kind::size, "4KiB", 0, 1 * MiB, 4,
            {"Small messages to one peer that have to wait share a frame up to this size; 0 turns "
             "sharing off",
             "One packet at the largest MTU"},
            &Settings::bundle_bytes),
-    number("bundle_burst", Kind::count, "4", 1, 65536, 5,
-           {"Frames to one peer that leave at once between two polls, before small messages wait "
-            "to share a frame",
-            "A message and its answer are never held up; only a burst shares frames"},
-           &Settings::bundle_burst),
     number("pending_max", Kind::count, "1024", 16, 1048576, 4,
            {"Frames to one peer that may wait for credits or a connection before small sends are "
             "handed back to the MPI layer",
@@ -239,28 +226,28 @@ constexpr std::array keys{
            {"Tokens of a node and port; a request that takes more than there are takes all",
             "A guess at what an adapter has under way at its best; 'weir tune' measures it"},
            &Settings::tokens),
-    number("bytes_per_token", Kind::size, "0", 0, 1 * GiB, 4,
+    number("bytes_per_token", Kind::size, "0", 0, 1 * GiB, Key::measured,
            {"A request takes a token for so many bytes, at least one; 0 means one each",
             "Messages count for an adapter more than bytes, until 'weir tune' has found otherwise"},
            &Settings::bytes_per_token),
-    text("cct", "none", 4,
+    text("cct", "none", Key::measured,
          {"Concurrency congestion threshold by size of the request, a frame with its headers or a "
           "chunk: with so many active processes on the node all requests need tokens ('64B=12, "
           "4KiB=8': 12 up to 64 bytes, 8 above)",
           "It has to be measured: 'weir tune'"},
          &Settings::cct),
-    text("nrct", "none", 4,
+    text("nrct", "none", Key::measured,
          {"Node congestion threshold by size of the request: requests that the node has under way "
           "before the next one needs tokens (as cct)",
           "It has to be measured: 'weir tune'"},
          &Settings::nrct),
-    text("crct", "none", 4,
+    text("crct", "none", Key::measured,
          {"Core congestion threshold by active processes and size of the request: requests that "
           "one process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 "
           "for 8 active processes and more)",
           "It has to be measured: 'weir tune'"},
          &Settings::crct),
-    text("delay", "none", 4,
+    text("delay", "none", Key::measured,
          {"Least time between two requests of a process by size of the second, where its node "
           "shares no tokens (node_sharing off) and they would be needed ('64B=500ns, 64KiB=5us')",
           "It has to be measured: 'weir tune', which takes it only where tokens bring less"},
@@ -293,10 +280,6 @@ constexpr std::array keys{
          "for one now and then, whatever the application does",
          "Longer than all retries of the adapter together, and short enough to wait for"},
         &Settings::peer_timeout_ns),
-    number("close_timeout", Kind::duration, "10s", 0, 1 * h, 5,
-           {"How long leaving waits for sends under way",
-            "What is on its way arrives within milliseconds, unless the peer is gone"},
-           &Settings::close_timeout_ns),
 
     // For tests.
     choice(
@@ -307,6 +290,19 @@ constexpr std::array keys{
          "them does harm at the end"},
         &Settings::check_leaks),
 };
+
+// What nobody has to choose.
+struct FormerKey {
+  std::string_view name;
+  const char* why;
+};
+
+constexpr std::array former_keys = {
+    FormerKey{"credits_max", "a peer's credits follow what it uses, and window_max bounds all"},
+    FormerKey{"signal_interval", "one completion in 16 frames hardly costs anything"},
+    FormerKey{"bundle_burst", "a message and its answer are never held up; bundle_size 0 turns "
+                              "sharing off"},
+    FormerKey{"close_timeout", "leaving waits 10s for sends under way"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {
@@ -353,9 +349,18 @@ const Key* find_key(std::string_view name) {
 std::vector<const Key*> by_importance() {
   std::vector<const Key*> order;
   for (const Key& key : keys) order.push_back(&key);
-  std::stable_partition(order.begin(), order.end(),
-                        [](const Key* key) { return key->matters_most(); });
+  const auto place = [](const Key* key) {
+    return key->matters_most() ? 0 : key->is_measured() ? 2 : 1;
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Key* a, const Key* b) { return place(a) < place(b); });
   return order;
+}
+
+const char* why_no_key_any_more(std::string_view name) {
+  const auto found = std::find_if(former_keys.begin(), former_keys.end(),
+                                  [&](const FormerKey& key) { return key.name == name; });
+  return found == former_keys.end() ? nullptr : found->why;
 }
 
 std::size_t index_of(const Key& key) { return static_cast<std::size_t>(&key - keys.data()); }

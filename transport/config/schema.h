@@ -29,22 +29,29 @@ struct Form {
 };
 
 struct Key : Form {
-  int level;           // whom it concerns: 1 everybody, 2-3 users, 4-6 tuners, 7-9 developers
+  // Whom it concerns: 1 everybody, 2-3 users, 4-6 tuners, 7 what 'weir tune' measures and writes,
+  // 8-9 developers.
+  int level;
+  static constexpr int measured = 7;
   const char* help;    // one sentence: what it is
   const char* reason;  // one sentence: why this is the default
   std::int64_t Settings::*number;
   std::string Settings::*text;
 
   bool matters_most() const { return level == 1; }
+  bool is_measured() const { return level == measured; }
 };
 
 std::span<const Key> schema();
 
-// The same keys, the most important first.
+// The same keys: those that matter most, the others, those that are measured.
 std::vector<const Key*> by_importance();
 
 // nullptr if there is no such key.
 const Key* find_key(std::string_view name);
+
+// What an earlier version took: why nobody has to set it any more. nullptr: it never was a key.
+const char* why_no_key_any_more(std::string_view name);
 
 // The place of `key` in schema().
 std::size_t index_of(const Key& key);

@@ -28,13 +28,10 @@ struct Settings {
   std::int64_t window_unattended = 0;
   std::int64_t window_shrink_after_ns = 0;  // 0: never
   std::int64_t receive_memory_bytes = 0;
-  std::int64_t credits_max = 0;
 
   std::int64_t inline_bytes = automatic;
   std::int64_t send_queue_depth = 0;
-  std::int64_t signal_interval = 0;
   std::int64_t bundle_bytes = 0;
-  std::int64_t bundle_burst = 0;
   std::int64_t pending_max = 0;
   std::int64_t send_memory_bytes = 0;
 
@@ -60,7 +57,6 @@ struct Settings {
   std::int64_t retry_count = 0;
   std::int64_t connect_timeout_ns = 0;
   std::int64_t peer_timeout_ns = 0;
-  std::int64_t close_timeout_ns = 0;
 
   std::string check_leaks;        // off, on
 };

@@ -2,11 +2,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
 namespace weir::config {
 namespace {
+
+// So that people find what they look for.
+TEST(Schema, SixKeysAreToKnowAndFortyThereAre) {
+  EXPECT_LE(schema().size(), 40u);
+  EXPECT_EQ(std::count_if(schema().begin(), schema().end(),
+                          [](const Key& key) { return key.matters_most(); }),
+            6);
+  for (const Key& key : schema()) EXPECT_EQ(why_no_key_any_more(key.name), nullptr) << key.name;
+  EXPECT_TRUE(by_importance().back()->is_measured());
+}
 
 TEST(Schema, EveryKeyIsWholeAndItsDefaultAcceptable) {
   std::set<std::string> names;
