@@ -13,6 +13,21 @@ void Connector::move_to(Peer& peer, PeerState state) {
   pending_ -= connection.is_pending() ? 1 : 0;
   connection.state_ = state;
   pending_ += connection.is_pending() ? 1 : 0;
+  keep_due(peer);
+}
+
+void Connector::set_deadline(Peer& peer, Time deadline) {
+  peer.connection.attempt_deadline_ = deadline;
+  keep_due(peer);
+}
+
+void Connector::keep_due(Peer& peer) {
+  Connection& connection = peer.connection;
+  const Time due = connection.is_pending() ? connection.attempt_deadline_ : Time::never();
+  if (due == connection.due_) return;
+  if (connection.due_ != Time::never()) due_.erase({connection.due_, peer.id});
+  if (due != Time::never()) due_.emplace(due, peer.id);
+  connection.due_ = due;
 }
 
 // ---- making them ----
@@ -59,7 +74,7 @@ Time Connector::deadline_of_attempt(const Now& now, const Peer& peer) const {
 // Asks the peer, whose connection is idle or to be asked for again.
 void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
-  connection.attempt_deadline_ = deadline_of_attempt(now, peer);
+  set_deadline(peer, deadline_of_attempt(now, peer));
   connection.trouble_ = FailReason::connect_timeout;
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
@@ -118,7 +133,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   connection.since_ = since;
   // The connection manager repeats our answer, so this deadline only bounds its silence. A deadline
   // shorter than the asker's would break connections that the asker believes in.
-  connection.attempt_deadline_ = now + config_.connect_timeout;
+  set_deadline(peer, now + config_.connect_timeout);
   move_to(peer, PeerState::accepting);
   connection.attempt_seen_ = hello.attempt;
   receiver_.admit(peer.share, out);
@@ -172,7 +187,7 @@ void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
 void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   move_to(peer, PeerState::ready);
-  connection.attempt_deadline_ = Time::never();
+  set_deadline(peer, Time::never());
   ++counters_.connections;
   counters_.connect_ns_sum += static_cast<std::uint64_t>((now - connection.since_).ns);
   listener_.on_ready(now, peer, out);
@@ -339,27 +354,14 @@ void Connector::end_session(Peer& peer) {
   sender_.begin(peer);
   peer.connection.left_ = false;
   peer.connection.goodbye_sent_ = false;
-  peer.connection.attempt_deadline_ = Time::never();
+  set_deadline(peer, Time::never());
 }
 
 // ---- time ----
 
-Time Connector::next_deadline() const {
-  Time next = Time::never();
-  for (std::uint32_t i = 0; pending_ > 0 && i < peers_.size(); ++i) {
-    const Connection& connection = peers_.at(i).connection;
-    if (connection.is_pending()) next = std::min(next, connection.attempt_deadline_);
-  }
-  return next;
-}
-
+// Each that is given up fails, or gets a later deadline.
 void Connector::on_timer(const Now& now, Outbox& out) {
-  for (std::uint32_t i = 0; pending_ > 0 && i < peers_.size(); ++i) {
-    Peer& peer = peers_.at(i);
-    if (peer.connection.is_pending() && now >= peer.connection.attempt_deadline_) {
-      give_up_attempt(now, peer, out);
-    }
-  }
+  while (now >= next_deadline()) give_up_attempt(now, peers_[due_.begin()->second], out);
 }
 
 }  // namespace weir

@@ -7,10 +7,13 @@
 // may take long. The peer is given up after `connect_timeout`. Many processes that ask one process
 // at the same time ask again at different times.
 //
-// Pure; the caller serialises. A new peer and new lanes allocate.
+// Pure; the caller serialises. A new peer, an attempt and new lanes allocate. A deadline costs the
+// same with few peers and many.
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <utility>
 
 #include "transport/base/counters.h"
 #include "transport/base/now.h"
@@ -104,13 +107,15 @@ class Connector {
 
   // ---- time ----
 
-  Time next_deadline() const;
+  Time next_deadline() const { return due_.empty() ? Time::never() : due_.begin()->first; }
   void on_timer(const Now& now, Outbox& out);
   // How many connections are asked for and not settled.
   std::uint32_t pending() const { return pending_; }
 
  private:
   void move_to(Peer& peer, PeerState state);
+  void set_deadline(Peer& peer, Time deadline);
+  void keep_due(Peer& peer);
   void ask(const Now& now, Peer& peer, Outbox& out);
   Time deadline_of_attempt(const Now& now, const Peer& peer) const;
   // The peer of an open lane, or nullptr.
@@ -137,6 +142,7 @@ class Connector {
   Sender& sender_;
   Listener& listener_;
   std::uint32_t pending_ = 0;
+  std::set<std::pair<Time, PeerId>> due_;  // deadlines of attempts that are pending
 };
 
 }  // namespace weir
