@@ -489,10 +489,56 @@ class Intruder {
     return std::nullopt;
   }
 
+  // Asks, and does what it takes for the request to be on its way.
+  bool ask(LaneId lane, const wire::Card& card, const wire::Hello& hello) {
+    if (!connections_->connect(lane, card, hello, 77)) return false;
+    const Time end = EnginePair::wall() + milliseconds(300);
+    while (EnginePair::wall() < end) connections_->next();
+    return true;
+  }
+
  private:
   std::optional<verbs::Device> device_;
   std::unique_ptr<verbs::Connections> connections_;
 };
+
+// A process that gives up a request and asks again costs one queue pair, not two.
+TEST(Engine, OfTwoRequestsOfAProcessOnlyTheNewerIsServed) {
+  const std::unique_ptr<Engine> engine = open_engine(0);
+  PeerId self;
+  ASSERT_TRUE(add(*engine, *engine, self));
+  Intruder other;
+  const auto card = wire::decode_card(engine->card());
+  wire::Hello hello{.from = {1, 9},
+                    .to = {1, 0},
+                    .buffer_bytes = engine->options().core.buffer_bytes,
+                    .credits = 2,
+                    .control_credits = 2,
+                    .key = card->key};
+  // The event thread waits for the lock, as it does while it makes queue pairs for others.
+  std::atomic<bool> locked{false};
+  std::atomic<bool> both_asked{false};
+  std::thread holder([&] {
+    engine->send_filled(self, 1, 1, [&](std::byte*) {
+      locked = true;
+      while (!both_asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  });
+  while (!locked) std::this_thread::yield();
+  for (const std::uint32_t attempt : {1u, 2u}) {
+    hello.attempt = attempt;
+    EXPECT_TRUE(other.ask(LaneId{attempt}, *card, hello));
+  }
+  both_asked = true;
+  holder.join();
+  const Time deadline = EnginePair::wall() + patience;
+  while (engine->snapshot().requests_stale == 0 && EnginePair::wall() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Counters counters = engine->snapshot();
+  EXPECT_EQ(counters.requests_stale, 1u);
+  EXPECT_EQ(counters.connections_accepted, 1u);
+}
 
 // Asks as other software would.
 class Asker {

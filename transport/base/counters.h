@@ -80,6 +80,7 @@ namespace weir {
   X(connections, "connections", "Connections established")                                         \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \
+  X(requests_stale, "times", "Connection requests dropped because the asker has asked again")      \
   X(requests_refused, "times", "Connection requests of strangers or of another version refused")   \
   X(connect_retries, "times", "Connection attempts repeated")                                      \
   X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")           \

@@ -92,6 +92,7 @@ void Engine::serve_connections() {
       }
     });
   }
+  core_.counters().requests_stale = connections_->stale_requests();
 }
 
 void Engine::serve_device_events(Time since) {

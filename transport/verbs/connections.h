@@ -7,6 +7,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -63,8 +64,11 @@ class Connections {
   // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);
 
-  // The next event, if any. Never waits.
+  // The next event, if any. Never waits. Requests come last, when all else that has happened is
+  // known: where a process has given one up and asked again, only the newer one is handed on.
   std::optional<ConnectionEvent> next();
+  // Requests dropped for that reason.
+  std::uint64_t stale_requests() const { return stale_requests_; }
 
  private:
   using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
@@ -77,6 +81,8 @@ class Connections {
   };
 
   Connections() = default;
+  std::optional<ConnectionEvent> read();
+  void put_in_line(const ConnectionEvent& request);
   std::optional<ConnectionEvent> handle(const rdma_cm_event& event, rdma_cm_id* new_id);
   bool step_pair(rdma_cm_id* id, LaneId lane, ibv_qp_state state);
   std::optional<ConnectionEvent> on_answer(LaneId lane, Connection& connection,
@@ -94,6 +100,8 @@ class Connections {
   std::unordered_map<rdma_cm_id*, LaneId> lanes_;
   std::unordered_map<std::uint64_t, Id> requests_;  // by RequestId
   std::uint64_t requests_seen_ = 0;
+  std::deque<ConnectionEvent> line_;  // of requests
+  std::uint64_t stale_requests_ = 0;
 };
 
 }  // namespace weir::verbs
