@@ -29,9 +29,16 @@ config::Sources sources_here(const std::string& file) {
   return all;
 }
 
+verbs::DeviceWish wish_of(const config::Settings& settings) {
+  verbs::DeviceWish wish{.name = settings.device,
+                         .gid_index = static_cast<int>(settings.gid_index)};
+  if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
+  return wish;
+}
+
 config::Fabric fabric_here(const config::Settings& wish, std::string& port) {
   std::string why;
-  const auto choice = verbs::choose_port({wish.device, static_cast<int>(wish.gid_index)}, why);
+  const auto choice = verbs::choose_port(wish_of(wish), why);
   if (!choice) return config::Fabric::unknown;
   port = choice->name();
   if (choice->soft_roce) return config::Fabric::rxe;

@@ -138,13 +138,14 @@ void run(const InfoOptions& options) {
     fmt::print(stderr, "weir: {}\n", config::to_text(problem));
   }
   const config::Settings& settings = here.settings;
-  const verbs::DeviceWish wish{options.device.empty() ? settings.device : options.device,
-                               options.gid_index.value_or(static_cast<int>(settings.gid_index))};
+  verbs::DeviceWish wish = wish_of(settings);
+  if (!options.device.empty()) wish.name = options.device;
+  wish.gid_index = options.gid_index.value_or(wish.gid_index);
   std::string why;
   const auto choice = verbs::choose_port(wish, why);
 
   Json devices = Json::array();
-  for (const verbs::PortChoice& port : verbs::list_ports(wish.gid_index)) {
+  for (const verbs::PortChoice& port : verbs::list_ports(wish)) {
     if (devices.empty() || devices.back()["name"] != port.device) {
       devices.push_back(describe_device(port, settings));
     }

@@ -171,8 +171,9 @@ void run(const Options& options) {
   // It opens devices, for the profile of the port's fabric.
   const config::Configuration here = in_time(report, "device", configuration_here);
   const config::Settings& settings = here.settings;
-  const verbs::DeviceWish wish{options.device.empty() ? settings.device : options.device,
-                               options.gid_index.value_or(static_cast<int>(settings.gid_index))};
+  verbs::DeviceWish wish = wish_of(settings);
+  if (!options.device.empty()) wish.name = options.device;
+  wish.gid_index = options.gid_index.value_or(wish.gid_index);
   report.add(check_configuration(here));
   const Findings devices = check_devices();
   report.add(devices);

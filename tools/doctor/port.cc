@@ -83,7 +83,7 @@ Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoi
             check_gid(*choice), check_mtu(*choice)};
   }
   Findings findings;
-  for (const verbs::PortChoice& port : verbs::list_ports(wish.gid_index)) {
+  for (const verbs::PortChoice& port : verbs::list_ports(wish)) {
     if (wish.name != "auto" && wish.name != port.device && wish.name != port.name()) continue;
     findings.push_back(why_port_unusable(port));
   }

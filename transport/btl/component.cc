@@ -54,6 +54,14 @@ int close() noexcept {
   return OPAL_SUCCESS;
 }
 
+verbs::DeviceWish device_wish(const config::Settings& settings) {
+  verbs::DeviceWish wish{.name = settings.device,
+                         .gid_index = static_cast<int>(settings.gid_index)};
+  if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
+  wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
+  return wish;
+}
+
 config::Fabric fabric_of(const verbs::PortChoice& port) {
   if (port.soft_roce) return config::Fabric::rxe;
   return port.ethernet ? config::Fabric::roce : config::Fabric::infiniband;
@@ -67,9 +75,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     // No profile sets the port, and the profile depends on the port.
     const config::Settings wish = read_configuration(config::Fabric::unknown).settings;
     std::string why;
-    const auto turn = static_cast<unsigned>(opal_process_info.my_local_rank);
-    const auto port =
-        verbs::choose_port({wish.device, static_cast<int>(wish.gid_index), turn}, why);
+    const auto port = verbs::choose_port(device_wish(wish), why);
     if (!port) {
       report_unavailable(why);
       return nullptr;

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "transport/verbs/ipoib.h"
 #include "transport/verbs/locality.h"
 #include "transport/verbs/reach.h"
 
@@ -77,18 +78,17 @@ std::vector<std::uint16_t> pkey_table(ibv_context* context, std::uint8_t port) {
 }
 
 // An InfiniBand port has no IP address: rdma_cm uses that of its IPoIB interface.
-sockaddr_storage ipoib_address(const std::string& device) {
+sockaddr_storage ipoib_address(const std::string& device, const Gid& gid,
+                               std::optional<std::uint16_t> pkey) {
   sockaddr_storage found{};
-  std::error_code error;
+  const std::vector<IpoibInterface> interfaces = ipoib_interfaces(device);
+  const IpoibInterface* const interface = choose_ipoib(interfaces, gid.raw, pkey);
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return found;
-  const std::filesystem::path nets = "/sys/class/infiniband/" + device + "/device/net";
-  for (const auto& net : std::filesystem::directory_iterator(nets, error)) {
-    for (const ifaddrs* it = all; it != nullptr && found.ss_family == 0; it = it->ifa_next) {
-      if (it->ifa_addr != nullptr && it->ifa_addr->sa_family == AF_INET &&
-          net.path().filename() == it->ifa_name) {
-        std::memcpy(&found, it->ifa_addr, sizeof(sockaddr_in));
-      }
+  if (interface == nullptr || getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* it = all; it != nullptr && found.ss_family == 0; it = it->ifa_next) {
+    if (it->ifa_addr != nullptr && it->ifa_addr->sa_family == AF_INET &&
+        interface->name == it->ifa_name) {
+      std::memcpy(&found, it->ifa_addr, sizeof(sockaddr_in));
     }
   }
   freeifaddrs(all);
@@ -128,7 +128,7 @@ std::uint8_t network_bits(const sockaddr_storage& address) {
 }
 
 PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t port,
-                   int gid_index) {
+                   const DeviceWish& wish) {
   PortChoice choice;
   choice.device = device;
   choice.port = port;
@@ -141,15 +141,15 @@ PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t
   choice.gids = gid_table(context, port);
 
   const Gid* gid = choose_gid(choice.gids);
-  if (gid_index >= 0) {
+  if (wish.gid_index >= 0) {
     const auto wanted = std::find_if(choice.gids.begin(), choice.gids.end(),
-                                     [&](const Gid& g) { return g.index == gid_index; });
+                                     [&](const Gid& g) { return g.index == wish.gid_index; });
     gid = wanted == choice.gids.end() ? nullptr : &*wanted;
   }
   if (gid == nullptr) return choice;
   choice.gid = *gid;
-  choice.address =
-      choice.ethernet ? make_address(gid->raw, 0, gid->interface) : ipoib_address(device);
+  choice.address = choice.ethernet ? make_address(gid->raw, 0, gid->interface)
+                                   : ipoib_address(device, *gid, wish.pkey);
   choice.network_bits = network_bits(choice.address);
   return choice;
 }
@@ -177,7 +177,7 @@ std::string hardware_text(const PortChoice& port) {
          " CPUs";
 }
 
-std::vector<PortChoice> list_ports(int gid_index, std::string* unopened) {
+std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened) {
   std::vector<PortChoice> ports;
   int count = 0;
   ibv_device** devices = ibv_get_device_list(&count);
@@ -189,7 +189,7 @@ std::vector<PortChoice> list_ports(int gid_index, std::string* unopened) {
     if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
     for (unsigned port = 1; port <= limits.phys_port_cnt; ++port) {
       ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]),
-                              static_cast<std::uint8_t>(port), gid_index));
+                              static_cast<std::uint8_t>(port), wish));
       ports.back().soft_roce = limits.vendor_id == rxe_vendor;
     }
   }
@@ -225,7 +225,7 @@ const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned
 
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
   std::string unopened;
-  const std::vector<PortChoice> ports = list_ports(wish.gid_index, &unopened);
+  const std::vector<PortChoice> ports = list_ports(wish, &unopened);
   if (ports.empty()) {
     why = unopened;
     if (!why.empty()) return std::nullopt;

@@ -31,9 +31,10 @@ using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 
 // What the user asked for.
 struct DeviceWish {
-  std::string name = "auto";  // "auto", "mlx5_0" or "mlx5_0:1"
-  int gid_index = -1;         // -1: chosen
-  unsigned turn = 0;          // the process's number on its node, to spread over equal ports
+  std::string name = "auto";          // "auto", "mlx5_0" or "mlx5_0:1"
+  int gid_index = -1;                 // -1: chosen
+  std::optional<std::uint16_t> pkey;  // of the path's interface (InfiniBand)
+  unsigned turn = 0;  // the process's number on its node, to spread over equal ports
 };
 
 // One port of one device.
@@ -46,9 +47,9 @@ struct PortChoice {
   std::uint32_t mtu_bytes = 0;   // active MTU
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
-  sockaddr_storage address{};  // of the port, for rdma_cm; ss_family 0: it has none
+  sockaddr_storage address{};     // of the port, for rdma_cm; ss_family 0: it has none
   std::uint8_t network_bits = 0;  // of the address, as an IPv6 one; 0: not known
-  std::vector<Gid> gids;       // the whole table, for people to read
+  std::vector<Gid> gids;          // the whole table, for people to read
 
   std::string name() const { return device + ":" + std::to_string(port); }
 };
@@ -57,9 +58,9 @@ struct PortChoice {
 // driver and type that the kernel reports. Reads files of /sys.
 std::string hardware_text(const PortChoice& port);
 
-// Every port of every device, with the GID that would be chosen. Opens and closes the devices;
-// `unopened` gets the reason if one could not be opened.
-std::vector<PortChoice> list_ports(int gid_index = -1, std::string* unopened = nullptr);
+// Every port of every device, with the GID and the address that `wish` gives it. Opens and closes
+// the devices; `unopened` gets the reason if one could not be opened.
+std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened = nullptr);
 
 // The fastest active port with an address that `wish` allows; of equals in one network, one that is
 // near (locality.h). If there is none: nothing, and the reason with a remedy in `why`.
