@@ -491,7 +491,9 @@ class Intruder {
 
   // Asks, and does what it takes for the request to be on its way.
   bool ask(LaneId lane, const wire::Card& card, const wire::Hello& hello) {
-    if (!connections_->connect(lane, card, hello, 77)) return false;
+    // The kernel takes a second request of one queue pair for a stale connection.
+    const auto pair = 77 + static_cast<std::uint32_t>(lane);
+    if (!connections_->connect(lane, card, hello, pair)) return false;
     const Time end = EnginePair::wall() + milliseconds(300);
     while (EnginePair::wall() < end) connections_->next();
     return true;
