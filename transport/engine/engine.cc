@@ -443,6 +443,8 @@ int Engine::poll_completions() {
       has_held_.store(core_.has_held(), std::memory_order_relaxed);
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
+      while (serve_request()) {
+      }
     }
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     messages_.clear();

@@ -37,12 +37,20 @@ void Engine::run_thread() {
 
   for (;;) {
     Duration nap{};
+    bool asked = false;
+    bool lacks_pair = false;
+    std::uint32_t inline_bytes = 0;
     {
       std::lock_guard guard(lock_);
       if (stopping_) return;
       nap = Driver::nap(clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
+      asked = connections_->has_request();
+      if (asked) nap = {};
+      lacks_pair = asked && !queues_->has_spare();
+      inline_bytes = queues_->inline_bytes();
     }
+    verbs::Queues::Pair spare = lacks_pair ? queues_->make_spare(inline_bytes) : nullptr;
     std::array<pollfd, 4> fds{{{wake_fd_, POLLIN, 0},
                                {connections_->fd(), POLLIN, 0},
                                {device_fd, POLLIN, 0},
@@ -52,6 +60,7 @@ void Engine::run_thread() {
 
     std::lock_guard guard(lock_);
     if (stopping_) return;
+    if (spare != nullptr) queues_->keep_spare(std::move(spare));
     if ((fds[0].revents & POLLIN) != 0) {
       std::uint64_t count;
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
@@ -60,6 +69,7 @@ void Engine::run_thread() {
     // The device first: if it is gone, its connections are not to be taken for peers that are gone.
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
+    if (asked) serve_request();
     if ((fds[3].revents & POLLIN) != 0) {
       queues_->take_events();
       drain();
@@ -78,21 +88,32 @@ void Engine::run_thread() {
   }
 }
 
+// All but requests, which take long.
 void Engine::serve_connections() {
-  using Kind = verbs::ConnectionEvent::Kind;
-  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) {
-    on_connection_event([&](const Now& now) {
-      switch (event->kind) {
-        case Kind::request: core_.on_request(now, event->request, event->hello, out_); break;
-        case Kind::answer: core_.on_answer(now, event->lane, event->hello, out_); break;
-        case Kind::established: core_.on_established(now, event->lane, out_); break;
-        case Kind::rejected: core_.on_rejected(now, event->lane, event->reject, out_); break;
-        case Kind::failed: core_.on_connect_failed(now, event->lane, event->reason, out_); break;
-        case Kind::disconnected: core_.on_disconnected(now, event->lane, out_); break;
-      }
-    });
-  }
+  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) serve(*event);
   core_.counters().requests_stale = connections_->stale_requests();
+}
+
+// The oldest request. The event thread serves one each time it has the lock, so that the
+// application gets in between when many ask at the same time.
+bool Engine::serve_request() {
+  const std::optional<verbs::ConnectionEvent> request = connections_->next_request();
+  if (request) serve(*request);
+  return request.has_value();
+}
+
+void Engine::serve(const verbs::ConnectionEvent& event) {
+  using Kind = verbs::ConnectionEvent::Kind;
+  on_connection_event([&](const Now& now) {
+    switch (event.kind) {
+      case Kind::request: core_.on_request(now, event.request, event.hello, out_); break;
+      case Kind::answer: core_.on_answer(now, event.lane, event.hello, out_); break;
+      case Kind::established: core_.on_established(now, event.lane, out_); break;
+      case Kind::rejected: core_.on_rejected(now, event.lane, event.reject, out_); break;
+      case Kind::failed: core_.on_connect_failed(now, event.lane, event.reason, out_); break;
+      case Kind::disconnected: core_.on_disconnected(now, event.lane, out_); break;
+    }
+  });
 }
 
 void Engine::serve_device_events(Time since) {

@@ -147,6 +147,10 @@ std::optional<ConnectionEvent> Connections::next() {
     if (event->kind != ConnectionEvent::Kind::request) return event;
     put_in_line(*event);
   }
+  return std::nullopt;
+}
+
+std::optional<ConnectionEvent> Connections::next_request() {
   if (line_.empty()) return std::nullopt;
   const ConnectionEvent oldest = line_.front();
   line_.pop_front();

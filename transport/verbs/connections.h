@@ -64,9 +64,12 @@ class Connections {
   // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);
 
-  // The next event, if any. Never waits. Requests come last, when all else that has happened is
-  // known: where a process has given one up and asked again, only the newer one is handed on.
+  // The next event that is no request, if any. Never waits.
   std::optional<ConnectionEvent> next();
+  // The oldest request that `next` has come across. Where a process has given one up and asked
+  // again, only the newer one is handed on: call `next` first, until it has nothing more.
+  std::optional<ConnectionEvent> next_request();
+  bool has_request() const { return !line_.empty(); }
   // Requests dropped for that reason.
   std::uint64_t stale_requests() const { return stale_requests_; }
 

@@ -31,9 +31,9 @@ using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 
 // What the user asked for.
 struct DeviceWish {
-  std::string name = "auto";          // "auto", "mlx5_0" or "mlx5_0:1"
-  int gid_index = -1;                 // -1: chosen
-  std::optional<std::uint16_t> pkey;  // of the path's interface (InfiniBand)
+  std::string name = "auto";            // "auto", "mlx5_0" or "mlx5_0:1"
+  int gid_index = -1;                   // -1: chosen
+  std::optional<std::uint16_t> pkey{};  // of the path's interface (InfiniBand)
   unsigned turn = 0;  // the process's number on its node, to spread over equal ports
 };
 

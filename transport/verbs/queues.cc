@@ -194,8 +194,13 @@ Queues::Pair Queues::ask_for_pair(std::uint32_t send_depth, std::uint32_t inline
   return Pair(ibv_create_qp(device_.pd(), &attributes));
 }
 
+Queues::Pair Queues::make_spare(std::uint32_t inline_bytes) const {
+  return ask_for_pair(options_.send_depth, inline_bytes);
+}
+
 std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
-  Pair made = ask_for_pair(send_depth, options_.inline_bytes);
+  const bool fits = spare_ != nullptr && send_depth == options_.send_depth;
+  Pair made = fits ? std::move(spare_) : ask_for_pair(send_depth, options_.inline_bytes);
   // Devices do not say how much they can post inline; they refuse a pair that wants too much. A
   // device that refuses even without inline data has another reason.
   for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {

@@ -1,7 +1,7 @@
 // One completion queue, one shared receive queue, and the queue pairs on them. Turns the core's
 // values into `ibv_*` calls and completions into values; decides nothing.
 //
-// Thread rule: the engine's lock.
+// Thread rule: the engine's lock, but for `make_spare`.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -35,6 +35,8 @@ struct QueuePairOptions {
 
 class Queues {
  public:
+  using Pair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
+
   // `max_receives`: the largest possible W_max. If the device refuses: nullptr, and the reason in
   // `why`.
   static std::unique_ptr<Queues> create(const Device& device, std::uint32_t max_receives,
@@ -46,6 +48,11 @@ class Queues {
 
   // Makes a queue pair for `lane`, in RESET. If the device refuses: 0, and the reason in `why`.
   std::uint32_t create_pair(LaneId lane, std::string& why);
+  // A pair for the next `create_pair`, with `inline_bytes()` as they were when the lock was held;
+  // null if the device refuses. Takes long, and is the one call that does not want the lock.
+  Pair make_spare(std::uint32_t inline_bytes) const;
+  bool has_spare() const { return spare_ != nullptr; }
+  void keep_spare(Pair pair) { spare_ = std::move(pair); }
   // The same for a second lane, of `send_depth` work requests. Also 0 if too little would be left
   // for the first lanes of further peers.
   std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
@@ -106,7 +113,6 @@ class Queues {
   using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
   using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
   using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
-  using Pair = std::unique_ptr<ibv_qp, Destroyer<ibv_destroy_qp>>;
 
   static constexpr std::uint32_t unused = 0xffffffff;  // QP numbers have 24 bits
 
@@ -149,6 +155,7 @@ class Queues {
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;
+  Pair spare_;
   std::vector<Numbered> by_number_{8};  // open addressing, at most half full
   std::uint32_t by_number_mask_ = 7;
 };
