@@ -1,11 +1,13 @@
 #include "transport/core/watch.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir {
 namespace {
 
 constexpr int looks_in_timeout = 8;
+constexpr std::uint32_t lanes_at_once = 256;
 constexpr std::uint8_t work_looks = 7;       // without progress, after the look that found work
 constexpr std::uint8_t probe_looks = 4;      // without an answer to a probe
 constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an idle lane
@@ -17,6 +19,7 @@ static_assert(1 + probe_interval + probe_looks <= looks_in_timeout);
 }  // namespace
 
 Time Watch::next_look() const {
+  if (next_lane_ != all_seen) return look_began_;
   for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
     if (lanes_.at(i).open && is_watched(lanes_.at(i))) return next_look_;
   }
@@ -35,12 +38,19 @@ bool Watch::may_probe(const Lane& lane) const {
 }
 
 void Watch::on_timer(const Now& now, Outbox& out) {
-  if (now < next_look_) return;
-  next_look_ = now + config_.peer_timeout / looks_in_timeout;
-  ++looks_;
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
+  if (next_lane_ == all_seen) {
+    if (now < next_look_) return;
+    next_look_ = now + config_.peer_timeout / looks_in_timeout;
+    look_began_ = now;
+    ++looks_;
+    next_lane_ = 0;
+  }
+  const std::uint32_t end = std::min(lanes_.size(), next_lane_ + lanes_at_once);
+  for (; next_lane_ < end; ++next_lane_) {
+    const std::uint32_t i = next_lane_;
     if (lanes_.at(i).open) look_at(now, LaneId{i}, (looks_ + i) % probe_interval == 0, out);
   }
+  if (next_lane_ >= lanes_.size()) next_lane_ = all_seen;
 }
 
 void Watch::look_at(const Now& now, LaneId id, bool its_turn, Outbox& out) {

@@ -5,8 +5,9 @@
 // silent lane gets a probe in its turn. The turns are spread over the looks, so that thousands of
 // peers are not probed at once.
 //
-// The watch looks at all lanes eight times in a peer timeout. It counts looks, not time: a process
-// that was stopped for an hour has looked once, and still gives its peers their chance.
+// The watch looks at all lanes eight times in a peer timeout, at a few hundred each time it is
+// called. It counts looks, not time: a process that was stopped for an hour has looked once, and
+// still gives its peers their chance.
 //
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
@@ -30,12 +31,14 @@ class Watch {
   Watch(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender, Connector& connector)
       : config_(config), peers_(peers), lanes_(lanes), sender_(sender), connector_(connector) {}
 
-  // Time of the next look; never, if there is no lane to look at.
+  // Time of the next look, or of the one that is under way; never, if there is no lane to look at.
   Time next_look() const;
   // Call when all available completions have been handed over.
   void on_timer(const Now& now, Outbox& out);
 
  private:
+  static constexpr std::uint32_t all_seen = UINT32_MAX;
+
   bool is_watched(const Lane& lane) const;
   bool may_probe(const Lane& lane) const;
   void look_at(const Now& now, LaneId id, bool its_turn, Outbox& out);
@@ -46,7 +49,9 @@ class Watch {
   Sender& sender_;
   Connector& connector_;
   Time next_look_{};
+  Time look_began_{};
   std::uint32_t looks_ = 0;
+  std::uint32_t next_lane_ = all_seen;  // of the look that is under way
 };
 
 }  // namespace weir

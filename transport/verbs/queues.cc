@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -219,8 +218,9 @@ std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
   depths_[index(lane)] = send_depth;
   sends_ += send_depth;
   ++pair_count_;
-  renumber();
-  return pairs_[index(lane)]->qp_num;
+  const std::uint32_t number = pairs_[index(lane)]->qp_num;
+  numbers_.add(number, lane);
+  return number;
 }
 
 void Queues::retire_pair(LaneId lane) {
@@ -228,21 +228,10 @@ void Queues::retire_pair(LaneId lane) {
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(pair(lane), &error, IBV_QP_STATE);
+  numbers_.remove(pair(lane)->qp_num);
   retired_.push_back(std::move(pairs_[index(lane)]));
   sends_ -= depths_[index(lane)];
   --pair_count_;
-  renumber();
-}
-
-void Queues::renumber() {
-  by_number_.assign(std::bit_ceil(pair_count_ * 2 + 8), Numbered{});
-  by_number_mask_ = static_cast<std::uint32_t>(by_number_.size()) - 1;
-  for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (pairs_[i] == nullptr) continue;
-    std::uint32_t at = pairs_[i]->qp_num & by_number_mask_;
-    while (by_number_[at].qp_number != unused) at = (at + 1) & by_number_mask_;
-    by_number_[at] = {pairs_[i]->qp_num, LaneId{i}};
-  }
 }
 
 bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {

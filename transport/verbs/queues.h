@@ -16,6 +16,7 @@
 #include "transport/base/time.h"
 #include "transport/base/work.h"
 #include "transport/verbs/device.h"
+#include "transport/verbs/pair_numbers.h"
 #include "transport/wire/frame.h"
 
 namespace weir::verbs {
@@ -101,20 +102,12 @@ class Queues {
   void take_events();
 
   // The lane of the queue pair with this number, or none.
-  LaneId lane_of(std::uint32_t qp_number) const {
-    for (std::uint32_t at = qp_number & by_number_mask_;; at = (at + 1) & by_number_mask_) {
-      const Numbered& entry = by_number_[at];
-      if (entry.qp_number == qp_number) return entry.lane;
-      if (entry.qp_number == unused) return LaneId::none;
-    }
-  }
+  LaneId lane_of(std::uint32_t qp_number) const { return numbers_.find(qp_number); }
 
  private:
   using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
   using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
   using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
-
-  static constexpr std::uint32_t unused = 0xffffffff;  // QP numbers have 24 bits
 
   // As the pair of a lane was set. The device is not asked: some forget the service level.
   struct Path {
@@ -124,18 +117,12 @@ class Queues {
     std::uint16_t pkey_index = 0;
   };
 
-  struct Numbered {
-    std::uint32_t qp_number = unused;
-    LaneId lane = LaneId::none;
-  };
-
   Queues(const Device& device, const QueuePairOptions& options)
       : device_(device), options_(options) {}
 
   // From RESET to RTS. `path`: address vector, MTU, port and partition, the peer's queue pair, PSNs
   // and max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
-  void renumber();
   std::uint32_t make_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
   Pair ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
   std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
@@ -156,8 +143,7 @@ class Queues {
   std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;
   Pair spare_;
-  std::vector<Numbered> by_number_{8};  // open addressing, at most half full
-  std::uint32_t by_number_mask_ = 7;
+  PairNumbers numbers_;
 };
 
 }  // namespace weir::verbs

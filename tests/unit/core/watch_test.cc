@@ -39,7 +39,7 @@ TEST(Stall, IsNoticedAfterThePeerTimeoutAndNotByASpinningTimer) {
 std::vector<WorkRequest> look(Rig& rig) {
   EXPECT_NE(rig.core.next_deadline(), Time::never());
   rig.now = std::max(rig.now, rig.core.next_deadline());
-  rig.core.on_timer(rig.now, rig.out);
+  while (rig.core.next_deadline() <= rig.now) rig.core.on_timer(rig.now, rig.out);
   rig.settle();
   return rig.take_work();
 }
@@ -174,6 +174,29 @@ TEST(Probe, ManyPeersTakeTurns) {
     for (const WorkRequest& probe : work) rig.complete(probe);
   }
   EXPECT_TRUE(rig.core.conserved());
+}
+
+// Each call is under the engine's lock.
+TEST(Probe, OneCallLooksAtSomeHundredLanesAtMost) {
+  Core::Config config = rig::small_config();
+  config.window = {.initial = 16, .max = 8192};
+  config.shrink_after = {};
+  Rig rig(config);
+  constexpr std::uint32_t peers = 1000;
+  for (std::uint32_t i = 0; i < peers; ++i) rig.accept({2, i});
+  for (const WorkRequest& credits : rig.take_work()) rig.complete(credits);
+  for (const WorkRequest& probe : look(rig)) rig.complete(probe);
+  rig.now = rig.core.next_deadline();
+  std::size_t probes = 0;
+  for (std::uint32_t seen = 0; seen < peers; seen += 256) {
+    ASSERT_LE(rig.core.next_deadline(), rig.now);
+    rig.core.on_timer(rig.now, rig.out);
+    const auto work = rig.take_work();
+    EXPECT_LE(work.size(), 256u / 3 + 1);
+    probes += work.size();
+  }
+  EXPECT_GT(rig.core.next_deadline(), rig.now);
+  EXPECT_GE(probes, peers / 3);
 }
 
 TEST(Probe, DoesNotKeepUsFromLeaving) {
