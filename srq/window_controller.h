@@ -59,12 +59,10 @@ class WindowController {
     return window_ > before;
   }
 
-  // Raises W to at least `buffers`, as far as W_max allows: by an eighth or more, so that a
-  // thousand peers that come one by one make some forty slabs and not a thousand. True if W grew.
+  // Raises W to at least `buffers`, as far as W_max allows. True if W grew.
   bool raise_to(std::uint32_t buffers) {
-    if (buffers <= window_) return false;
     const std::uint32_t before = window_;
-    window_ = std::max(before, std::min(std::max(buffers, before + before / 8), allowed_));
+    window_ = std::max(window_, std::min(buffers, allowed_));
     return window_ > before;
   }
 

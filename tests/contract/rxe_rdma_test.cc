@@ -138,8 +138,7 @@ class RdmaPairTest : public RdmaTest {
     const Clock::time_point deadline = Clock::now() + patience;
     while (!(answered && established)) {
       if (Clock::now() > deadline) throw std::runtime_error("the connection takes too long");
-      auto event = connections->next();
-      if (!event) event = connections->next_request();
+      const auto event = connections->next();
       if (!event) continue;
       using Kind = ConnectionEvent::Kind;
       if (event->kind == Kind::request) {

@@ -432,7 +432,9 @@ void Engine::run_thread(const EventQueue::Action& step) {
   settle();
   attend(woken);
   settle();
-  if (core_.next_deadline() <= woken) {
+  // A look at very many lanes takes several turns.
+  turns_at_once_ = core_.next_deadline() <= woken ? turns_at_once_ + 1 : 0;
+  if (turns_at_once_ > core_.peer_count() / 64) {
     fabric_.violation("the core wants its timer again at once: the event thread would spin");
   }
   if (!dead_) sleep();
@@ -451,8 +453,35 @@ void Engine::on_requested(EndId end, const wire::Hello& hello) {
     const RequestId request{next_request_++};
     fabric_.trace(node(), "request from rank ", hello.from.rank);
     requests_[static_cast<std::uint64_t>(request)] = end;
-    on_connection_event([&](const Now& now) { core_.on_request(now, request, hello, out_); });
+    if (const auto stale = asked_.add({request, hello})) {
+      const auto found = requests_.find(static_cast<std::uint64_t>(*stale));
+      connections_.reject(found->second, wire::Reject::crossed);
+      requests_.erase(found);
+      core_.counters().requests_stale = asked_.stale();
+    }
+    serve_requests();
   });
+}
+
+// One after the other; meanwhile the event thread hears of nothing else.
+void Engine::serve_requests() {
+  if (serves_ || asked_.empty()) return;
+  if (fabric_.timing.connection_service == Duration{}) return serve_request();
+  serves_ = true;
+  thread_free_ = std::max(thread_free_, fabric_.events.now()) + fabric_.timing.connection_service;
+  fabric_.events.at(thread_free_, [this] {
+    run_thread([this] {
+      serves_ = false;
+      serve_request();
+      serve_requests();
+    });
+  });
+}
+
+void Engine::serve_request() {
+  const RequestLine::Waiting asked = *asked_.take();
+  on_connection_event(
+      [&](const Now& now) { core_.on_request(now, asked.request, asked.hello, out_); });
 }
 
 void Engine::on_answered(EndId end, const wire::Hello& hello) {

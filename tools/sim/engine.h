@@ -22,6 +22,7 @@
 #include "tools/sim/nic.h"
 #include "transport/core/core.h"
 #include "transport/drive/driver.h"
+#include "transport/drive/request_line.h"
 
 namespace weir::sim {
 
@@ -189,6 +190,8 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   // The event thread hears of something a little later, in order, and runs `step`.
   void soon(EventQueue::Action step);
   void run_thread(const EventQueue::Action& step);
+  void serve_requests();
+  void serve_request();
   void sleep();
   template <typename Tell>
   void news_of(EndId end, const char* what, Tell tell);
@@ -207,6 +210,8 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   std::map<EndId, LaneId> lane_of_end_;
   std::map<std::uint64_t, EndId> requests_;  // by RequestId
   std::uint64_t next_request_ = 1;
+  RequestLine asked_;
+  bool serves_ = false;  // a request of that line
 
   std::deque<Upcall> arrived_;
   std::vector<Slab> slabs_;
@@ -221,6 +226,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   std::uint64_t token_requests_ = 0;   // when that one began to wait
 
   Time thread_free_{};                     // when the event thread is through with what it heard of
+  std::uint32_t turns_at_once_ = 0;        // of the event thread, because the core wanted them
   std::uint64_t naps_ = 0;                 // of the event thread; the last one is under way
   std::uint32_t free_cells_ = UINT32_MAX;  // when they were spoiled
 };

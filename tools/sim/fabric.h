@@ -38,6 +38,7 @@ struct Timing {
   Duration connection_jitter = microseconds(200);
   Duration connection_repeat = milliseconds(200);  // a lost message of the connection manager
   std::uint32_t connection_tries = 8;
+  Duration connection_service{};  // what a request takes the event thread that accepts it
   Duration event_thread = microseconds(20);  // up to so long until an event is looked at
 };
 

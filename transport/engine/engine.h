@@ -24,6 +24,7 @@
 #include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
 #include "transport/drive/driver.h"
+#include "transport/drive/request_line.h"
 #include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
@@ -428,6 +429,7 @@ class Engine : private Driver<Engine> {
   Lock lock_;
   std::unique_ptr<verbs::Queues> queues_;
   std::unique_ptr<verbs::Connections> connections_;
+  RequestLine asked_;
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`

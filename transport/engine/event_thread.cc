@@ -45,7 +45,7 @@ void Engine::run_thread() {
       if (stopping_) return;
       nap = Driver::nap(clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
-      asked = connections_->has_request();
+      asked = !asked_.empty();
       if (asked) nap = {};
       lacks_pair = asked && !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
@@ -88,25 +88,33 @@ void Engine::run_thread() {
   }
 }
 
-// All but requests, which take long.
+// Requests only get in line: they take long.
 void Engine::serve_connections() {
-  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) serve(*event);
-  core_.counters().requests_stale = connections_->stale_requests();
+  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) {
+    if (event->kind != verbs::ConnectionEvent::Kind::request) {
+      serve(*event);
+    } else if (const auto stale = asked_.add({event->request, event->hello})) {
+      connections_->reject(*stale, wire::Reject::crossed);
+    }
+  }
+  core_.counters().requests_stale = asked_.stale();
 }
 
-// The oldest request. The event thread serves one each time it has the lock, so that the
-// application gets in between when many ask at the same time.
+// The request that has waited longest. The event thread serves one each time it has the lock, so
+// that the application gets in between when many ask at the same time.
 bool Engine::serve_request() {
-  const std::optional<verbs::ConnectionEvent> request = connections_->next_request();
-  if (request) serve(*request);
-  return request.has_value();
+  const std::optional<RequestLine::Waiting> asked = asked_.take();
+  if (!asked) return false;
+  on_connection_event(
+      [&](const Now& now) { core_.on_request(now, asked->request, asked->hello, out_); });
+  return true;
 }
 
 void Engine::serve(const verbs::ConnectionEvent& event) {
   using Kind = verbs::ConnectionEvent::Kind;
   on_connection_event([&](const Now& now) {
     switch (event.kind) {
-      case Kind::request: core_.on_request(now, event.request, event.hello, out_); break;
+      case Kind::request: break;  // waits in line
       case Kind::answer: core_.on_answer(now, event.lane, event.hello, out_); break;
       case Kind::established: core_.on_established(now, event.lane, out_); break;
       case Kind::rejected: core_.on_rejected(now, event.lane, event.reject, out_); break;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -143,36 +142,6 @@ void Connections::drop(LaneId lane) {
 }
 
 std::optional<ConnectionEvent> Connections::next() {
-  while (const std::optional<ConnectionEvent> event = read()) {
-    if (event->kind != ConnectionEvent::Kind::request) return event;
-    put_in_line(*event);
-  }
-  return std::nullopt;
-}
-
-std::optional<ConnectionEvent> Connections::next_request() {
-  if (line_.empty()) return std::nullopt;
-  const ConnectionEvent oldest = line_.front();
-  line_.pop_front();
-  return oldest;
-}
-
-// A queue pair takes long to make, so none is made for a request that nobody waits for any more. To
-// ask again for somebody else one has to know the key.
-void Connections::put_in_line(const ConnectionEvent& request) {
-  const wire::Hello& hello = request.hello;
-  const auto earlier = std::find_if(line_.begin(), line_.end(), [&](const ConnectionEvent& one) {
-    return hello.attempt != 0 && one.hello.from == hello.from && one.hello.to == hello.to &&
-           one.hello.key == hello.key;
-  });
-  if (earlier == line_.end()) return line_.push_back(request);
-  const bool newer = hello.attempt > earlier->hello.attempt;
-  ++stale_requests_;
-  reject(newer ? earlier->request : request.request, wire::Reject::crossed);
-  if (newer) *earlier = request;  // it keeps its place
-}
-
-std::optional<ConnectionEvent> Connections::read() {
   for (;;) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_.get(), &event) != 0) return std::nullopt;

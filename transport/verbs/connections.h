@@ -7,7 +7,6 @@
 #include <rdma/rdma_cma.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,14 +63,8 @@ class Connections {
   // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);
 
-  // The next event that is no request, if any. Never waits.
+  // The next event, if any. Never waits.
   std::optional<ConnectionEvent> next();
-  // The oldest request that `next` has come across. Where a process has given one up and asked
-  // again, only the newer one is handed on: call `next` first, until it has nothing more.
-  std::optional<ConnectionEvent> next_request();
-  bool has_request() const { return !line_.empty(); }
-  // Requests dropped for that reason.
-  std::uint64_t stale_requests() const { return stale_requests_; }
 
  private:
   using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
@@ -84,8 +77,6 @@ class Connections {
   };
 
   Connections() = default;
-  std::optional<ConnectionEvent> read();
-  void put_in_line(const ConnectionEvent& request);
   std::optional<ConnectionEvent> handle(const rdma_cm_event& event, rdma_cm_id* new_id);
   bool step_pair(rdma_cm_id* id, LaneId lane, ibv_qp_state state);
   std::optional<ConnectionEvent> on_answer(LaneId lane, Connection& connection,
@@ -103,8 +94,6 @@ class Connections {
   std::unordered_map<rdma_cm_id*, LaneId> lanes_;
   std::unordered_map<std::uint64_t, Id> requests_;  // by RequestId
   std::uint64_t requests_seen_ = 0;
-  std::deque<ConnectionEvent> line_;  // of requests
-  std::uint64_t stale_requests_ = 0;
 };
 
 }  // namespace weir::verbs

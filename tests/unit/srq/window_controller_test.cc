@@ -44,16 +44,6 @@ TEST(WindowController, RaisesToAFloorWithinTheMaximum) {
   EXPECT_EQ(window.window(), 64u);
 }
 
-// A slab each time would be a registration and a look at all peers for each of them.
-TEST(WindowController, IsRaisedInFewSteps) {
-  WindowController window({.initial = 64, .max = 8192});
-  int steps = 0;
-  for (std::uint32_t floor = 1; floor <= 4000; floor += 4) steps += window.raise_to(floor) ? 1 : 0;
-  EXPECT_LE(steps, 40);
-  EXPECT_GE(window.window(), 3997u);
-  EXPECT_LE(window.window(), 4500u);
-}
-
 // The room is for peers that are there: without them demand takes W to the configured W_max only.
 TEST(WindowController, GrowsByDemandAsFarAsThePeersThatAreThereNeed) {
   WindowController window({.initial = 32, .max = 64, .most = 4096});

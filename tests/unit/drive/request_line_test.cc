@@ -1,0 +1,44 @@
+#include "transport/drive/request_line.h"
+
+#include <gtest/gtest.h>
+
+namespace weir {
+namespace {
+
+RequestLine::Waiting asked(std::uint64_t request, std::uint32_t rank, std::uint64_t attempt,
+                           std::uint8_t key = 5) {
+  return {RequestId{request}, {.from = {1, rank}, .to = {1, 0}, .key = {key}, .attempt = attempt}};
+}
+
+TEST(RequestLine, ServesWhoHasWaitedLongest) {
+  RequestLine line;
+  EXPECT_FALSE(line.take());
+  EXPECT_FALSE(line.add(asked(1, 7, 10)));
+  EXPECT_FALSE(line.add(asked(2, 8, 10)));
+  EXPECT_EQ(line.take()->request, RequestId{1});
+  EXPECT_EQ(line.take()->request, RequestId{2});
+  EXPECT_TRUE(line.empty());
+}
+
+TEST(RequestLine, ANewerRequestTakesThePlaceOfTheOlder) {
+  RequestLine line;
+  line.add(asked(1, 7, 10));
+  line.add(asked(2, 8, 10));
+  EXPECT_EQ(line.add(asked(3, 7, 11)), RequestId{1});
+  EXPECT_EQ(line.add(asked(4, 7, 9)), RequestId{4});  // it was overtaken
+  EXPECT_EQ(line.stale(), 2u);
+  EXPECT_EQ(line.take()->request, RequestId{3});
+  EXPECT_EQ(line.take()->request, RequestId{2});
+  EXPECT_TRUE(line.empty());
+}
+
+TEST(RequestLine, WhoDoesNotKnowTheKeyPutsNobodyOut) {
+  RequestLine line;
+  line.add(asked(1, 7, 10));
+  EXPECT_FALSE(line.add(asked(2, 7, 11, 6)));
+  EXPECT_FALSE(line.add(asked(3, 7, 0)));  // of other software
+  EXPECT_EQ(line.stale(), 0u);
+}
+
+}  // namespace
+}  // namespace weir
