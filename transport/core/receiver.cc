@@ -277,9 +277,13 @@ void Receiver::window_changed(Outbox& out) {
   counters_.window = window;
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
   pool_.restore(window);
-  if (pool_.total() + slabs_asked_ < window) {
-    out.want_slab(window - pool_.total() - slabs_asked_);
-    slabs_asked_ = window - pool_.total();
+  const std::uint32_t coming = pool_.total() + slabs_asked_;
+  if (coming < window) {
+    // Peers that come one by one raise W a little each time: one slab does for several of them.
+    const std::uint32_t least = std::min(coming / 8, window_.most() - coming);
+    const std::uint32_t wanted = std::max(window - coming, least);
+    out.want_slab(wanted);
+    slabs_asked_ += wanted;
   }
   // Credits only for buffers that exist, or will exist before the next frame leaves.
   const std::uint32_t backed = pool_.backed() + slabs_asked_;

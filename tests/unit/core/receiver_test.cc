@@ -233,6 +233,22 @@ TEST(Receiver, AWindowOfWhichLittleWasUsedShrinksAndAsksForCreditsBack) {
   EXPECT_EQ(side.exceeded, 1);
 }
 
+// A slab is a registration, under the lock.
+TEST(Receiver, OneSlabDoesForSeveralPeersThatComeOneByOne) {
+  CoreConfig config = rig::small_config();
+  config.window = {.initial = 16, .max = 4096};
+  Side side(config);
+  std::vector<Receiver::Share> shares(800);
+  for (Receiver::Share& share : shares) {
+    side.receiver.admit(share, side.out);
+    side.settle();
+  }
+  EXPECT_GE(side.counters.window, 2 * shares.size());
+  EXPECT_LE(side.slabs.size(), 60u);
+  EXPECT_LE(side.counters.receive_bytes,
+            side.counters.window * std::uint64_t{config.buffer_bytes} * 9 / 8);
+}
+
 TEST(Receiver, WithoutMemoryTheWindowStaysWhatItIs) {
   Side side;
   for (int i = 0; i < 12; ++i) side.arrive();
