@@ -443,9 +443,10 @@ int Engine::poll_completions() {
       has_held_.store(core_.has_held(), std::memory_order_relaxed);
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
-      while (serve_request()) {
-      }
     }
+    // Who polls is here already; the event thread may have to wait for the lock.
+    if (!asked_.empty()) [[unlikely]]
+      serve_request();
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     messages_.clear();
     messages_.swap(out_.deliveries);

@@ -414,7 +414,7 @@ class Engine : private Driver<Engine> {
   // The event thread.
   void run_thread();
   [[gnu::noinline]] void serve_connections();
-  bool serve_request();
+  [[gnu::noinline]] void serve_request();
   void serve(const verbs::ConnectionEvent& event);
   void serve_device_events(Time since);
 

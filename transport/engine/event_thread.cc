@@ -47,16 +47,19 @@ void Engine::run_thread() {
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
       asked = !asked_.empty();
       if (asked) nap = {};
-      lacks_pair = asked && !queues_->has_spare();
+      lacks_pair = !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
     }
-    verbs::Queues::Pair spare = lacks_pair ? queues_->make_spare(inline_bytes) : nullptr;
     std::array<pollfd, 4> fds{{{wake_fd_, POLLIN, 0},
                                {connections_->fd(), POLLIN, 0},
                                {device_fd, POLLIN, 0},
                                {queues_->event_fd(), POLLIN, 0}}};
     ::poll(fds.data(), fds.size(), static_cast<int>(nap.ns / milliseconds(1).ns));
     const Time woken = clock();
+    // Most events are requests. A pair that none of them needs is there for the next connection.
+    asked = asked || (fds[1].revents & POLLIN) != 0;
+    verbs::Queues::Pair spare;
+    if (asked && lacks_pair) spare = queues_->make_spare(inline_bytes);
 
     std::lock_guard guard(lock_);
     if (stopping_) return;
@@ -100,14 +103,13 @@ void Engine::serve_connections() {
   core_.counters().requests_stale = asked_.stale();
 }
 
-// The request that has waited longest. The event thread serves one each time it has the lock, so
-// that the application gets in between when many ask at the same time.
-bool Engine::serve_request() {
+// The request that has waited longest. Each thread serves one each time it has the lock, so that
+// messages get in between when many ask at the same time.
+void Engine::serve_request() {
   const std::optional<RequestLine::Waiting> asked = asked_.take();
-  if (!asked) return false;
+  if (!asked) return;
   on_connection_event(
       [&](const Now& now) { core_.on_request(now, asked->request, asked->hello, out_); });
-  return true;
 }
 
 void Engine::serve(const verbs::ConnectionEvent& event) {
