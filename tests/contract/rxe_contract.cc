@@ -54,7 +54,7 @@ class EngineSide : public Side {
   void progress() override {
     if (engine_ != nullptr) engine_->progress(*this);
   }
-  bool close() override { return engine_ == nullptr || engine_->close(peer_, *this); }
+  bool close() override { return engine_ == nullptr || engine_->close({&peer_, 1}, *this) == 0; }
   void kill() {
     last_counters_ = engine_->counters();
     engine_.reset();
@@ -541,6 +541,34 @@ TEST(Engine, OfTwoRequestsOfAProcessOnlyTheNewerIsServed) {
   }
   EXPECT_EQ(counters.requests_stale, 1u);
   EXPECT_EQ(counters.connections_accepted, 1u);
+}
+
+// Who leaves very many, some of which take nothing any more, waits for them all at the same time.
+TEST(Engine, PeersThatAreLeftTogetherShareOneDeadline) {
+  Engine::Options options;
+  options.core.self = {1, 0};
+  options.core.window.max = 16;
+  options.close_timeout = seconds(2);
+  const std::unique_ptr<Engine> engine = open_engine(options);
+  constexpr std::uint32_t stuck = 3;
+  std::vector<std::unique_ptr<Engine>> others;
+  std::vector<PeerId> peers(stuck + 1);
+  Collector ours;
+  for (std::uint32_t i = 0; i <= stuck; ++i) {
+    options.core.self = {1, i + 1};
+    others.push_back(open_engine(options));
+    ASSERT_TRUE(add(*engine, *others[i], peers[i]));
+    // More than there are credits for, except to the last one.
+    const auto fill = [](std::byte*) {};
+    for (std::uint32_t n = 0; n < (i < stuck ? 100u : 1u); ++n) {
+      ASSERT_EQ(engine->send_filled(peers[i], engine->max_payload_bytes(), 1, fill), Status::ok);
+    }
+  }
+  const Time begin = EnginePair::wall();
+  EXPECT_EQ(engine->close(peers, ours), stuck);
+  EXPECT_LT(EnginePair::wall() - begin, options.close_timeout * 2);
+  Collector last;
+  EXPECT_TRUE(engine->shutdown(last));
 }
 
 // Asks as other software would.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <vector>
 
 #include "transport/btl/component.h"
 #include "transport/btl/memory_hooks.h"
@@ -47,10 +48,12 @@ int del_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs
   return guarded([&]() -> int {
     Module& module = of(btl);
     if (!module.started()) return OPAL_SUCCESS;
+    std::vector<Endpoint*> leaving;
     for (std::size_t i = 0; i < count; ++i) {
       Endpoint* const endpoint = module.endpoints.find(to_name(procs[i]->proc_name));
-      if (endpoint != nullptr) module.close(*endpoint);
+      if (endpoint != nullptr) leaving.push_back(endpoint);
     }
+    module.close(leaving);
     return OPAL_SUCCESS;
   });
 }

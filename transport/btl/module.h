@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
@@ -35,8 +36,8 @@ struct Module : mca_btl_base_module_t {
   // The endpoint for an id of the engine's; made now if that peer came to us first.
   Endpoint* endpoint_of(PeerId id);
 
-  // Makes progress until `endpoint` is closed.
-  void close(Endpoint& endpoint);
+  // Makes progress until all of these are closed.
+  void close(std::span<Endpoint* const> leaving);
 
   // Completes a send that is over for ob1 within its own call.
   int complete_at_once(Descriptor& descriptor, int status);

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"
@@ -190,11 +192,17 @@ int progress(Module& module) {
   return count;
 }
 
-void Module::close(Endpoint& endpoint) {
-  endpoint.leaving.store(true, std::memory_order_relaxed);
+void Module::close(std::span<Endpoint* const> leaving) {
+  std::vector<PeerId> peers;
+  for (Endpoint* const endpoint : leaving) {
+    endpoint->leaving.store(true, std::memory_order_relaxed);
+    peers.push_back(endpoint->id);
+  }
   for (int left = 1000; waiting_sends.any() && left > 0; --left) progress(*this);
-  if (!engine->close(endpoint.id, Upcalls(*this))) {
-    note(1, "left " + rank_text(endpoint.name) + " with sends under way, after 10s");
+  const std::size_t stuck = engine->close(peers, Upcalls(*this));
+  if (stuck > 0) {
+    note(1, "left " + std::to_string(stuck) + " of " + std::to_string(peers.size()) +
+                " peers with sends under way, after 10s");
   }
 }
 

@@ -501,9 +501,11 @@ bool Engine::close_one(PeerId peer) {
   return core_.closed(peer);
 }
 
-bool Engine::try_close(PeerId peer) {
+bool Engine::try_close(std::span<const PeerId> peers) {
   std::lock_guard guard(lock_);
-  return close_one(peer);
+  bool all = true;
+  for (const PeerId peer : peers) all = close_one(peer) && all;
+  return all;
 }
 
 bool Engine::try_close_all() {
@@ -513,10 +515,15 @@ bool Engine::try_close_all() {
   return all;
 }
 
-void Engine::abandon(PeerId peer) {
+std::size_t Engine::abandon(std::span<const PeerId> peers) {
   std::lock_guard guard(lock_);
-  core_.abandon(clock(), peer, out_);
+  std::size_t left = 0;
+  for (const PeerId peer : peers) {
+    left += core_.closed(peer) ? 0 : 1;
+    core_.abandon(clock(), peer, out_);
+  }
   flush();
+  return left;
 }
 
 void Engine::abandon_all() {

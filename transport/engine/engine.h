@@ -211,19 +211,17 @@ class Engine : private Driver<Engine> {
 
   // ---- leaving ----
 
-  // Sends what is pending to the peer, says goodbye and drops the connection; calls `progress` with
-  // `handler` meanwhile. False if the close deadline came first.
+  // Sends what is pending to these peers, says goodbye and drops the connections, all at the same
+  // time; calls `progress` with `handler` meanwhile. Returns how many of them had to be left with
+  // sends under way, because the close deadline came first.
   template <typename Handler>
-  bool close(PeerId peer, Handler&& handler) {
+  std::size_t close(std::span<const PeerId> peers, Handler&& handler) {
     const Time deadline = clock() + options_.close_timeout;
-    while (!try_close(peer)) {
-      if (clock() >= deadline) {
-        abandon(peer);
-        return false;
-      }
+    while (!try_close(peers)) {
+      if (clock() >= deadline) return abandon(peers);
       progress(handler);
     }
-    return true;
+    return 0;
   }
 
   // Closes all peers at once, then stops the event thread. Messages that arrive meanwhile still go
@@ -395,9 +393,9 @@ class Engine : private Driver<Engine> {
   // These take the lock.
   bool fetch();
   [[gnu::noinline]] void post_held();
-  bool try_close(PeerId peer);
+  bool try_close(std::span<const PeerId> peers);
   bool try_close_all();
-  void abandon(PeerId peer);
+  std::size_t abandon(std::span<const PeerId> peers);
   void abandon_all();
   void stop();
 
