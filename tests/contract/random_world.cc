@@ -158,6 +158,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   plan.mixed_adapters = random.chance(300);
   if (random.chance(300)) core.window_unasked = random.between(4, 64);
   if (random.chance(150)) plan.hazards.send_again.permille = random.between(1, 200);
+  if (random.chance(250)) core.connections_max = random.between(1, count);
   if (trouble == Trouble::several) add_faults(seed, plan);
   return plan;
 }
@@ -171,6 +172,9 @@ std::string describe(const Plan& plan) {
   if (plan.engine.proxy_servers > 0) {
     text += ", hosts of " + std::to_string(plan.processes_per_host) + " with " +
             std::to_string(plan.engine.proxy_servers) + " servers";
+  }
+  if (core.connections_max > 0) {
+    text += ", at most " + std::to_string(core.connections_max) + " connections";
   }
   for (const Fault& fault : plan.faults) {
     constexpr const char* kinds[] = {"killed", "host killed", "cut", "pair broken"};

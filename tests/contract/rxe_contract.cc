@@ -543,6 +543,57 @@ TEST(Engine, OfTwoRequestsOfAProcessOnlyTheNewerIsServed) {
   EXPECT_EQ(counters.connections_accepted, 1u);
 }
 
+// Five processes that keep two connections each, and all talk to all: idle ones end and come back,
+// and every message arrives once and in order.
+TEST(Engine, TwoConnectionsDoForFourPeers) {
+  constexpr std::uint32_t processes = 5;
+  constexpr std::uint32_t rounds = 12;
+  std::vector<std::unique_ptr<Engine>> engines;
+  std::array<Collector, processes> boxes;
+  for (std::uint32_t rank = 0; rank < processes; ++rank) {
+    Engine::Options options;
+    options.core.self = {1, rank};
+    options.core.connections_max = 2;
+    engines.push_back(open_engine(options));
+  }
+  std::array<std::array<PeerId, processes>, processes> peers{};
+  for (std::uint32_t from = 0; from < processes; ++from) {
+    for (std::uint32_t to = 0; to < processes; ++to) {
+      if (from == to) continue;
+      ASSERT_TRUE(add(*engines[from], *engines[to], peers[from][to]));
+    }
+  }
+  const auto progress = [&] {
+    for (std::uint32_t i = 0; i < processes; ++i) engines[i]->progress(boxes[i]);
+  };
+  const Time deadline = EnginePair::wall() + patience;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    for (std::uint32_t from = 0; from < processes; ++from) {
+      const std::uint32_t to = (from + 1 + round % (processes - 1)) % processes;
+      const auto tag = static_cast<std::uint8_t>(from);
+      send_number(*engines[from], peers[from][to], tag, round / (processes - 1), boxes[from]);
+    }
+    const std::size_t due = round + 1;
+    while (EnginePair::wall() < deadline &&
+           std::any_of(boxes.begin(), boxes.end(),
+                       [&](const Collector& box) { return box.received.size() < due; })) {
+      progress();
+    }
+  }
+  std::uint64_t parted = 0;
+  for (std::uint32_t i = 0; i < processes; ++i) {
+    ASSERT_EQ(boxes[i].received.size(), rounds);
+    std::array<std::uint32_t, processes> next{};
+    for (const auto& [tag, number] : boxes[i].received) EXPECT_EQ(number, next[tag]++);
+    const Counters counters = engines[i]->snapshot();
+    parted += counters.connections_parted;
+    // Each may have had to go beyond for a moment, not to keep what it does not use.
+    EXPECT_LE(counters.connections_open, 4u);
+  }
+  EXPECT_GT(parted, processes);
+  for (std::uint32_t i = 0; i < processes; ++i) EXPECT_TRUE(engines[i]->shutdown(boxes[i]));
+}
+
 // Who leaves very many, some of which take nothing any more, waits for them all at the same time.
 TEST(Engine, PeersThatAreLeftTogetherShareOneDeadline) {
   Engine::Options options;

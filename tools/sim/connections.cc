@@ -185,7 +185,8 @@ void Connections::drop(EndId id) {
   hang_up(end, remote);
 }
 
-// Tells the other end: a connection that was established goes down, an attempt fails.
+// Tells the other end: a connection that was established goes down, an attempt fails. Only once: the
+// kernel repeats nothing for an end that is gone.
 void Connections::hang_up(const End& end, EndId remote) {
   if (remote == EndId::none) return;
   const bool was_established = end.phase == Phase::established;
@@ -201,7 +202,7 @@ void Connections::hang_up(const End& end, EndId remote) {
         ends_.erase(remote);
         if (ConnectionListener* there = listener(node)) there->on_disconnected(remote);
       },
-      nullptr, fabric_.timing.connection_tries);
+      nullptr, 1);
 }
 
 }  // namespace weir::sim

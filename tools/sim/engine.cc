@@ -429,6 +429,7 @@ void Engine::run_thread(const EventQueue::Action& step) {
   if (dead_) return;
   const Time woken = fabric_.events.now();
   if (step) step();
+  serve_requests();
   settle();
   attend(woken);
   settle();
@@ -453,41 +454,33 @@ void Engine::on_requested(EndId end, const wire::Hello& hello) {
     const RequestId request{next_request_++};
     fabric_.trace(node(), "request from rank ", hello.from.rank);
     requests_[static_cast<std::uint64_t>(request)] = end;
-    if (const auto stale = asked_.add({request, hello})) {
-      const auto found = requests_.find(static_cast<std::uint64_t>(*stale));
-      connections_.reject(found->second, wire::Reject::crossed);
-      requests_.erase(found);
-      core_.counters().requests_stale = asked_.stale();
-    }
-    serve_requests();
+    add_request({request, hello});
   });
 }
 
 // One after the other; meanwhile the event thread hears of nothing else.
 void Engine::serve_requests() {
-  if (serves_ || asked_.empty()) return;
-  if (fabric_.timing.connection_service == Duration{}) return serve_request();
+  while (!serves_ && may_serve_request()) {
+    if (fabric_.timing.connection_service != Duration{}) return begin_service();
+    serve_request();
+  }
+}
+
+void Engine::begin_service() {
   serves_ = true;
   thread_free_ = std::max(thread_free_, fabric_.events.now()) + fabric_.timing.connection_service;
   fabric_.events.at(thread_free_, [this] {
     run_thread([this] {
       serves_ = false;
       serve_request();
-      serve_requests();
     });
   });
-}
-
-void Engine::serve_request() {
-  const RequestLine::Waiting asked = *asked_.take();
-  on_connection_event(
-      [&](const Now& now) { core_.on_request(now, asked.request, asked.hello, out_); });
 }
 
 void Engine::on_answered(EndId end, const wire::Hello& hello) {
   news_of(end, "answer", [this, end, hello](const Now& now, LaneId lane) {
     if (!connections_.establish(end)) return;  // withdrawn; the news of it is under way
-    core_.on_answer(now, lane, hello, out_);
+    on_answer(now, lane, hello);
   });
 }
 

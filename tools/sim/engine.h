@@ -22,7 +22,6 @@
 #include "tools/sim/nic.h"
 #include "transport/core/core.h"
 #include "transport/drive/driver.h"
-#include "transport/drive/request_line.h"
 
 namespace weir::sim {
 
@@ -191,7 +190,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   void soon(EventQueue::Action step);
   void run_thread(const EventQueue::Action& step);
   void serve_requests();
-  void serve_request();
+  void begin_service();
   void sleep();
   template <typename Tell>
   void news_of(EndId end, const char* what, Tell tell);
@@ -210,8 +209,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   std::map<EndId, LaneId> lane_of_end_;
   std::map<std::uint64_t, EndId> requests_;  // by RequestId
   std::uint64_t next_request_ = 1;
-  RequestLine asked_;
-  bool serves_ = false;  // a request of that line
+  bool serves_ = false;  // a request
 
   std::deque<Upcall> arrived_;
   std::vector<Slab> slabs_;

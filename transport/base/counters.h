@@ -80,6 +80,10 @@ namespace weir {
   X(connections, "connections", "Connections established")                                         \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \
+  X(connections_open, "connections", "Connections now, with those that are being made or ended")   \
+  X(connections_parted, "connections", "Idle connections ended to make room (connections_max)")    \
+  X(connections_kept, "times", "Times a peer that was to part wanted to keep its connection")      \
+  X(connections_over, "connections", "Connections beyond connections_max: all others were in use") \
   X(requests_stale, "times", "Connection requests dropped because the asker has asked again")      \
   X(requests_refused, "times", "Connection requests of strangers or of another version refused")   \
   X(connect_retries, "times", "Connection attempts repeated")                                      \

@@ -123,12 +123,6 @@ constexpr std::array keys{
          "Credits make the window cover a round trip, for which 256 did wherever we measured; "
          "only a burst of many to one is faster with more"},
         &Settings::window_max),
-    number(
-        "window_unattended", Kind::count, "128", 1, 32768, 5,
-        {"Most buffers that the window grows to while the application takes no messages, or only "
-         "to have fewer credit frames",
-         "What piles up in front of a process that computes waits as well at its sender"},
-        &Settings::window_unattended),
     number("window_shrink_after", Kind::duration, "2s", 0, 1 * h, 3,
            {"A receive window of which only a small part was used for so long is halved, and its "
             "memory given back; 0 means never",
@@ -253,7 +247,14 @@ constexpr std::array keys{
           "It has to be measured: 'weir tune', which takes it only where tokens bring less"},
          &Settings::delay),
 
-    // Time.
+    // Connections and time.
+    number("connections_max", Kind::count, "0", 0, 1048576, 2,
+           {"Connections that a process keeps: beyond so many, those that were not used for longest "
+            "end, and are made again with the next message; more are made only while all are in "
+            "use; 0 means no limit",
+            "A connection costs memory, but less than to make it again and again; worth it where "
+            "a job has thousands of processes that each talk to few at a time"},
+           &Settings::connections_max),
     number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
                    {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "
                     "to what the wire format has; auto goes by the times for which the receive "
@@ -302,7 +303,9 @@ constexpr std::array former_keys = {
     FormerKey{"signal_interval", "one completion in 16 frames hardly costs anything"},
     FormerKey{"bundle_burst", "a message and its answer are never held up; bundle_size 0 turns "
                               "sharing off"},
-    FormerKey{"close_timeout", "leaving waits 10s for sends under way"}};
+    FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
+    FormerKey{"window_unattended", "what piles up in front of a process that computes waits as "
+                                   "well at its sender"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {

@@ -25,7 +25,6 @@ struct Settings {
   std::int64_t buffer_bytes = 0;
   std::int64_t window_initial = 0;
   std::int64_t window_max = automatic;
-  std::int64_t window_unattended = 0;
   std::int64_t window_shrink_after_ns = 0;  // 0: never
   std::int64_t receive_memory_bytes = 0;
 
@@ -52,6 +51,7 @@ struct Settings {
   std::string crct;
   std::string delay;
 
+  std::int64_t connections_max = 0;  // 0: any number
   std::int64_t rnr_timer_ns = 0;
   std::int64_t ack_timeout_ns = 0;
   std::int64_t retry_count = 0;

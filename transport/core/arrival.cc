@@ -27,7 +27,7 @@ FrameFault Arrival::take_header(Peer& peer, Lane& lane, const wire::FrameHeader&
     sender_.note_lent(peer);
   } else if (header.kind == Kind::goodbye) {
     connector_.on_goodbye(peer);
-  } else if (!sender_.owe_control_credit(peer)) {
+  } else if (!wire::is_free(header.kind) && !sender_.owe_control_credit(peer)) {
     return FrameFault::control_credits;
   }
   if (header.kind == Kind::returned && !receiver_.give_back(peer.share, header.credits)) {

@@ -44,6 +44,7 @@ struct CoreConfig {
   std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
   std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits
   Duration shrink_after = seconds(2);          // W shrinks if hardly used so long; 0: never
+  std::uint32_t connections_max = 0;           // beyond this idle ones part; 0: any number
   Duration attempt_timeout = seconds(2);       // then a connection is asked for again
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up

@@ -26,11 +26,15 @@ class Connection {
   bool is_open() const { return is_ready() || state_ == PeerState::closing; }
   // The peer takes nothing more from us: it was given up, or we leave it.
   bool is_over() const { return state_ == PeerState::failed || state_ == PeerState::closing; }
+  // The connection is about to end because it is idle, and later frames wait for the next one.
+  bool is_leaving() const { return state_ == PeerState::parting || state_ == PeerState::parted; }
   // There is no connection, and one may be made.
   bool is_idle() const { return state_ == PeerState::idle || state_ == PeerState::closed; }
 
-  // The peer's goodbye arrived: it sends nothing more.
+  // The peer's goodbye arrived, or both agreed to part: it sends nothing more.
   bool left() const { return left_; }
+  // The peer waits for our answer whether the connection may end.
+  bool asked_to_part() const { return asked_to_part_; }
   // The lane for frames; none while no connection is made or asked for.
   LaneId lane() const { return lane_; }
   // The most reads and atomics that a queue pair to the peer has under way, as both ends agreed.
@@ -45,6 +49,8 @@ class Connection {
   PeerState state_ = PeerState::idle;
   bool left_ = false;
   bool goodbye_sent_ = false;
+  bool asked_to_part_ = false;
+  Time stays_until_{};          // the peer wanted to stay: ask it no earlier
   LaneId lane_ = LaneId::none;
   std::uint32_t most_fetches_ = 1;
   wire::Card card_{};

@@ -10,10 +10,33 @@ using Kind = ConnectAction::Kind;
 void Connector::move_to(Peer& peer, PeerState state) {
   Connection& connection = peer.connection;
   assert(allowed(connection.state_, state));
+  const PeerState before = connection.state_;
   pending_ -= connection.is_pending() ? 1 : 0;
+  leaving_ -= connection.is_leaving() ? 1 : 0;
+  asking_ -= before == PeerState::connecting ? 1 : 0;
   connection.state_ = state;
+  asking_ += state == PeerState::connecting ? 1 : 0;
   pending_ += connection.is_pending() ? 1 : 0;
+  leaving_ += connection.is_leaving() ? 1 : 0;
   keep_due(peer);
+  if (peer.name != config_.self) keep_place(peer, before);
+}
+
+// A connection to ourselves takes no place.
+void Connector::keep_place(Peer& peer, PeerState before) {
+  const Connection& connection = peer.connection;
+  const auto has_place = [](PeerState state) {
+    return state != PeerState::idle && state != PeerState::closed && state != PeerState::failed;
+  };
+  if (has_place(connection.state_) && !has_place(before)) {
+    places_.take(connection.state_ == PeerState::connecting);
+    counters_.connections_over += places_.over() ? 1 : 0;
+  }
+  if (!has_place(connection.state_) && has_place(before)) places_.give();
+  counters_.connections_open = places_.taken();
+  if (before == PeerState::ready) places_.remove(peer);
+  if (connection.is_ready()) places_.add(peer);
+  if (peer.wants.linked && connection.state_ != PeerState::idle) wants_.remove(&peer);
 }
 
 void Connector::set_deadline(Peer& peer, Time deadline) {
@@ -51,6 +74,16 @@ void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
 }
 
 void Connector::connect(const Now& now, Peer& peer, Outbox& out) {
+  if (peer.wants.linked) return;
+  if (peer.name == config_.self || places_.may_ask(now.time(), asking_)) {
+    return begin(now, peer, out);
+  }
+  if (peer.connection.state_ == PeerState::closed) move_to(peer, PeerState::idle);
+  wants_.push(&peer);
+  make_room(now, out);
+}
+
+void Connector::begin(const Now& now, Peer& peer, Outbox& out) {
   peer.connection.since_ = now;
   peer.connection.silences_ = 0;
   ask(now, peer, out);
@@ -76,6 +109,7 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   set_deadline(peer, deadline_of_attempt(now, peer));
   connection.trouble_ = FailReason::connect_timeout;
+  connection.asked_to_part_ = false;  // on an earlier lane
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
   connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
@@ -90,6 +124,19 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
            .peer = peer.id,
            .lane = connection.lane_,
            .hello = hello});
+}
+
+bool Connector::may_take_request(const Now& now, PeerName from, std::uint32_t waiting,
+                                 Outbox& out) {
+  const PeerId known = peers_.find(from);
+  const bool has_place = known != PeerId::none && !peers_[known].connection.is_idle();
+  if (has_place || places_.may_begin(now.time())) {
+    requests_waiting_ = waiting - 1;
+    return true;
+  }
+  requests_waiting_ = waiting;
+  make_room(now, out);
+  return false;
 }
 
 void Connector::on_request(const Now& now, RequestId request, const wire::Hello& hello,
@@ -110,6 +157,8 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
   switch (connection.state_) {
+    case PeerState::parting:
+    case PeerState::parted:
     case PeerState::closing:
     case PeerState::failed: return reject(wire::Reject::closing);
     case PeerState::ready:
@@ -191,6 +240,9 @@ void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   ++counters_.connections;
   counters_.connect_ns_sum += static_cast<std::uint64_t>((now - connection.since_).ns);
   listener_.on_ready(now, peer, out);
+  if (connection.asked_to_part_) answer_part(now, peer, out);  // it overtook the answer
+  begin_waiting(now, out);
+  if (places_.over()) make_room(now, out);
 }
 
 void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Outbox& out) {
@@ -264,10 +316,10 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
 
 // ---- ending them ----
 
-void Connector::drop_lane(Peer& peer, Outbox& out) {
+void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   if (peer.connection.lane_ == LaneId::none) return;
   listener_.on_lane_ends(peer, out);
-  lanes_.release(peer.connection.lane_, out);
+  lanes_.release(peer.connection.lane_, delivered, out);
   peer.connection.lane_ = LaneId::none;
 }
 
@@ -277,7 +329,7 @@ void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   if (peer->connection.is_pending()) {  // the asker gave up this attempt
     return retry_or_fail(now, *peer, FailReason::connect_timeout, out);
   }
-  if (peer->connection.left_) return finish_close(now, *peer, out);
+  if (peer->connection.left_) return end_left(now, *peer, out);
   fail(now, *peer, FailReason::vanished, out);
 }
 
@@ -287,10 +339,12 @@ void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
-// After the peer's goodbye, the work still under way does not matter.
+// After the peer's goodbye, the work still under way does not matter. Nor after an agreement to part:
+// the peer was alive, and if it did not get our last frame it takes no new connection from us but
+// gives us up.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                                   const TransferRequest& request, Outbox& out) {
-  if (peer.connection.left_) return finish_close(now, peer, out);
+  if (peer.connection.left_) return end_left(now, peer, out);
   fail(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
 }
 
@@ -304,11 +358,16 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   drop_lane(peer, out);
   end_session(peer);
   listener_.on_gone(now, peer, out);
+  begin_waiting(now, out);
 }
 
 void Connector::close(const Now& now, Peer& peer, Outbox& out) {
   switch (peer.connection.state_) {
-    case PeerState::idle: move_to(peer, PeerState::closed); return;
+    case PeerState::idle:
+      if (!peer.wants.linked) move_to(peer, PeerState::closed);
+      return;
+    case PeerState::parting:  // what comes of it, comes soon
+    case PeerState::parted: return try_finish_part(now, peer, out);
     case PeerState::closed:
     case PeerState::failed: return;
     case PeerState::closing:
@@ -342,6 +401,7 @@ void Connector::finish_close(const Now& now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::closed);
   end_session(peer);
   listener_.on_gone(now, peer, out);
+  begin_waiting(now, out);
 }
 
 void Connector::abandon(const Now& now, Peer& peer, Outbox& out) {
@@ -354,14 +414,106 @@ void Connector::end_session(Peer& peer) {
   sender_.begin(peer);
   peer.connection.left_ = false;
   peer.connection.goodbye_sent_ = false;
+  peer.connection.asked_to_part_ = false;
   set_deadline(peer, Time::never());
+}
+
+// ---- parting ----
+
+// Those that waited begin; one that nothing goes to any more need not.
+void Connector::begin_waiting(const Now& now, Outbox& out) {
+  while (!wants_.empty() && places_.may_ask(now.time(), asking_)) {
+    Peer& peer = *wants_.pop();
+    if (listener_.has_work(peer)) begin(now, peer, out);
+  }
+}
+
+// Asks idle connections to part, as many as places are wanted.
+void Connector::make_room(const Now& now, Outbox& out) {
+  if (now < none_before_) return;
+  next_look_ = now + Places::patience;
+  const auto waiting = static_cast<std::uint32_t>(wants_.size()) + requests_waiting_;
+  for (std::uint32_t left = places_.lacking(waiting, leaving_); left > 0; --left) {
+    Peer* const peer = places_.next_unused([&](Peer& one) {
+      const Connection& connection = one.connection;
+      const bool may_ask = now >= connection.stays_until_ && !connection.left_ &&
+                           !connection.asked_to_part_;  // it gets its answer
+      return may_ask && listener_.may_part(one) && sender_.send_part(one, out);
+    });
+    if (peer == nullptr) {
+      next_look_ = none_before_ = now + Places::patience / 8;
+      return;
+    }
+    move_to(*peer, PeerState::parting);
+    listener_.on_paused(*peer);
+  }
+}
+
+void Connector::answer_part(const Now& now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.state_ == PeerState::parting) {  // both asked: that is both answers
+    connection.asked_to_part_ = false;
+    connection.left_ = true;
+    move_to(peer, PeerState::parted);
+    return try_finish_part(now, peer, out);
+  }
+  if (!connection.is_ready()) return;  // not yet, or we leave anyway
+  const bool agrees = listener_.may_part(peer);
+  if (!(agrees ? sender_.send_goodbye(peer, out) : sender_.send_stay(peer, out))) return;
+  connection.asked_to_part_ = false;
+  if (!agrees) return;
+  connection.left_ = true;
+  move_to(peer, PeerState::parted);
+  listener_.on_paused(peer);
+}
+
+bool Connector::on_stay(const Now& now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.state_ != PeerState::parting) return false;
+  ++counters_.connections_kept;
+  connection.stays_until_ = now + Places::patience * 5;
+  move_to(peer, PeerState::ready);
+  listener_.on_ready(now, peer, out);
+  if (wants_places()) make_room(now, out);
+  return true;
+}
+
+// The peer's goodbye answers our question, so all that we sent has arrived. Who agreed waits until
+// its goodbye has arrived.
+void Connector::try_finish_part(const Now& now, Peer& peer, Outbox& out) {
+  const Connection& connection = peer.connection;
+  const bool answered = connection.state_ == PeerState::parting && connection.left_;
+  const bool drained =
+      connection.state_ == PeerState::parted && lanes_[connection.lane_].queue.empty();
+  if (answered || drained) end_left(now, peer, out);
+}
+
+// All that was posted has arrived.
+void Connector::end_part(Peer& peer, Outbox& out) {
+  drop_lane(peer, out, true);
+  move_to(peer, PeerState::idle);
+  end_session(peer);
+  ++counters_.connections_parted;
+}
+
+// The peer has left, and we have nothing more for this connection.
+void Connector::end_left(const Now& now, Peer& peer, Outbox& out) {
+  if (!peer.connection.is_leaving()) return finish_close(now, peer, out);
+  end_part(peer, out);
+  if (listener_.has_work(peer)) connect(now, peer, out);
+  begin_waiting(now, out);
 }
 
 // ---- time ----
 
 // Each that is given up fails, or gets a later deadline.
 void Connector::on_timer(const Now& now, Outbox& out) {
-  while (now >= next_deadline()) give_up_attempt(now, peers_[due_.begin()->second], out);
+  while (!due_.empty() && now >= due_.begin()->first) {
+    give_up_attempt(now, peers_[due_.begin()->second], out);
+  }
+  if (!wants_places() || now < next_look_) return;
+  begin_waiting(now, out);
+  make_room(now, out);
 }
 
 }  // namespace weir

@@ -1,11 +1,18 @@
-// The connections of a process: each is made once, at the first message from either side, and ends
-// with a goodbye or by failure.
+// The connections of a process: each is made at the first message from either side, and ends with a
+// goodbye or by failure. One that is idle ends when another needs its place (places.h), and is made
+// again at the next message.
 //
 // A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
 // that is given up is reported once. Every wait ends: an attempt is repeated after
 // `attempt_timeout`, or after twice the time of an attempt that nobody answered, because the answer
 // may take long. The peer is given up after `connect_timeout`. Many processes that ask one process
 // at the same time ask again at different times.
+//
+// A connection parts when both sides have nothing under way: one asks, and posts nothing until the
+// other answers with a goodbye, or wants to stay. What the asker has sent has arrived before its
+// question. What the other has sent has arrived before its goodbye, and the asker has seen that if
+// it disconnects. So both sides know that everything was delivered. If the lane breaks first, the
+// asker either has the goodbye, or it fails: it never makes another connection as if it had it.
 //
 // Pure; the caller serialises. A new peer, an attempt and new lanes allocate. A deadline costs the
 // same with few peers and many.
@@ -23,6 +30,7 @@
 #include "transport/core/lanes.h"
 #include "transport/core/outbox.h"
 #include "transport/core/peer.h"
+#include "transport/core/places.h"
 #include "transport/core/receiver.h"
 #include "transport/core/sender.h"
 
@@ -34,6 +42,10 @@ class Connector {
    public:
     // Frames for the peer wait, or transfers with it are not over.
     virtual bool has_work(const Peer& peer) const = 0;
+    // Nothing that began on the connection needs it any more.
+    virtual bool may_part(const Peer& peer) const = 0;
+    // The connection takes nothing until it is ready again.
+    virtual void on_paused(Peer& peer) = 0;
     virtual void on_ready(const Now& now, Peer& peer, Outbox& out) = 0;
     // The lane for frames is about to be released; the peer's other lanes have to go before it.
     virtual void on_lane_ends(Peer& peer, Outbox& out) = 0;
@@ -53,14 +65,18 @@ class Connector {
         lanes_(lanes),
         receiver_(receiver),
         sender_(sender),
-        listener_(listener) {}
+        listener_(listener),
+        places_(config.connections_max, lanes) {}
 
   void set_card(Peer& peer, const wire::Card& card) { peer.connection.card_ = card; }
 
   // ---- making them ----
 
-  // Asks an idle peer for a connection.
+  // Asks an idle peer for a connection, once there is a place for it.
   [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
+  // Whether the connection that this process asks for may be made now. If not, makes room for it;
+  // so many requests wait.
+  bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out);
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
   void on_established(const Now& now, LaneId lane, Outbox& out);
@@ -72,6 +88,17 @@ class Connector {
   }
 
   // ---- ending them ----
+
+  // The peer asks whether the connection may end. False if it has asked, and has no answer yet.
+  bool on_part(const Now& now, Peer& peer, Outbox& out) {
+    if (std::exchange(peer.connection.asked_to_part_, true)) return false;
+    answer_part(now, peer, out);
+    return true;
+  }
+  // Call again while the peer `asked_to_part`: the answer may have found no slot.
+  void answer_part(const Now& now, Peer& peer, Outbox& out);
+  // The peer does not want to part. False if it was not asked.
+  bool on_stay(const Now& now, Peer& peer, Outbox& out);
 
   // The peer's goodbye arrived: from here on errors on its lane are no failures.
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
@@ -95,27 +122,36 @@ class Connector {
   // Leaves the peer: pending frames go out, then a goodbye; then the lane is released. Call again
   // until the peer is `closed`.
   void close(const Now& now, Peer& peer, Outbox& out);
-  // Something that closing waited for is over.
-  void go_on_closing(const Now& now, Peer& peer, Outbox& out) {
+  // Something that parting or closing waited for is over.
+  void go_on_ending(const Now& now, Peer& peer, Outbox& out) {
+    if (peer.connection.is_leaving()) try_finish_part(now, peer, out);
     if (peer.connection.state() == PeerState::closing) try_finish_close(now, peer, out);
   }
   // Stops waiting for the end of `close`.
   void abandon(const Now& now, Peer& peer, Outbox& out);
   static bool is_closed(const Peer& peer) {
-    return peer.connection.is_idle() || peer.connection.state() == PeerState::failed;
+    return (peer.connection.is_idle() && !peer.wants.linked) ||
+           peer.connection.state() == PeerState::failed;
   }
 
   // ---- time ----
 
-  Time next_deadline() const { return due_.empty() ? Time::never() : due_.begin()->first; }
+  Time next_deadline() const {
+    const Time due = due_.empty() ? Time::never() : due_.begin()->first;
+    return wants_places() ? std::min(due, next_look_) : due;
+  }
   void on_timer(const Now& now, Outbox& out);
   // How many connections are asked for and not settled.
   std::uint32_t pending() const { return pending_; }
+  // How many are about to part.
+  std::uint32_t leaving() const { return leaving_; }
 
  private:
   void move_to(Peer& peer, PeerState state);
   void set_deadline(Peer& peer, Time deadline);
   void keep_due(Peer& peer);
+  void keep_place(Peer& peer, PeerState before);
+  void begin(const Now& now, Peer& peer, Outbox& out);
   void ask(const Now& now, Peer& peer, Outbox& out);
   Time deadline_of_attempt(const Now& now, const Peer& peer) const;
   // The peer of an open lane, or nullptr.
@@ -129,10 +165,19 @@ class Connector {
   void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
   void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
   void retry(const Now& now, Peer& peer, Outbox& out);
-  void drop_lane(Peer& peer, Outbox& out);
+  void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
   void try_finish_close(const Now& now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
   void end_session(Peer& peer);
+
+  bool wants_places() const {
+    return !wants_.empty() || requests_waiting_ > 0 || places_.over();
+  }
+  void begin_waiting(const Now& now, Outbox& out);
+  void make_room(const Now& now, Outbox& out);
+  void try_finish_part(const Now& now, Peer& peer, Outbox& out);
+  void end_part(Peer& peer, Outbox& out);
+  void end_left(const Now& now, Peer& peer, Outbox& out);
 
   const CoreConfig& config_;
   Counters& counters_;
@@ -141,7 +186,14 @@ class Connector {
   Receiver& receiver_;
   Sender& sender_;
   Listener& listener_;
+  Places places_;
+  List<Peer, &Peer::wants> wants_;      // oldest first
+  std::uint32_t requests_waiting_ = 0;  // for a place, as the driver last said
+  std::uint32_t leaving_ = 0;           // peers that are about to part
+  Time none_before_{};                  // nobody could part, and nobody is asked before this
+  Time next_look_{};                    // whether somebody can
   std::uint32_t pending_ = 0;
+  std::uint32_t asking_ = 0;  // peers that we ask
   std::set<std::pair<Time, PeerId>> due_;  // deadlines of attempts that are pending
 };
 

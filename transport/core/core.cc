@@ -148,8 +148,13 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
     const wire::LaneEnd end =
         of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
     const BadFrame bad = describe(FrameFault::lane_end, due, frame, size);
+    const BadFrame out_of_turn = describe(FrameFault::part, due, frame, size);
     receiver_.put_back(buffer);
     if (header.kind == wire::FrameKind::recall) sender_.return_credits(peer, header.credits, out);
+    const bool in_turn = header.kind == wire::FrameKind::part   ? connector_.on_part(now, peer, out)
+                         : header.kind == wire::FrameKind::stay ? connector_.on_stay(now, peer, out)
+                                                                : true;
+    if (!in_turn) return refuse(out_of_turn);
     if (of_lane && !transfers_.fetch_lanes().on_told(now, peer, end, out)) return refuse(bad);
   }
   sender_.tell_lane_end(peer, out);  // the frame may have brought a credit for it

@@ -88,7 +88,10 @@ class Core : private Lanes::Listener,
   void* above(PeerId peer) const { return peers_[peer].above; }
 
   // How many processes may connect; bounds what each can be granted. Rises, never falls.
-  void expect_peers(std::uint32_t count) { receiver_.expect_peers(count); }
+  void expect_peers(std::uint32_t count) {
+    const std::uint32_t most = config_.connections_max;
+    receiver_.expect_peers(most > 0 ? std::min(count, most) : count);
+  }
 
   // The shared receive queue is about to be made: returns how many receives it must hold. Call
   // expect_peers first.
@@ -153,10 +156,10 @@ class Core : private Lanes::Listener,
   std::uint64_t pending_frames() const { return sender_.pending_frames() + relay_task_.given(); }
 
   // Frames wait, or transfers need completions before their next chunks, or other processes of the
-  // node may wait for what this one has in the adapter.
+  // node may wait for what this one has in the adapter, or connections for the place of another.
   bool needs_attendance() const {
     return pending_frames() > 0 || has_transfers() || holds_tokens() || waits_for_node() ||
-           proxy_.serving();
+           proxy_.serving() || connector_.leaving() > 0;
   }
 
   // ---- large messages and one-sided ----
@@ -239,6 +242,16 @@ class Core : private Lanes::Listener,
 
   // ---- from connection management ----
 
+  // Whether a request of that process may be handled now, with so many waiting; if not, idle
+  // connections are asked to part, and `next_deadline` says when to come again.
+  bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out) {
+    return connector_.may_take_request(now, from, waiting, out);
+  }
+  // The connection to that process is about to end: its request, which may be older, has to wait.
+  bool is_leaving(PeerName name) const {
+    const PeerId known = peers_.find(name);
+    return known != PeerId::none && peers_[known].connection.is_leaving();
+  }
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out) {
     connector_.on_request(now, request, hello, out);
   }
@@ -333,8 +346,10 @@ class Core : private Lanes::Listener,
   void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.is_ready()) {
       sender_.go_on(now, peer, out);
+      if (peer.connection.asked_to_part()) [[unlikely]]
+        connector_.answer_part(now, peer, out);
     } else {
-      connector_.go_on_closing(now, peer, out);
+      connector_.go_on_ending(now, peer, out);
     }
   }
 
@@ -351,7 +366,9 @@ class Core : private Lanes::Listener,
   }
 
   // Lanes::Listener
-  void on_frame_lost(SendSlot* slot, Outbox& out) override { on_frame_over(slot, false, out); }
+  void on_frame_released(SendSlot* slot, bool delivered, Outbox& out) override {
+    on_frame_over(slot, delivered, out);
+  }
   void on_chunk_lost(const RdmaInFlight& chunk) override { on_chunk_over(chunk); }
 
   // Receiver::Listener
@@ -365,6 +382,10 @@ class Core : private Lanes::Listener,
   bool has_work(const Peer& peer) const override {
     return peer.outgoing.has_pending() || peer.relayed.given() > 0 || transfers_.has(peer);
   }
+  bool may_part(const Peer& peer) const override {
+    return !has_work(peer) && peer.fetch_lane.is_settled() && !peer.outgoing.owes_lane_end();
+  }
+  void on_paused(Peer& peer) override { transfers_.pause(peer); }
   void on_ready(const Now& now, Peer& peer, Outbox& out) override;
   void on_lane_ends(Peer& peer, Outbox& out) override { transfers_.fetch_lanes().drop(peer, out); }
   void on_gone(const Now& now, Peer& peer, Outbox& out) override;

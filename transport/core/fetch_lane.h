@@ -28,6 +28,8 @@ class FetchLane {
   bool usable() const { return ours_.joined && peer_joined_; }
   // There is no such lane, and there will be none while this connection lasts.
   bool refused() const { return state_ == State::refused; }
+  // Nothing that was said about it waits for an answer.
+  bool is_settled() const { return state_ == State::none || refused() || usable(); }
   LaneId lane() const { return lane_; }
   // The most reads and atomics under way on the lane.
   std::uint32_t reads() const { return reads_; }

@@ -60,7 +60,9 @@ void FetchLanes::on_ready(const Now& now, Peer& peer, Outbox& out) {
 
 bool FetchLanes::on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
   FetchLane& end = peer.fetch_lane;
-  if (peer.connection.state() == PeerState::connecting) {  // it overtook the answer: see on_ready
+  const PeerState state = peer.connection.state();
+  // It overtook the answer, or our question whether to part: see on_ready.
+  if (state == PeerState::connecting || state == PeerState::parting) {
     end.theirs_ = theirs;
     return !theirs.joined;
   }
@@ -112,7 +114,7 @@ void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
 void FetchLanes::drop(Peer& peer, Outbox& out) {
   if (peer.fetch_lane.lane_ != LaneId::none) {
     listener_.on_fetch_lane_ends(peer);
-    lanes_.release(peer.fetch_lane.lane_, out);
+    lanes_.release(peer.fetch_lane.lane_, false, out);
   }
   sender_.forget_lane_end(peer);
   peer.fetch_lane = {};

@@ -45,10 +45,10 @@ struct Lane {
 
 class Lanes {
  public:
-  // Hears of released lanes. Their work in flight is not known to have arrived.
+  // Hears of the work in flight of released lanes.
   class Listener {
    public:
-    virtual void on_frame_lost(SendSlot* slot, Outbox& out) = 0;
+    virtual void on_frame_released(SendSlot* slot, bool delivered, Outbox& out) = 0;
     virtual void on_chunk_lost(const RdmaInFlight& chunk) = 0;
 
    protected:
@@ -87,10 +87,11 @@ class Lanes {
     return id;
   }
 
-  // Reports all work in flight as lost, and asks for the queue pair to be destroyed.
-  void release(LaneId id, Outbox& out) {
+  // Reports all work in flight, and asks for the queue pair to be destroyed. `delivered`: the
+  // frames are known to have arrived.
+  void release(LaneId id, bool delivered, Outbox& out) {
     Lane& lane = (*this)[id];
-    lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_lost(slot, out); },
+    lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_released(slot, delivered, out); },
                        [&](const RdmaInFlight& chunk) { listener_.on_chunk_lost(chunk); });
     lane.open = false;
     out.act({.kind = ConnectAction::Kind::drop, .peer = lane.peer, .lane = id});

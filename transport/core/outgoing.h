@@ -22,6 +22,7 @@ class Outgoing {
   // Frames of messages, and control frames, that the peer has buffers for.
   std::uint32_t credits() const { return credits_; }
   std::uint32_t control_credits() const { return control_credits_; }
+  bool owes_lane_end() const { return owes_lane_end_; }
 
  private:
   friend class Sender;

@@ -31,12 +31,15 @@ struct Peer {
   FetchLane fetch_lane;      // fetch_lanes.h
   TransferPeer transfers;    // rendezvous/scheduler.h
   bool fetches = false;      // transfers.h: there was a get or an atomic
+  std::uint64_t seen_use = 0;  // places.h: as the hand of its clock last saw it
   Relayed relayed;           // relay_task.h, relayed_arrivals.h
 
   Link<Peer> held;   // the sender's: a frame waits for the next round and for more messages
   Link<Peer> owed;   // the sender's: the peer may be due for a control frame
   Link<Peer> lent;   // the sender's: the peer sent something, so it may hold more than its least
   Link<Peer> waits;  // the node line's: frames for the peer wait for tokens of the node
+  Link<Peer> round;  // the places': the connection may be asked to part
+  Link<Peer> wants;  // the connector's: the peer waits for a place for its connection
 };
 
 class Peers {

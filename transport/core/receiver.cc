@@ -9,6 +9,13 @@ namespace {
 // The shares are large enough if credit frames are rarer than this.
 constexpr std::uint64_t frames_per_credit_frame = 16;
 
+// Peers that we ask to part may answer with a frame that no credit pays for.
+EagerWindow::Config shares_of(const CoreConfig& config) {
+  EagerWindow::Config shares = config.credits;
+  shares.control_reserve += config.connections_max > 0 ? 1 : 0;
+  return shares;
+}
+
 }  // namespace
 
 Receiver::Receiver(const CoreConfig& config, Counters& counters, Listener& listener)
@@ -18,7 +25,7 @@ Receiver::Receiver(const CoreConfig& config, Counters& counters, Listener& liste
       window_(config.window),
       shrink_(config.shrink_after),
       rnr_(config.rnr_code),
-      eager_(config.credits),
+      eager_(shares_of(config)),
       pool_(config.buffer_bytes) {
   eager_.set_window(window_.window());
   counters_.window = counters_.window_peak = window_.window();

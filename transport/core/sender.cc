@@ -241,7 +241,7 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
   if (kind == FrameKind::lane_end) {
     if (to.credits_ == 0) return false;
     --to.credits_;
-  } else if (kind != FrameKind::goodbye) {
+  } else if (!is_free(kind)) {
     // The last control credit is for giving credits: spent otherwise, it might never come back from
     // a peer that waits for credits.
     if (to.control_credits_ < (moves_back ? 2 : 1)) return false;
@@ -258,8 +258,10 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
   post_frame(peer, lane, slot, kind, credits, out);
-  // Transfers may wait for the lane while the peer computes.
-  out.work.back().solicited = kind == FrameKind::lane_end;
+  // Transfers may wait for the lane, or frames for the answer, while the peer computes.
+  const bool answers_part = kind == FrameKind::goodbye && peer.connection.is_ready();
+  out.work.back().solicited = kind == FrameKind::lane_end || kind == FrameKind::part ||
+                              kind == FrameKind::stay || answers_part;
   close_chain(lane, out);
   ++counters_.control_sent;
   return true;

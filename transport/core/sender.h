@@ -141,6 +141,15 @@ class Sender {
   bool send_goodbye(Peer& peer, Outbox& out) {
     return send_control(peer, wire::FrameKind::goodbye, 0, out);
   }
+  // Asks the peer whether the idle connection may end. A buffer takes the question: that of a
+  // credit which is not spent before the answer. False if there is no credit, slot or room.
+  bool send_part(Peer& peer, Outbox& out) {
+    return peer.outgoing.credits_ > 0 && send_control(peer, wire::FrameKind::part, 0, out);
+  }
+  // Answers that it may not. False if it has to be tried again.
+  bool send_stay(Peer& peer, Outbox& out) {
+    return send_control(peer, wire::FrameKind::stay, 0, out);
+  }
   // Tells the peer once there is a credit for it. Only the latest lane end is sent.
   void owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out);
   void forget_lane_end(Peer& peer) { peer.outgoing.owes_lane_end_ = false; }

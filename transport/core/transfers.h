@@ -68,6 +68,12 @@ class Transfers final : private FetchLanes::Listener {
   // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
+  // The peer's lanes take nothing until `go_on`. There must be no transfers.
+  void pause(Peer& peer) {
+    scheduler_.hold_peer(peer.transfers);
+    scheduler_.hold_chain(peer.transfers);
+  }
+
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
   bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }

@@ -33,7 +33,8 @@ bool Watch::is_watched(const Lane& lane) const {
 // A lane to ourselves needs no probe; for a peer, probing its lane for frames is enough.
 bool Watch::may_probe(const Lane& lane) const {
   const Peer& peer = peers_[lane.peer];
-  return peer.connection.is_ready() && !peer.connection.left() && peer.name != config_.self &&
+  const bool is_up = peer.connection.is_ready() || peer.connection.state() == PeerState::parting;
+  return is_up && !peer.connection.left() && peer.name != config_.self &&
          lane.use == LaneUse::frames;
 }
 

@@ -15,7 +15,7 @@
 //   void wake_thread()                     the event thread is asleep, and has to look
 //   bool is_alive(ProcessId), void reap_node()   of processes of the node
 //
-// Pure; the caller serialises. Allocates nothing.
+// Pure; the caller serialises. Only a connection request allocates.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@
 #include "transport/base/now.h"
 #include "transport/core/core.h"
 #include "transport/drive/attendance.h"
+#include "transport/drive/request_line.h"
 
 namespace weir {
 
@@ -162,6 +163,41 @@ class Driver {
     flush();
   }
 
+  // A connection request came. It gets in line, because each takes long to serve.
+  void add_request(const RequestLine::Waiting& asked) {
+    if (const auto stale = asked_.add(asked)) refuse_stale(*stale);
+  }
+  // The peer has answered ours: its own, if it waits, is out of date.
+  void on_answer(const Now& now, LaneId lane, const wire::Hello& hello) {
+    core_.on_answer(now, lane, hello, out_);
+    const PeerId peer = core_.peer_of(lane);
+    if (core_.state(peer) != PeerState::ready) return;
+    if (const auto stale = asked_.drop(core_.name(peer))) refuse_stale(*stale);
+  }
+  // The request that has waited longest may be served, or there is none. If it has to wait for
+  // another connection to end, that is under way now.
+  bool may_serve_request() {
+    if (asked_.empty()) return false;
+    if (core_.is_leaving(asked_.oldest())) {
+      asked_.pass_over();
+      return false;
+    }
+    const bool may = core_.may_take_request(self().now(), asked_.oldest(), asked_.size(), out_);
+    if (!out_.empty()) flush();
+    return may;
+  }
+  // Each thread serves one each time it has the lock, so that messages get in between when many
+  // ask at the same time.
+  void serve_request() {
+    drain();
+    if (may_serve_request()) {
+      const RequestLine::Waiting asked = asked_.take();
+      core_.on_request(self().now(), asked.request, asked.hello, out_);
+    }
+    flush();
+  }
+  bool has_requests() const { return !asked_.empty(); }
+
   // The adapter reported an SRQ limit event, and the thread heard of it at `since`. The wait for
   // the lock counts, because a sender would wait for that, too.
   void on_limit_event(Time since) {
@@ -195,6 +231,14 @@ class Driver {
   static constexpr Duration look_for_dead_after = milliseconds(50);
 
   Engine& self() { return static_cast<Engine&>(*this); }
+
+  void refuse_stale(RequestId request) {
+    ++core_.counters().requests_stale;
+    out_.act({.kind = ConnectAction::Kind::reject,
+              .request = request,
+              .reason = wire::Reject::crossed});
+    flush();
+  }
 
   template <typename T>
   void hand_up_all(std::vector<T>& news) {
@@ -249,6 +293,7 @@ class Driver {
   }
 
   Attendance attendance_;
+  RequestLine asked_;
   std::vector<BufferId> released_;
   bool housework_due_ = false;        // something happened since the last housework
   Time waits_since_ = Time::never();  // for the node

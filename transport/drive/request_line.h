@@ -34,28 +34,38 @@ class RequestLine {
       line_.push_back(asked);
       return std::nullopt;
     }
-    ++stale_;
     if (hello.attempt <= earlier->hello.attempt) return asked.request;
     const RequestId old = earlier->request;
     *earlier = asked;
     return old;
   }
 
-  // The one that has waited longest.
-  std::optional<Waiting> take() {
-    if (line_.empty()) return std::nullopt;
+  // The one that has waited longest. There must be one.
+  Waiting take() {
     const Waiting first = line_.front();
     line_.pop_front();
     return first;
   }
+  // The request of a process that has accepted ours, and so gave up its own.
+  std::optional<RequestId> drop(PeerName from) {
+    const auto found = std::find_if(line_.begin(), line_.end(),
+                                    [&](const Waiting& one) { return one.hello.from == from; });
+    if (found == line_.end()) return std::nullopt;
+    const RequestId request = found->request;
+    line_.erase(found);
+    return request;
+  }
+
+  // Puts it behind the others.
+  void pass_over() { line_.push_back(take()); }
+  // Who asked in it.
+  PeerName oldest() const { return line_.front().hello.from; }
 
   bool empty() const { return line_.empty(); }
-  // How many requests were out of date.
-  std::uint64_t stale() const { return stale_; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size()); }
 
  private:
   std::deque<Waiting> line_;
-  std::uint64_t stale_ = 0;
 };
 
 }  // namespace weir

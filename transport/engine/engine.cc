@@ -445,8 +445,10 @@ int Engine::poll_completions() {
       serve_connections();
     }
     // Who polls is here already; the event thread may have to wait for the lock.
-    if (!asked_.empty()) [[unlikely]]
+    if (has_requests()) [[unlikely]] {
       serve_request();
+      if (has_requests()) call_thread();
+    }
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     messages_.clear();
     messages_.swap(out_.deliveries);

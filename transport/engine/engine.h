@@ -24,7 +24,6 @@
 #include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
 #include "transport/drive/driver.h"
-#include "transport/drive/request_line.h"
 #include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
@@ -412,7 +411,6 @@ class Engine : private Driver<Engine> {
   // The event thread.
   void run_thread();
   [[gnu::noinline]] void serve_connections();
-  [[gnu::noinline]] void serve_request();
   void serve(const verbs::ConnectionEvent& event);
   void serve_device_events(Time since);
 
@@ -427,7 +425,6 @@ class Engine : private Driver<Engine> {
   Lock lock_;
   std::unique_ptr<verbs::Queues> queues_;
   std::unique_ptr<verbs::Connections> connections_;
-  RequestLine asked_;
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`

@@ -43,9 +43,9 @@ void Engine::run_thread() {
     {
       std::lock_guard guard(lock_);
       if (stopping_) return;
+      asked = may_serve_request();
       nap = Driver::nap(clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
-      asked = !asked_.empty();
       if (asked) nap = {};
       lacks_pair = !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
@@ -91,33 +91,17 @@ void Engine::run_thread() {
   }
 }
 
-// Requests only get in line: they take long.
 void Engine::serve_connections() {
-  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) {
-    if (event->kind != verbs::ConnectionEvent::Kind::request) {
-      serve(*event);
-    } else if (const auto stale = asked_.add({event->request, event->hello})) {
-      connections_->reject(*stale, wire::Reject::crossed);
-    }
-  }
-  core_.counters().requests_stale = asked_.stale();
-}
-
-// The request that has waited longest. Each thread serves one each time it has the lock, so that
-// messages get in between when many ask at the same time.
-void Engine::serve_request() {
-  const std::optional<RequestLine::Waiting> asked = asked_.take();
-  if (!asked) return;
-  on_connection_event(
-      [&](const Now& now) { core_.on_request(now, asked->request, asked->hello, out_); });
+  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) serve(*event);
 }
 
 void Engine::serve(const verbs::ConnectionEvent& event) {
   using Kind = verbs::ConnectionEvent::Kind;
+  if (event.kind == Kind::request) return add_request({event.request, event.hello});
   on_connection_event([&](const Now& now) {
     switch (event.kind) {
-      case Kind::request: break;  // waits in line
-      case Kind::answer: core_.on_answer(now, event.lane, event.hello, out_); break;
+      case Kind::request: break;
+      case Kind::answer: Driver::on_answer(now, event.lane, event.hello); break;
       case Kind::established: core_.on_established(now, event.lane, out_); break;
       case Kind::rejected: core_.on_rejected(now, event.lane, event.reject, out_); break;
       case Kind::failed: core_.on_connect_failed(now, event.lane, event.reason, out_); break;

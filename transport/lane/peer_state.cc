@@ -3,20 +3,22 @@
 namespace weir {
 namespace {
 
-constexpr std::uint8_t bit(PeerState state) {
-  return static_cast<std::uint8_t>(1u << static_cast<unsigned>(state));
+constexpr std::uint16_t bit(PeerState state) {
+  return static_cast<std::uint16_t>(1u << static_cast<unsigned>(state));
 }
 
 using enum PeerState;
 
 // Row: from. Bits: the states it may go to.
-constexpr std::uint8_t edges[] = {
+constexpr std::uint16_t edges[] = {
     /* idle       */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
     /* connecting */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
     /* accepting  */ bit(accepting) | bit(connecting) | bit(ready) | bit(closed) | bit(failed),
-    /* ready      */ bit(closing) | bit(closed) | bit(failed),
+    /* ready      */ bit(parting) | bit(parted) | bit(closing) | bit(closed) | bit(failed),
+    /* parting    */ bit(ready) | bit(parted) | bit(idle) | bit(closed) | bit(failed),
+    /* parted     */ bit(idle) | bit(closed) | bit(failed),
     /* closing    */ bit(closed) | bit(failed),
-    /* closed     */ bit(connecting) | bit(accepting) | bit(ready),
+    /* closed     */ bit(idle) | bit(connecting) | bit(accepting) | bit(ready),
     /* failed     */ bit(closed),
 };
 
@@ -28,6 +30,8 @@ const char* to_text(PeerState state) {
     case connecting: return "connecting";
     case accepting: return "accepting";
     case ready: return "ready";
+    case parting: return "parting";
+    case parted: return "parted";
     case closing: return "closing";
     case closed: return "closed";
     case failed: return "failed";

@@ -3,6 +3,10 @@
 //   idle ──send──▶ connecting ──answer──▶ ready ──close──▶ closing ──drained──▶ closed
 //     └──request──▶ accepting ──established──▲                                    │
 //                                                         (a later send or request)└▶ again
+//   ready ──part──▶ parting ──goodbye──▶ idle       an idle connection makes room for another
+//                     └──stay──▶ ready
+//   ready ──the peer's part, goodbye──▶ parted ──drained──▶ idle
+//   parting ──the peer's part──▶ parted
 //   any of them ──▶ failed
 //
 // Two processes may ask each other at the same time. Then the request of the lower name wins: its
@@ -18,6 +22,8 @@ enum class PeerState : std::uint8_t {
   connecting,  // we asked, or wait for the peer's own request after ours crossed with it
   accepting,   // we accepted the peer's request; the peer has not confirmed yet
   ready,       // frames flow
+  parting,     // we asked whether the idle connection may end; nothing is posted before the answer
+  parted,      // both agreed; what was posted has to arrive, later frames wait for the next one
   closing,     // we leave: the pending queue drains, a goodbye goes out last
   closed,      // no connection; a new one may be made
   failed,      // given up and reported

@@ -62,7 +62,9 @@ bool check_frame(const std::byte* frame, std::size_t size) {
     case FrameKind::credits:
     case FrameKind::goodbye:
     case FrameKind::recall:
-    case FrameKind::returned: return size == frame_header_bytes;
+    case FrameKind::returned:
+    case FrameKind::part:
+    case FrameKind::stay: return size == frame_header_bytes;
     case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);
   }
   return false;

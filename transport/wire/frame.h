@@ -20,7 +20,14 @@ enum class FrameKind : std::uint8_t {
   lane_end = 6,  // the sender's end of a second lane, a LaneEnd; costs an eager credit
   relayed = 7,   // messages of processes of the sender's node, in sections; costs an eager credit
   repeated = 8,  // messages that a relay was asked to send, and may have; costs an eager credit
+  part = 9,      // asks whether the idle connection may end; costs nothing, one at a time
+  stay = 10,     // answers that it may not (a goodbye: it may); costs nothing
 };
+
+// Whether a frame of that kind costs no credit, because there is only one at a time.
+inline bool is_free(FrameKind kind) {
+  return kind == FrameKind::goodbye || kind == FrameKind::part || kind == FrameKind::stay;
+}
 
 struct FrameHeader {
   FrameKind kind = FrameKind::messages;

@@ -647,10 +647,10 @@ TEST(Connector, LeavesWhenNothingWaitsAndTheGoodbyeIsDelivered) {
   const auto work = rooms.take_work();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(Rooms::header_of(work[0]).kind, wire::FrameKind::goodbye);
-  rooms.connector.go_on_closing(rooms.now, peer, rooms.out);
+  rooms.connector.go_on_ending(rooms.now, peer, rooms.out);
   EXPECT_FALSE(Connector::is_closed(peer));  // the goodbye is under way
   rooms.retire(work[0]);
-  rooms.connector.go_on_closing(rooms.now, peer, rooms.out);
+  rooms.connector.go_on_ending(rooms.now, peer, rooms.out);
   EXPECT_TRUE(Connector::is_closed(peer));
   EXPECT_EQ(rooms.take_told(), (Told{"lane ends", "gone"}));
   EXPECT_TRUE(rooms.out.failures.empty());

@@ -14,7 +14,7 @@ struct Lost final : Lanes::Listener {
   std::vector<SendSlot*> frames;
   std::vector<std::uint32_t> chunks;
 
-  void on_frame_lost(SendSlot* slot, Outbox&) override { frames.push_back(slot); }
+  void on_frame_released(SendSlot* slot, bool, Outbox&) override { frames.push_back(slot); }
   void on_chunk_lost(const RdmaInFlight& chunk) override { chunks.push_back(chunk.bytes); }
 };
 
@@ -39,7 +39,7 @@ TEST(Lanes, AReleasedLaneTellsOfAllThatIsInFlightOnce) {
   queue.post(&lost);
   ASSERT_TRUE(queue.retire(
       signalled, [](SendSlot*) {}, [](const RdmaInFlight&) {}));
-  table.lanes.release(id, table.out);
+  table.lanes.release(id, false, table.out);
   EXPECT_EQ(table.lost.frames, (std::vector<SendSlot*>{&lost}));
   EXPECT_EQ(table.lost.chunks, (std::vector<std::uint32_t>{77}));
   ASSERT_EQ(table.out.connects.size(), 1u);
@@ -51,7 +51,7 @@ TEST(Lanes, AReleasedLaneTellsOfAllThatIsInFlightOnce) {
 TEST(Lanes, AnIdIsAnothersOnlyOnceTheQueuePairIsGone) {
   Table table;
   const LaneId first = table.lanes.make(PeerId{1}, LaneUse::frames);
-  table.lanes.release(first, table.out);
+  table.lanes.release(first, false, table.out);
   EXPECT_NE(table.lanes.make(PeerId{2}, LaneUse::frames), first);
   table.lanes.on_destroyed(first);
   EXPECT_EQ(table.lanes.make(PeerId{4}, LaneUse::frames), first);

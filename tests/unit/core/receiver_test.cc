@@ -107,6 +107,20 @@ TEST(Receiver, CreditsThatAreOutAndBuffersThatAreHeldStayWithinTheWindow) {
   EXPECT_GT(held, 0u);
 }
 
+// Where connections part, each peer may send one frame that no credit pays for.
+TEST(Receiver, AnAnswerToTheQuestionWhetherToPartHasABuffer) {
+  CoreConfig config = rig::small_config();
+  config.window = {.initial = 16, .max = 16};
+  Side without{config};
+  config.connections_max = 3;
+  Side with{config};
+  for (Side* side : {&without, &with}) {
+    Receiver::Share shares[3];
+    for (Receiver::Share& share : shares) side->receiver.admit(share, side->out);
+    EXPECT_EQ(side->receiver.covers_all_peers(), side == &without);
+  }
+}
+
 TEST(Receiver, NobodySpendsOrGivesBackWhatItHasNot) {
   Side side;
   Receiver::Share share;

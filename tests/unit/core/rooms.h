@@ -116,16 +116,21 @@ class Rooms : private Lanes::Listener,
   bool work_waits = false;  // what the connector is told if it asks
   std::vector<std::string> told;
   std::vector<SendSlot*> frames_lost;
+  std::vector<SendSlot*> frames_delivered;  // with the lane
   std::vector<RdmaInFlight> chunks_done;
   std::vector<RdmaInFlight> chunks_lost;
 
  private:
-  void on_frame_lost(SendSlot* slot, Outbox&) override { frames_lost.push_back(slot); }
+  void on_frame_released(SendSlot* slot, bool delivered, Outbox&) override {
+    (delivered ? frames_delivered : frames_lost).push_back(slot);
+  }
   void on_chunk_lost(const RdmaInFlight& chunk) override { chunks_lost.push_back(chunk); }
   void on_shares_changed(Outbox&) override {}
   void on_shares_exceeded(Outbox&) override {}
   void on_queue_full(Peer&) override { told.emplace_back("queue full"); }
   bool has_work(const Peer&) const override { return work_waits; }
+  bool may_part(const Peer&) const override { return !work_waits; }
+  void on_paused(Peer&) override { told.emplace_back("paused"); }
   void on_ready(const Now&, Peer&, Outbox&) override { told.emplace_back("ready"); }
   void on_lane_ends(Peer& peer, Outbox&) override {
     EXPECT_NE(lanes.open(peer.connection.lane()), nullptr);

@@ -12,11 +12,11 @@ RequestLine::Waiting asked(std::uint64_t request, std::uint32_t rank, std::uint6
 
 TEST(RequestLine, ServesWhoHasWaitedLongest) {
   RequestLine line;
-  EXPECT_FALSE(line.take());
+  EXPECT_TRUE(line.empty());
   EXPECT_FALSE(line.add(asked(1, 7, 10)));
   EXPECT_FALSE(line.add(asked(2, 8, 10)));
-  EXPECT_EQ(line.take()->request, RequestId{1});
-  EXPECT_EQ(line.take()->request, RequestId{2});
+  EXPECT_EQ(line.take().request, RequestId{1});
+  EXPECT_EQ(line.take().request, RequestId{2});
   EXPECT_TRUE(line.empty());
 }
 
@@ -26,9 +26,8 @@ TEST(RequestLine, ANewerRequestTakesThePlaceOfTheOlder) {
   line.add(asked(2, 8, 10));
   EXPECT_EQ(line.add(asked(3, 7, 11)), RequestId{1});
   EXPECT_EQ(line.add(asked(4, 7, 9)), RequestId{4});  // it was overtaken
-  EXPECT_EQ(line.stale(), 2u);
-  EXPECT_EQ(line.take()->request, RequestId{3});
-  EXPECT_EQ(line.take()->request, RequestId{2});
+  EXPECT_EQ(line.take().request, RequestId{3});
+  EXPECT_EQ(line.take().request, RequestId{2});
   EXPECT_TRUE(line.empty());
 }
 
@@ -37,7 +36,25 @@ TEST(RequestLine, WhoDoesNotKnowTheKeyPutsNobodyOut) {
   line.add(asked(1, 7, 10));
   EXPECT_FALSE(line.add(asked(2, 7, 11, 6)));
   EXPECT_FALSE(line.add(asked(3, 7, 0)));  // of other software
-  EXPECT_EQ(line.stale(), 0u);
+  EXPECT_EQ(line.size(), 3u);
+}
+
+TEST(RequestLine, WhoHasAcceptedOursAsksForNothing) {
+  RequestLine line;
+  line.add(asked(1, 7, 10));
+  line.add(asked(2, 8, 10));
+  EXPECT_EQ(line.drop({1, 7}), RequestId{1});
+  EXPECT_FALSE(line.drop({1, 7}));
+  EXPECT_EQ(line.take().request, RequestId{2});
+}
+
+TEST(RequestLine, WhoIsPassedOverComesLast) {
+  RequestLine line;
+  line.add(asked(1, 7, 10));
+  line.add(asked(2, 8, 10));
+  line.pass_over();
+  EXPECT_EQ(line.oldest(), (PeerName{1, 8}));
+  EXPECT_EQ(line.size(), 2u);
 }
 
 }  // namespace

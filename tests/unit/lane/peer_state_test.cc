@@ -9,18 +9,20 @@ namespace weir {
 namespace {
 
 TEST(PeerState, HasExactlyTheseEdges) {
-  // Columns and rows: idle connecting accepting ready closing closed failed
+  // Columns and rows: idle connecting accepting ready parting parted closing closed failed
   constexpr const char* table[] = {
-      /* idle       */ ".xxx.xx",
-      /* connecting */ ".xxx.xx",
-      /* accepting  */ ".xxx.xx",
-      /* ready      */ "....xxx",
-      /* closing    */ ".....xx",
-      /* closed     */ ".xxx...",
-      /* failed     */ ".....x.",
+      /* idle       */ ".xxx...xx",
+      /* connecting */ ".xxx...xx",
+      /* accepting  */ ".xxx...xx",
+      /* ready      */ "....xxxxx",
+      /* parting    */ "x..x.x.xx",
+      /* parted     */ "x......xx",
+      /* closing    */ ".......xx",
+      /* closed     */ "xxxx.....",
+      /* failed     */ ".......x.",
   };
-  for (unsigned from = 0; from < 7; ++from) {
-    for (unsigned to = 0; to < 7; ++to) {
+  for (unsigned from = 0; from < 9; ++from) {
+    for (unsigned to = 0; to < 9; ++to) {
       EXPECT_EQ(allowed(static_cast<PeerState>(from), static_cast<PeerState>(to)),
                 table[from][to] == 'x')
           << to_text(static_cast<PeerState>(from)) << " to " << to_text(static_cast<PeerState>(to));
@@ -29,10 +31,10 @@ TEST(PeerState, HasExactlyTheseEdges) {
 }
 
 TEST(PeerState, HasWords) {
-  for (unsigned state = 0; state < 7; ++state) {
+  for (unsigned state = 0; state < 9; ++state) {
     EXPECT_NE(std::string(to_text(static_cast<PeerState>(state))), "unknown");
   }
-  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(7))), "unknown");
+  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(9))), "unknown");
 }
 
 }  // namespace
