@@ -59,6 +59,7 @@ Core::Config config(bool adaptive = true) {
   config.bundle_message_bytes = 64;
   config.burst_frames = 2;
   config.pending_frames = 6;
+  config.connections_max = adaptive ? 0 : 2;
   config.transfers = {
       .plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 16, .max_message_bytes = 70},
       .reads = {.adaptive = adaptive,
@@ -319,9 +320,9 @@ class World {
     const auto found = lanes_.find(index(lane));
     wire::FrameHeader header;
     using enum wire::FrameKind;
-    constexpr wire::FrameKind kinds[] = {messages, credits,  goodbye, recall,
-                                         returned, lane_end, relayed, repeated};
-    const std::uint32_t which = input.below(12);
+    constexpr wire::FrameKind kinds[] = {messages, credits,  goodbye,  recall, returned,
+                                         lane_end, relayed,  repeated, part,   stay};
+    const std::uint32_t which = input.below(14);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
     header.credits = static_cast<std::uint16_t>(input.below(8) == 0 ? input.byte() * 257 : 1);
