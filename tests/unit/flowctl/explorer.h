@@ -4,8 +4,14 @@
 // A process is a list of operations; an operation is run again from its start for every step, with
 // what its accesses returned so far, and cut off before its next new access. So a state is the
 // shared memory, each process's private part at the start of its operation, and those returns; a
-// state seen before is not gone into again. Accesses are sequentially consistent here; what weaker
-// orders could change is argued in flowctl/shared/token_pool.h.
+// state seen before is not gone into again.
+//
+// Accesses are sequentially consistent, or, with `Order::buffered`, each process's stores wait in a
+// buffer of its own and reach the others later, in their order. That is x86-TSO (Sewell et al.,
+// "x86-TSO: a rigorous and usable programmer's model", CACM 2010), and it allows all that releases
+// and acquires leave open (shared_word.h) on processors where a store reaches all others at once:
+// x86, and ARM from version 8 on. On POWER a store may reach one process before another; chains of
+// exchanges, of which the algorithms are made, are in order there, too (token_pool.h).
 #pragma once
 
 #include <algorithm>
@@ -20,6 +26,31 @@
 #include <vector>
 
 namespace weir {
+
+enum class Order : std::uint8_t { sequential, buffered };
+
+// The stores of a process that others do not see yet, oldest first. One more than fit makes the
+// oldest seen.
+struct StoreBuffer {
+  static constexpr std::uint64_t most = 3;
+  struct Store {
+    std::uint64_t at;  // bytes from the start of the shared memory
+    std::uint64_t value;
+  };
+
+  void write_oldest(std::byte* memory) {
+    std::memcpy(memory + stores[0].at, &stores[0].value, sizeof stores[0].value);
+    std::copy(stores + 1, stores + most, stores);
+    stores[most - 1] = {};
+    --count;
+  }
+  void write_all(std::byte* memory) {
+    while (count > 0) write_oldest(memory);
+  }
+
+  std::uint64_t count;
+  Store stores[most];
+};
 
 // What the running operation's accesses go through.
 class Replay {
@@ -45,6 +76,10 @@ class Replay {
     return value;
   }
 
+  // Of the process that makes a step; nullptr: its stores are seen at once.
+  static inline StoreBuffer* buffer = nullptr;
+  static inline std::byte* memory = nullptr;
+
   static inline Log* log = nullptr;
   static inline std::uint32_t at = 0;
   static inline bool stepped = false;
@@ -54,13 +89,20 @@ class Replay {
 class ExploredWord {
  public:
   std::uint64_t load() const {
-    return Replay::access([this] { return value_; });
+    return Replay::access([this] { return seen(); });
   }
   void store(std::uint64_t value) {
-    Replay::access([this, value] { return value_ = value; });
+    Replay::access([this, value] {
+      StoreBuffer* const buffer = Replay::buffer;
+      if (buffer == nullptr) return value_ = value;
+      if (buffer->count == StoreBuffer::most) buffer->write_oldest(Replay::memory);
+      buffer->stores[buffer->count++] = {place(), value};
+      return value;
+    });
   }
   bool compare_exchange(std::uint64_t& expected, std::uint64_t wanted) {
     const std::uint64_t was = Replay::access([this, expected, wanted] {
+      if (Replay::buffer != nullptr) Replay::buffer->write_all(Replay::memory);
       const std::uint64_t before = value_;
       if (before == expected) value_ = wanted;
       return before;
@@ -73,12 +115,25 @@ class ExploredWord {
   std::uint64_t value() const { return value_; }
 
  private:
+  std::uint64_t place() const {
+    return static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(this) - Replay::memory);
+  }
+  // The process's own last store to this word, or what all see.
+  std::uint64_t seen() const {
+    if (Replay::buffer == nullptr) return value_;
+    for (std::uint64_t i = Replay::buffer->count; i > 0; --i) {
+      if (Replay::buffer->stores[i - 1].at == place()) return Replay::buffer->stores[i - 1].value;
+    }
+    return value_;
+  }
+
   std::uint64_t value_;
 };
 
 // World: trivially copyable; has
 //   static constexpr std::uint32_t processes;
-//   Memory memory;             what they share, lives at `shared` while one of them runs
+//   Memory memory;             what they share, with stores that not all see yet; while one of
+//                              them runs, `shared` is what all see
 //   Private own[processes];
 //   bool alive[processes];
 //   bool done(p)               its list is at its end
@@ -99,10 +154,12 @@ class Explorer {
   };
 
   // `kills`: so many processes, at any of their accesses.
-  Result run(const World& start, std::uint32_t kills) {
+  Result run(const World& start, std::uint32_t kills, Order order = Order::sequential) {
+    order_ = order;
     State first;
     std::memset(static_cast<void*>(&first), 0, sizeof first);
     first.world = start;
+    first.seen = start.memory;
     first.kills = kills;
     visit(first);
     while (!stack_.empty() && result_.problem.empty()) {
@@ -115,13 +172,19 @@ class Explorer {
   }
 
  private:
+  using Memory = decltype(World::memory);
+
   struct State {
     World world;
+    Memory seen;  // by all
+    StoreBuffer buffers[World::processes];
     Replay::Log logs[World::processes];
     std::uint32_t kills;
   };
   struct Entry {
     World world;
+    Memory seen;
+    StoreBuffer buffers[World::processes];
     std::uint32_t kills;
     std::uint32_t counts[World::processes];
     std::vector<std::uint64_t> values;
@@ -131,6 +194,8 @@ class Explorer {
   void expand(const Entry& entry) {
     State state;
     state.world = entry.world;
+    state.seen = entry.seen;
+    std::copy(entry.buffers, entry.buffers + World::processes, state.buffers);
     state.kills = entry.kills;
     const std::uint64_t* from = entry.values.data();
     for (std::uint32_t p = 0; p < World::processes; ++p) {
@@ -140,10 +205,17 @@ class Explorer {
     }
     bool any = false;
     for (std::uint32_t p = 0; p < World::processes; ++p) {
+      if (state.buffers[p].count > 0) {
+        any = true;
+        next_ = state;
+        next_.buffers[p].write_oldest(reinterpret_cast<std::byte*>(&next_.seen));
+        edge(entry.id, visit(next_));
+      }
       if (!state.world.alive[p] || state.world.done(p)) continue;
       any = true;
       if (!step(state, p, entry.id)) return;
-      if (state.kills > 0) {
+      // The kernel says that a process is dead when all see what it wrote.
+      if (state.kills > 0 && state.buffers[p].count == 0) {
         next_ = state;
         next_.world.alive[p] = false;
         next_.logs[p].count = 0;
@@ -161,7 +233,9 @@ class Explorer {
   // One access of p and what it computes from it.
   bool step(const State& state, std::uint32_t p, std::uint32_t id) {
     next_ = state;
-    World::shared = state.world.memory;
+    World::shared = state.seen;
+    Replay::memory = reinterpret_cast<std::byte*>(&World::shared);
+    Replay::buffer = order_ == Order::buffered ? &next_.buffers[p] : nullptr;
     own_ = state.world.own[p];
     Replay::log = &next_.logs[p];
     Replay::at = 0;
@@ -169,8 +243,12 @@ class Explorer {
     over_ = false;
     if (setjmp(Replay::cut) == 0) over_ = next_.world.run(p, own_);
     Replay::log = nullptr;
+    Replay::buffer = nullptr;
     result_.steps += 1;
-    next_.world.memory = World::shared;
+    next_.seen = next_.world.memory = World::shared;
+    for (StoreBuffer buffer : next_.buffers) {
+      buffer.write_all(reinterpret_cast<std::byte*>(&next_.world.memory));
+    }
     if (over_) {
       next_.world.own[p] = own_;
       next_.logs[p].count = 0;
@@ -198,6 +276,8 @@ class Explorer {
       }
     };
     mix(&state.world, sizeof state.world);
+    mix(&state.seen, sizeof state.seen);
+    mix(state.buffers, sizeof state.buffers);
     mix(&state.kills, sizeof state.kills);
     for (const Replay::Log& log : state.logs) {
       mix(&log.count, sizeof log.count);
@@ -205,7 +285,8 @@ class Explorer {
     }
     const auto [at, fresh] = seen_.try_emplace({a, b}, static_cast<std::uint32_t>(seen_.size()));
     if (fresh) {
-      Entry entry{state.world, state.kills, {}, {}, at->second};
+      Entry entry{state.world, state.seen, {}, state.kills, {}, {}, at->second};
+      std::copy(state.buffers, state.buffers + World::processes, entry.buffers);
       for (std::uint32_t p = 0; p < World::processes; ++p) {
         const Replay::Log& log = state.logs[p];
         entry.counts[p] = log.count;
@@ -263,6 +344,7 @@ class Explorer {
   Result result_;
   // Not locals: they live across a longjmp.
   State next_;
+  Order order_ = Order::sequential;
   typename World::Private own_;
   bool over_ = false;
 };

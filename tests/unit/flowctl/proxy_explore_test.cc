@@ -134,7 +134,7 @@ struct ProxyWorld {
     } else if (me.reaping) {
       me.token.reap(alive_check());
       me.reaping = false;
-    } else if (memory.head.taken.value() != memory.head.submitted.value() && !me.token.try_take()) {
+    } else if (shared.head.taken.value() != shared.head.submitted.value() && !me.token.try_take()) {
       // Only then, or generations would count up for ever.
       me.reaping = dead_server();
     }
@@ -168,9 +168,9 @@ struct ProxyWorld {
   }
 };
 
-void explore(std::uint32_t kills) {
+void explore(std::uint32_t kills, Order order) {
   Explorer<ProxyWorld> explorer;
-  const auto result = explorer.run(ProxyWorld::start(), kills);
+  const auto result = explorer.run(ProxyWorld::start(), kills, order);
   EXPECT_EQ(result.problem, "");
   EXPECT_GT(result.ends, 0u);
   std::printf(
@@ -178,8 +178,10 @@ void explore(std::uint32_t kills) {
       static_cast<unsigned long long>(result.steps), static_cast<unsigned long long>(result.ends));
 }
 
-TEST(ProxyExplore, TwoServers) { explore(0); }
-TEST(ProxyExplore, OneKilled) { explore(1); }
+TEST(ProxyExplore, TwoServers) { explore(0, Order::sequential); }
+TEST(ProxyExplore, OneKilled) { explore(1, Order::sequential); }
+TEST(ProxyExplore, TwoServersWithStoreBuffers) { explore(0, Order::buffered); }
+TEST(ProxyExplore, OneKilledWithStoreBuffers) { explore(1, Order::buffered); }
 
 // The slot's next owner clears up, and gets nothing that it did not ask for.
 TEST(TaskQueue, OfADeadTask) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 
 #include "flowctl/shared/token_pool.h"
 #include "tests/unit/flowctl/explorer.h"
@@ -244,14 +245,28 @@ struct PoolWorld {
 };
 
 template <typename World>
-void explore(const World& start, std::uint32_t kills) {
+void explore_in(Order order, const World& start, std::uint32_t kills) {
   Explorer<World> explorer;
-  const auto result = explorer.run(start, kills);
+  const auto result = explorer.run(start, kills, order);
   EXPECT_EQ(result.problem, "");
   EXPECT_GT(result.ends, 0u);
   std::printf(
       "%llu states, %llu steps, %llu ends\n", static_cast<unsigned long long>(result.states),
       static_cast<unsigned long long>(result.steps), static_cast<unsigned long long>(result.ends));
+}
+
+// With store buffers, too, which make three times the states. In larger worlds only if
+// WEIR_STORE_BUFFERS is set.
+template <typename World>
+void explore(const World& start, std::uint32_t kills) {
+  explore_in(Order::sequential, start, kills);
+  explore_in(Order::buffered, start, kills);
+}
+
+template <typename World>
+void explore_large(const World& start, std::uint32_t kills) {
+  explore_in(Order::sequential, start, kills);
+  if (std::getenv("WEIR_STORE_BUFFERS") != nullptr) explore_in(Order::buffered, start, kills);
 }
 
 TEST(TokenPoolExplore, TwoProcesses) {
@@ -277,18 +292,18 @@ TEST(TokenPoolExplore, CountersWrap) {
 
 TEST(TokenPoolExplore, ThreeProcesses) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(2, {{{take(1), give}, {take(2), give}, {take(1), give}}}), 0);
+  explore_large(World::start(2, {{{take(1), give}, {take(2), give}, {take(1), give}}}), 0);
 }
 
 TEST(TokenPoolExplore, ThreeProcessesOneKilled) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(2, {{{take(2), give}, {take(1), give}, {take(1), give}}}), 1);
+  explore_large(World::start(2, {{{take(2), give}, {take(1), give}, {take(1), give}}}), 1);
 }
 
 // The second kill may meet who reaps the first one.
 TEST(TokenPoolExplore, ReaperKilled) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(1, {{{take(1), give}, {take(1), give}, {take(1), give}}}), 2);
+  explore_large(World::start(1, {{{take(1), give}, {take(1), give}, {take(1), give}}}), 2);
 }
 
 // The third gets the slot of one that was killed or left, while the other may still be reaping it.
@@ -306,7 +321,8 @@ TEST(TokenPoolExplore, SlotUsedAgainAndAgain) {
 // those in front of it, which may wait for the limit only.
 TEST(TokenPoolExplore, ALimitBelowThePool) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(8, {{{take(1), give}, {take(2), give}, {take(1), give}}}, 0, {2, 2, 2}), 1);
+  explore_large(
+      World::start(8, {{{take(1), give}, {take(2), give}, {take(1), give}}}, 0, {2, 2, 2}), 1);
 }
 
 TEST(TokenPoolExplore, UnequalLimits) {
@@ -318,12 +334,13 @@ TEST(TokenPoolExplore, UnequalLimits) {
 
 TEST(TokenPoolExplore, ThreeLimits) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(8, {{{take(2), give}, {take(1), give}, {take(2), give}}}, 0, {4, 1, 2}), 1);
+  explore_large(
+      World::start(8, {{{take(2), give}, {take(1), give}, {take(2), give}}}, 0, {4, 1, 2}), 1);
 }
 
 TEST(TokenPoolExplore, LeavesWithATicket) {
   using World = PoolWorld<3, 3>;
-  explore(World::start(2, {{{take(2), give}, {draw(2), leave}, {take(1), give}}}), 0);
+  explore_large(World::start(2, {{{take(2), give}, {draw(2), leave}, {take(1), give}}}), 0);
 }
 
 }  // namespace
