@@ -52,6 +52,18 @@ struct OnePlace : Rig {
   WorkRequest last{};
 };
 
+// A peer asks whether it may part from us, and a message to it is not known to have arrived.
+struct Agreed : Rig {
+  Agreed() : lane(accept(other)), peer(core.peer_of(lane)) {
+    EXPECT_EQ(send(peer, 8, false, true), Status::ok);
+    take_work();
+    arrive(lane, {.kind = FrameKind::part});
+  }
+
+  LaneId lane;
+  PeerId peer;
+};
+
 TEST(Parting, AnIdleConnectionMakesRoomForAnother) {
   OnePlace rig;
   const PeerId idle = rig.idle_peer(other);
@@ -97,20 +109,15 @@ TEST(Parting, WhatIsSentMeanwhileGoesWithTheNextConnection) {
 }
 
 TEST(Parting, WhoHasNothingUnderWayAgrees) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  const PeerId peer = rig.core.peer_of(lane);
-  ASSERT_EQ(rig.send(peer, 8, false, true), Status::ok);  // not known to have arrived
-  rig.take_work();
-  rig.arrive(lane, {.kind = FrameKind::part});
+  Agreed rig;
   const auto work = rig.take_work();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(rig.header_of(work[0]).kind, FrameKind::goodbye);
   EXPECT_TRUE(work[0].solicited);
-  EXPECT_EQ(rig.core.state(peer), PeerState::parted);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::parted);
   EXPECT_TRUE(rig.take_connects().empty());  // it has to arrive
 
-  rig.send(peer);
+  rig.send(rig.peer);
   EXPECT_TRUE(rig.take_work().empty());
   rig.complete(work[0]);
   const auto connects = rig.take_connects();
@@ -123,13 +130,9 @@ TEST(Parting, WhoHasNothingUnderWayAgrees) {
 
 // It has seen our goodbye, and so all that came before.
 TEST(Parting, IfThePeerDisconnectsAllHasArrived) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  const PeerId peer = rig.core.peer_of(lane);
-  ASSERT_EQ(rig.send(peer, 8, false, true), Status::ok);
-  rig.arrive(lane, {.kind = FrameKind::part});
-  rig.core.on_disconnected(rig.now, lane, rig.out);
-  EXPECT_EQ(rig.core.state(peer), PeerState::idle);
+  Agreed rig;
+  rig.core.on_disconnected(rig.now, rig.lane, rig.out);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::idle);
   const auto retired = rig.take_retired();
   ASSERT_EQ(retired.size(), 1u);
   EXPECT_TRUE(retired[0].delivered);
@@ -138,13 +141,9 @@ TEST(Parting, IfThePeerDisconnectsAllHasArrived) {
 
 // The asker has our goodbye, or gives us up: it takes no connection from us before.
 TEST(Parting, AnErrorAfterTheAgreementIsNoFailure) {
-  Rig rig;
-  const LaneId lane = rig.accept(other);
-  const PeerId peer = rig.core.peer_of(lane);
-  ASSERT_EQ(rig.send(peer, 8, false, true), Status::ok);
-  rig.arrive(lane, {.kind = FrameKind::part});
+  Agreed rig;
   rig.complete(rig.take_work().back(), CompletionStatus::retry_exc_err);
-  EXPECT_EQ(rig.core.state(peer), PeerState::idle);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::idle);
   EXPECT_TRUE(rig.take_retired().at(0).delivered);
   EXPECT_TRUE(rig.take_failures().empty());
 }
@@ -202,8 +201,7 @@ TEST(Parting, ATransferWaitsForTheAnswer) {
   const PeerId idle = rig.idle_peer(other);
   rig.send(rig.core.add_peer(lesser));
   EXPECT_EQ(rig.posted_kind(), FrameKind::part);
-  rig.core.transfer(rig.now, put_to(idle),
-                    rig.out);
+  rig.core.transfer(rig.now, put_to(idle), rig.out);
   EXPECT_TRUE(rig.take_work().empty());
   rig.arrive(rig.lane, {.kind = FrameKind::stay});
   const auto work = rig.take_work();
@@ -216,8 +214,7 @@ TEST(Parting, WhoHasATransferUnderWayStays) {
   Rig rig;
   const LaneId lane = rig.accept(other);
   const PeerId peer = rig.core.peer_of(lane);
-  rig.core.transfer(rig.now, put_to(peer),
-                    rig.out);
+  rig.core.transfer(rig.now, put_to(peer), rig.out);
   rig.take_work();
   rig.arrive(lane, {.kind = FrameKind::part});
   const auto work = rig.take_work();

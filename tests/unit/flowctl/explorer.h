@@ -276,8 +276,10 @@ class Explorer {
       }
     };
     mix(&state.world, sizeof state.world);
-    mix(&state.seen, sizeof state.seen);
-    mix(state.buffers, sizeof state.buffers);
+    if (order_ == Order::buffered) {  // else all see what is stored
+      mix(&state.seen, sizeof state.seen);
+      mix(state.buffers, sizeof state.buffers);
+    }
     mix(&state.kills, sizeof state.kills);
     for (const Replay::Log& log : state.logs) {
       mix(&log.count, sizeof log.count);
