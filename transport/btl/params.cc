@@ -14,7 +14,6 @@
 #include "transport/config/profiles.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
-#include "transport/engine/cpus.h"
 
 namespace weir::btl {
 namespace {
@@ -214,8 +213,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   core.admission = config::admission(s);
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
   options.node.share = s.node_sharing != "off";
-  const int busy = processes + (port.soft_roce ? 1 : 0);  // the kernel does its work, too
-  options.node.share_reads = s.node_sharing != "auto" || busy <= usable_cpus();
+  options.node.share_reads = s.node_sharing != "auto";
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);
 

@@ -200,10 +200,10 @@ constexpr std::array keys{
     choice("node_sharing", "auto, user, job, off", "auto", 2,
            {"With whom a process shares the read budget and the tokens of its port: with all "
             "processes of the user on the node, with those of its job, or with nobody; auto means "
-            "user, but no read budget where the job has more processes than the node, or its "
-            "container, has CPUs, and Soft-RoCE needs one, too",
-            "The adapter is one for all of them; what each keeps to alone, together they exceed. "
-            "But what a process that gets no CPU has of the budget, the others wait for"},
+            "the tokens with the user's processes, and the read budget with nobody",
+            "Processes that compute see late what their reads brought, and hold up those they share "
+            "a read budget with. 'user' is for nodes that many send to at the same time, more than "
+            "they can take: their receivers then leave the fabric to others"},
            &Settings::node_sharing),
     number("proxy_servers", Kind::count, "0", 0, 64, 3,
            {"Processes of a job on a node that send small messages for the others at a time, "

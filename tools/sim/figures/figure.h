@@ -122,6 +122,7 @@ Figure arws_fig3(Size size);
 Figure core_window(Size size);
 Figure core_scale(Size size);
 Figure core_budget(Size size);
+Figure core_sharing(Size size);
 Figure core_tokens(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);

@@ -17,8 +17,8 @@ constexpr std::array entries = {
     Entry{"workloads", workloads},     Entry{"arws-fig2", arws_fig2},
     Entry{"arws-fig3", arws_fig3},     Entry{"core-window", core_window},
     Entry{"core-scale", core_scale},   Entry{"core-budget", core_budget},
-    Entry{"core-tokens", core_tokens}, Entry{"tok-rate", tok_rate},
-    Entry{"tok-cores", tok_cores}};
+    Entry{"core-sharing", core_sharing}, Entry{"core-tokens", core_tokens},
+    Entry{"tok-rate", tok_rate}, Entry{"tok-cores", tok_cores}};
 
 }  // namespace
 

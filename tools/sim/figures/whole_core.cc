@@ -80,8 +80,8 @@ Figure core_window(Size size) {
 namespace {
 
 // 2 of 72 nodes, with 4 processes each, are sent to by 16 others; all other nodes are pairs.
-Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint32_t c,
-                   std::uint32_t factor, std::uint32_t processes = 4) {
+network::Scenario incast_scenario(Size size, BudgetOf of, std::uint32_t c, std::uint32_t factor,
+                                  std::uint32_t processes = 4) {
   constexpr std::uint32_t receivers = 2;
   network::Scenario scenario;
   scenario.fabric.topology = small_dragonfly(Size::full);
@@ -96,6 +96,12 @@ Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint3
   scenario.budget_of = of;
   scenario.adaptive = c == 0;
   scenario.reads = c;
+  return scenario;
+}
+
+Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint32_t c,
+                   std::uint32_t factor, std::uint32_t processes = 4) {
+  const network::Scenario scenario = incast_scenario(size, of, c, factor, processes);
   Point point = figures::point(series, c, scenario, seeds(size));
   point.cost = size == Size::full ? 1.2 : 0.4;
   return point;
@@ -145,6 +151,70 @@ Figure core_budget(Size size) {
                   {"gain-fast-connection", fast / others("of a connection, fast", 16)},
                   {"shared-of-one", node / others("of the node, 1 process, 4x", 30)},
                   {"adaptive", others("of the node, 4x", 0) / node}};
+  };
+  return figure;
+}
+
+namespace {
+
+struct Spells {
+  double ms;  // at most; half of that in the mean
+  std::uint32_t permille;
+};
+constexpr std::array spells = {Spells{0, 0}, Spells{1, 4}, Spells{4, 1}};
+
+// Incast is that of core-budget, with as many processes as senders; the halo has no other load.
+Point sharing_point(Size size, bool incast, bool shared, const Spells& spell) {
+  const BudgetOf of = shared ? BudgetOf::node : BudgetOf::process;
+  network::Scenario scenario = incast_scenario(size, of, 0, 4, incast ? 16 : 4);
+  if (!incast) {
+    scenario.pattern = Pattern::halo_2d;
+    scenario.slow.clear();
+  }
+  scenario.compute_permille = spell.permille;
+  scenario.compute_ns = static_cast<std::int64_t>(spell.ms * 1e6);
+  const std::string series = std::string(incast ? "incast" : "halo") + (shared ? ", shared" : "");
+  Point point = figures::point(series, spell.ms, scenario, seeds(size));
+  point.cost = size == Size::full ? 3 : 1;
+  return point;
+}
+
+}  // namespace
+
+Figure core_sharing(Size size) {
+  Figure figure;
+  figure.title = "What a node's read budget costs where processes compute";
+  figure.source = "beyond [RDRP §3.3]";
+  figure.shows =
+      "What is under way when a process begins to compute is all that moves before its event "
+      "thread looks. With one budget for the node that is less.";
+  figure.differs =
+      "72 nodes of a small dragonfly, the shipped controller with a budget for the node or one for "
+      "each process. Beside an incast of 16 processes a node at 4x, as in core-budget, the others "
+      "gain. A halo of 4 processes a node has nobody to protect. Processes compute two thirds of "
+      "the time, in spells of up to so many ms (0: never).";
+  figure.x_label = "longest spell of computing, ms";
+  figure.y_label = "time until all is received, us";
+  figure.y = "finished_us";
+  for (const bool incast : {true, false}) {
+    for (const bool shared : {true, false}) {
+      for (const Spells& spell : spells) {
+        if (size == Size::full || spell.ms <= 1) {
+          figure.points.push_back(sharing_point(size, incast, shared, spell));
+        }
+      }
+    }
+  }
+  figure.claims = [](const Results& r) {
+    const auto of_own = [&](const std::string& series, double ms, const char* value) {
+      return r.mean(series + ", shared", ms, value) / r.mean(series, ms, value);
+    };
+    return Values{{"others", of_own("incast", 0, "others")},
+                  {"others-computing", of_own("incast", 1, "others")},
+                  {"incast", of_own("incast", 0, "finished_us")},
+                  {"incast-computing", of_own("incast", 1, "finished_us")},
+                  {"halo", of_own("halo", 0, "finished_us")},
+                  {"halo-computing", of_own("halo", 1, "finished_us")}};
   };
   return figure;
 }

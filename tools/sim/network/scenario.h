@@ -125,6 +125,8 @@ struct Scenario {
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
   std::uint32_t processes = 1;       // of a node; its senders are dealt out to them, or ranks
+  std::uint32_t compute_permille = 0;  // turns of a process, of a us, after which it computes
+  std::int64_t compute_ns = 0;         // at most
   bool steps_wait = false;           // of patterns that end: for what they need, or for nothing
   std::int64_t match_ns = 0;         // what matching a message takes a rank, where they wait
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first

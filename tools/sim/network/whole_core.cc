@@ -152,6 +152,8 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   script.notify_permille = 0;
   script.start = microseconds(1);
   script.spins = true;
+  script.compute_permille = scenario.compute_permille;
+  script.compute = {scenario.compute_ns};
   for (std::vector<std::uint32_t>& counts : count_messages(scenario, roles, seed)) {
     plan.scripts.push_back(script);
     plan.scripts.back().messages = std::move(counts);
