@@ -59,8 +59,7 @@ class Connection {
   Time since_{};                    // when the first attempt at this connection began
   std::uint32_t silences_ = 0;      // attempts since then that nobody answered
   Time attempt_deadline_ = Time::never();
-  Time due_ =
-      Time::never();  // as which it is in the connector's list of deadlines; never: it is not
+  Time due_ = Time::never();        // its place in the connector's list of deadlines; never: none
   FailReason trouble_ = FailReason::connect_timeout;  // why this attempt ended before the deadline
 };
 

@@ -147,15 +147,20 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
     const bool of_lane = header.kind == wire::FrameKind::lane_end;
     const wire::LaneEnd end =
         of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
-    const BadFrame bad = describe(FrameFault::lane_end, due, frame, size);
-    const BadFrame out_of_turn = describe(FrameFault::part, due, frame, size);
+    const BadFrame bad =
+        describe(of_lane ? FrameFault::lane_end : FrameFault::part, due, frame, size);
     receiver_.put_back(buffer);
-    if (header.kind == wire::FrameKind::recall) sender_.return_credits(peer, header.credits, out);
-    const bool in_turn = header.kind == wire::FrameKind::part   ? connector_.on_part(now, peer, out)
-                         : header.kind == wire::FrameKind::stay ? connector_.on_stay(now, peer, out)
-                                                                : true;
-    if (!in_turn) return refuse(out_of_turn);
-    if (of_lane && !transfers_.fetch_lanes().on_told(now, peer, end, out)) return refuse(bad);
+    bool in_turn = true;
+    switch (header.kind) {
+      case wire::FrameKind::recall: sender_.return_credits(peer, header.credits, out); break;
+      case wire::FrameKind::part: in_turn = connector_.on_part(now, peer, out); break;
+      case wire::FrameKind::stay: in_turn = connector_.on_stay(now, peer, out); break;
+      case wire::FrameKind::lane_end:
+        in_turn = transfers_.fetch_lanes().on_told(now, peer, end, out);
+        break;
+      default: break;
+    }
+    if (!in_turn) return refuse(bad);
   }
   sender_.tell_lane_end(peer, out);  // the frame may have brought a credit for it
   go_on(now, peer, out);
