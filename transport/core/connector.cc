@@ -139,18 +139,23 @@ bool Connector::may_take_request(const Now& now, PeerName from, std::uint32_t wa
   return false;
 }
 
+std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
+  if (hello.to != config_.self || hello.from == config_.self || hello.key != config_.key) {
+    return wire::Reject::stranger;
+  }
+  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
+    return wire::Reject::version;
+  }
+  if (hello.buffer_bytes != config_.buffer_bytes) return wire::Reject::buffer;
+  return std::nullopt;
+}
+
 void Connector::on_request(const Now& now, RequestId request, const wire::Hello& hello,
                            Outbox& out) {
   const auto reject = [&](wire::Reject reason) {
     out.act({.kind = Kind::reject, .request = request, .reason = reason, .hello = hello});
   };
-  if (hello.to != config_.self || hello.from == config_.self || hello.key != config_.key) {
-    return reject(wire::Reject::stranger);
-  }
-  if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
-    return reject(wire::Reject::version);
-  }
-  if (hello.buffer_bytes != config_.buffer_bytes) return reject(wire::Reject::buffer);
+  if (const auto reason = refusal(hello)) return reject(*reason);
 
   Peer& peer = peers_.find_or_make(hello.from);
   Connection& connection = peer.connection;

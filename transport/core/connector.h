@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -74,6 +75,8 @@ class Connector {
 
   // Asks an idle peer for a connection, once there is a place for it.
   [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
+  // Why such a request is refused at any time, if it is: it is from a stranger, or does not fit.
+  std::optional<wire::Reject> refusal(const wire::Hello& hello) const;
   // Whether the connection that this process asks for may be made now. If not, makes room for it;
   // so many requests wait.
   bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out);

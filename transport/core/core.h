@@ -242,6 +242,10 @@ class Core : private Lanes::Listener,
 
   // ---- from connection management ----
 
+  // Why such a request is refused at any time, if it is: it needs no turn.
+  std::optional<wire::Reject> refusal(const wire::Hello& hello) const {
+    return connector_.refusal(hello);
+  }
   // Whether a request of that process may be handled now, with so many waiting; if not, idle
   // connections are asked to part, and `next_deadline` says when to come again.
   bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out) {

@@ -163,8 +163,10 @@ class Driver {
     flush();
   }
 
-  // A connection request came. It gets in line, because each takes long to serve.
+  // A connection request came. It gets in line, because each takes long to serve; strangers take
+  // nobody's turn.
   void add_request(const RequestLine::Waiting& asked) {
+    if (const auto reason = core_.refusal(asked.hello)) return refuse(asked, *reason);
     if (const auto stale = asked_.add(asked)) refuse_stale(*stale);
   }
   // The peer has answered ours: its own, if it waits, is out of date.
@@ -234,9 +236,14 @@ class Driver {
 
   void refuse_stale(RequestId request) {
     ++core_.counters().requests_stale;
+    refuse({request, {}}, wire::Reject::crossed);
+  }
+
+  void refuse(const RequestLine::Waiting& asked, wire::Reject reason) {
     out_.act({.kind = ConnectAction::Kind::reject,
-              .request = request,
-              .reason = wire::Reject::crossed});
+              .request = asked.request,
+              .reason = reason,
+              .hello = asked.hello});
     flush();
   }
 

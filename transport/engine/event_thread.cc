@@ -21,6 +21,9 @@ constexpr int port_changes_told = 8;
 // Each is a call of the kernel under the lock: so many in a tick of a millisecond.
 constexpr std::size_t rnr_timers_at_once = 8;
 
+// The refusal of a stranger is a call of the kernel, too.
+constexpr int connection_events_at_once = 16;
+
 constexpr Duration slots_shrink_interval = seconds(1);
 
 }  // namespace
@@ -91,8 +94,13 @@ void Engine::run_thread() {
   }
 }
 
+// What is left is there in the next turn; meanwhile others may have the lock, whoever asks how often.
 void Engine::serve_connections() {
-  while (const std::optional<verbs::ConnectionEvent> event = connections_->next()) serve(*event);
+  for (int left = connection_events_at_once; left > 0; --left) {
+    const std::optional<verbs::ConnectionEvent> event = connections_->next();
+    if (!event) return;
+    serve(*event);
+  }
 }
 
 void Engine::serve(const verbs::ConnectionEvent& event) {
