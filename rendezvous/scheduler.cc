@@ -281,6 +281,7 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
   if (chained) {
     transfer.chained_bytes += bytes;
     ++transfer.chained_chunks;
+    transfer.chain_end = transfer.issued_bytes;
   }
   if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
   chunk = {.transfer = transfer.id,
@@ -389,20 +390,53 @@ void Scheduler::cancel_peer(TransferPeer& peer) {
 void Scheduler::drop_peer(TransferPeer& peer) {
   cancel_peer(peer);
   while (Transfer* transfer = peer.transfers_.front()) {
-    const auto drop = [&](Path path, std::uint32_t chunks, std::uint64_t bytes) {
-      directions_[of(path)].budget.give_back(peer.flows_[of(path)].use, chunks, bytes);
-    };
-    drop(Path::chain, transfer->chained_chunks, transfer->chained_bytes);
-    drop(scheduled_path(transfer->request.kind),
-         transfer->outstanding_chunks - transfer->chained_chunks,
-         transfer->outstanding_bytes - transfer->chained_bytes);
-    counts_.chunks_lost += transfer->outstanding_chunks;
-    node_.give(std::exchange(transfer->read_tokens, 0));
-    transfer->outstanding_chunks = transfer->chained_chunks = 0;
-    transfer->outstanding_bytes = transfer->chained_bytes = 0;
+    give_up_chunks(*transfer);
     finish(*transfer);
   }
   settle_reserve(peer);
+}
+
+// Its outstanding chunks are over.
+void Scheduler::give_up_chunks(Transfer& transfer) {
+  const auto give_back = [&](Path path, std::uint32_t chunks, std::uint64_t bytes) {
+    directions_[of(path)].budget.give_back(transfer.peer->flows_[of(path)].use, chunks, bytes);
+  };
+  give_back(Path::chain, transfer.chained_chunks, transfer.chained_bytes);
+  give_back(scheduled_path(transfer.request.kind),
+            transfer.outstanding_chunks - transfer.chained_chunks,
+            transfer.outstanding_bytes - transfer.chained_bytes);
+  counts_.chunks_lost += transfer.outstanding_chunks;
+  node_.give(std::exchange(transfer.read_tokens, 0));
+  transfer.outstanding_chunks = transfer.chained_chunks = 0;
+  transfer.outstanding_bytes = transfer.chained_bytes = 0;
+}
+
+// The chunks on one lane complete in order, and those of a chain are the first of their transfer:
+// so what is before the first chunk that did not complete is in place. What is behind it may be
+// done twice.
+std::optional<std::uint64_t> Scheduler::issue_again(TransferPeer& peer) {
+  hold_peer(peer);
+  hold_chain(peer);
+  std::uint64_t lost = 0;
+  bool atomics = false;
+  for (Transfer* t = peer.transfers_.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
+    if (t->path == Path::chain && t->queue.linked) leave_chain(*t);
+    if (t->outstanding_chunks == 0) continue;
+    atomics = atomics || (t->request.opcode != Opcode::read && fetches(t->request.opcode));
+    lost += t->outstanding_chunks;
+    const std::uint64_t in_place =
+        t->chained_chunks > 0 ? t->chain_end - t->chained_bytes : t->done_bytes;
+    give_up_chunks(*t);
+    if (t->all_issued()) {
+      t->path = scheduled_path(t->request.kind);
+      flow_of(*t).queue_of(*t).push_front(t);
+    }
+    t->issued_bytes = t->done_bytes = in_place;
+  }
+  for (Path path : paths) refresh(peer.flows_[of(path)], path);
+  settle_reserve(peer);
+  if (atomics) return std::nullopt;
+  return lost;
 }
 
 bool Scheduler::next_finished(FinishedTransfer& finished) {

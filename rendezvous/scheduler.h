@@ -44,6 +44,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "rendezvous/budget_controller.h"
 #include "rendezvous/chunk_budget.h"
@@ -196,6 +197,11 @@ class Scheduler {
   // The same, and the outstanding chunks are over: their queue pairs are destroyed.
   void drop_peer(TransferPeer& peer);
 
+  // The outstanding chunks are over without having completed, because their queue pairs are
+  // destroyed, and are issued again when the peer is open. Returns how many; nothing if one was an
+  // atomic, which may have been executed: then the peer must be dropped.
+  std::optional<std::uint64_t> issue_again(TransferPeer& peer);
+
   // The next transfer that is over, oldest first.
   bool next_finished(FinishedTransfer& finished);
   bool has_finished() const { return !finished_.empty(); }
@@ -252,6 +258,7 @@ class Scheduler {
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
   void end_chain(TransferPeer& peer);
   void leave_chain(Transfer& transfer);
+  void give_up_chunks(Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
 

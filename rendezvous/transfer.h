@@ -82,6 +82,7 @@ struct Transfer {
   std::uint32_t read_tokens = 0;    // tokens of the node, for outstanding chunks outside chains
   std::uint64_t chained_bytes = 0;  // part of outstanding_bytes, on the lane for chains
   std::uint32_t chained_chunks = 0;
+  std::uint64_t chain_end = 0;  // the offset behind the last chunk that was chained
 
   Link<Transfer> queue;    // in its peer's queue, then among the finished, or the free
   Link<Transfer> of_peer;  // among all transfers of its peer

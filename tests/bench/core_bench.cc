@@ -102,7 +102,7 @@ struct Side {
   }
 
   void connect(const ConnectAction& action) {
-    if (action.kind == ConnectAction::Kind::drop) return core.on_dropped(action.lane);
+    if (action.kind == ConnectAction::Kind::drop) return core.on_dropped(now, action.lane, out);
     while (core.lacks_control_slots()) core.lend_control_slot(new_slot());
     lane = action.lane;
     if (action.kind == ConnectAction::Kind::connect) {
@@ -212,8 +212,13 @@ void burst(benchmark::State& state) {
   report(state, pair, pair.b.delivered - delivered_before,
          pair.a.work_requests + pair.b.work_requests - work_before, allocations);
 }
-BENCHMARK(burst)->ArgNames({"bytes", "burst"})->Args({8, 1})->Args({8, 4})->Args({8, 64})
-    ->Args({1024, 1})->Args({4096, 1});
+BENCHMARK(burst)
+    ->ArgNames({"bytes", "burst"})
+    ->Args({8, 1})
+    ->Args({8, 4})
+    ->Args({8, 64})
+    ->Args({1024, 1})
+    ->Args({4096, 1});
 
 // There and back.
 void ping_pong(benchmark::State& state) {

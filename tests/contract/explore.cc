@@ -2,16 +2,18 @@
 // it again. Fails, too, if what the worlds are there for did not happen in enough of them.
 //
 //   weir_explore [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]
-//                [--one-fault]
+//                [--one-fault | --outages]
 //
 // WEIR_SEEDS sets K. Seeds in FILE, which failed once, run first.
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -24,17 +26,23 @@ using weir::sim::Outcome;
 using weir::sim::Trouble;
 
 // Something that is to happen: in `least` of 10,000 worlds, about half of what was seen when that
-// was set.
+// was set; with --outages, in `least_outages`.
 struct Event {
   const char* name;
   std::uint64_t least;
   std::uint64_t (*count)(const Outcome&);
+  std::uint64_t least_outages = 0;
 };
 
 constexpr std::array events = {
     Event{"processes killed", 1900, [](const Outcome& o) { return o.kills; }},
     Event{"ways cut", 1100, [](const Outcome& o) { return o.cuts; }},
-    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.broken_pairs; }},
+    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.broken_pairs; }, 2800},
+    Event{"outages", 0, [](const Outcome& o) { return o.outages; }, 2300},
+    Event{"connections resumed", 0, [](const Outcome& o) { return o.total.connections_resumed; },
+          2900},
+    Event{"frames resent", 0, [](const Outcome& o) { return o.total.frames_resent; }, 1700},
+    Event{"chunks issued again", 0, [](const Outcome& o) { return o.total.chunks_again; }, 900},
     Event{"second faults and more", 1200,
           [](const Outcome& o) {
             const std::uint64_t all = o.kills + o.cuts + o.broken_pairs;
@@ -56,8 +64,7 @@ constexpr std::array events = {
           [](const Outcome& o) { return o.hazards.missed_bulk_pair.struck; }},
     Event{"connections crossed", 4400,
           [](const Outcome& o) { return o.total.connections_crossed; }},
-    Event{"connections parted", 100,
-          [](const Outcome& o) { return o.total.connections_parted; }},
+    Event{"connections parted", 100, [](const Outcome& o) { return o.total.connections_parted; }},
     Event{"peers that wanted to stay", 100,
           [](const Outcome& o) { return o.total.connections_kept; }},
     Event{"connections over the limit", 100,
@@ -95,7 +102,8 @@ struct Seed {
   Trouble trouble;
 };
 
-constexpr const char* one_fault = "one-fault";
+// By Trouble, and as options.
+constexpr std::array troubles = {"one-fault", "several", "outages"};
 
 void play(const Seed& seed, bool verbose, bool trace, const char* program, Totals& totals) {
   const weir::sim::Plan plan = weir::sim::random_plan(seed.number, seed.trouble);
@@ -126,11 +134,18 @@ void play(const Seed& seed, bool verbose, bool trace, const char* program, Total
   ++totals.failed;
   std::printf("FAILED seed %llu (%s)\n", number, describe(plan).c_str());
   for (const std::string& text : outcome.violations) std::printf("  %s\n", text.c_str());
-  std::printf("  again: %s --seed %llu%s --verbose\n", program, number,
-              seed.trouble == Trouble::one_at_most ? " --one-fault" : "");
+  std::printf("  again: %s --seed %llu --%s --verbose\n", program, number,
+              troubles[static_cast<std::size_t>(seed.trouble)]);
 }
 
-// A line is a seed, perhaps with "one-fault", or a remark. False: there is none to be read.
+std::optional<Trouble> trouble_of(const std::string& word) {
+  const auto found = std::find(troubles.begin(), troubles.end(), word);
+  if (found == troubles.end()) return std::nullopt;
+  return static_cast<Trouble>(found - troubles.begin());
+}
+
+// A line is a seed, perhaps with a word for its trouble, or a remark. False: there is none to be
+// read.
 bool read_seeds(const char* name, std::vector<Seed>& seeds) {
   std::ifstream file(name);
   for (std::string line; std::getline(file, line);) {
@@ -139,17 +154,19 @@ bool read_seeds(const char* name, std::vector<Seed>& seeds) {
     Seed seed{0, Trouble::several};
     std::string word;
     words >> seed.number;
-    if (words >> word && word == one_fault) seed.trouble = Trouble::one_at_most;
+    if (words >> word) seed.trouble = trouble_of(word).value_or(Trouble::several);
     seeds.push_back(seed);
   }
   return !seeds.empty();
 }
 
 // What happened, and whether it did in enough worlds.
-bool report(const Totals& totals) {
+bool report(const Totals& totals, Trouble trouble) {
   bool enough = true;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    const std::uint64_t least = events[i].least * totals.worlds / 10'000;
+    const Event& event = events[i];
+    const std::uint64_t least =
+        (trouble == Trouble::outages ? event.least_outages : event.least) * totals.worlds / 10'000;
     const bool few = totals.in[i] < least;
     std::printf("%s%10llu %-26s in %6llu worlds, at least %llu\n", few ? "TOO FEW " : "        ",
                 static_cast<unsigned long long>(totals.count[i]), events[i].name,
@@ -179,8 +196,8 @@ int main(int argc, char** argv) {
       verbose = true;
     } else if (option == "--trace") {
       trace = true;
-    } else if (option == "--one-fault") {
-      trouble = Trouble::one_at_most;
+    } else if (option.starts_with("--") && trouble_of(option.substr(2))) {
+      trouble = *trouble_of(option.substr(2));
     } else if (option == "--seed" && value != nullptr) {
       only.push_back(std::strtoull(argv[++i], nullptr, 10));
     } else if (option == "--seeds" && value != nullptr) {
@@ -195,7 +212,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "usage: %s [--seed N] [--seeds K] [--first N] [--verbose] [--trace] "
-                   "[--failed FILE] [--one-fault]\n",
+                   "[--failed FILE] [--one-fault | --outages]\n",
                    argv[0]);
       return 2;
     }
@@ -213,6 +230,7 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(again.messages + totals.messages),
               static_cast<unsigned long long>(again.steps + totals.steps),
               static_cast<unsigned long long>(weir::sim::mix(again.hash ^ totals.hash)));
-  const bool enough = totals.worlds == 0 || trouble == Trouble::one_at_most || report(totals);
+  const bool enough =
+      totals.worlds == 0 || trouble == Trouble::one_at_most || report(totals, trouble);
   return again.failed + totals.failed == 0 && enough ? 0 : 1;
 }

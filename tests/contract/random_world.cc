@@ -26,6 +26,28 @@ void add_faults(std::uint64_t seed, Plan& plan) {
   }
 }
 
+// Queue pairs and ways that break, and nobody may lose anything. Atomics could be in doubt.
+void add_outages(std::uint64_t seed, Plan& plan) {
+  Random random(mix(mix(seed) + 3));
+  const auto count = static_cast<Node>(plan.scripts.size());
+  plan.engine.core.resumes = true;
+  plan.faults.clear();
+  plan.engine.core.connect_timeout = plan.engine.core.peer_timeout = seconds(30);
+  for (Script& script : plan.scripts) script.one_sided.atomics = false;
+  Time when{random.between(0, 5'000'000)};
+  for (std::uint32_t more = random.between(1, 6); more > 0; --more) {
+    Fault fault{};
+    fault.kind = random.chance(700) ? Fault::Kind::lose_way : Fault::Kind::outage;
+    fault.when = when;
+    fault.node = static_cast<Node>(random.below(count));
+    fault.other = static_cast<Node>((fault.node + 1 + random.below(count - 1)) % count);
+    fault.pick = random.between(0, UINT16_MAX);
+    fault.lasts = milliseconds(random.between(1, random.chance(300) ? 5000 : 800));
+    plan.faults.push_back(fault);
+    when = when + microseconds(random.between(0, random.chance(500) ? 300 : 1'000'000));
+  }
+}
+
 }  // namespace
 
 // Small numbers on purpose: full queues, empty credits and crossing connections are where the
@@ -160,6 +182,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (random.chance(150)) plan.hazards.send_again.permille = random.between(1, 200);
   if (random.chance(250)) core.connections_max = random.between(1, count);
   if (trouble == Trouble::several) add_faults(seed, plan);
+  if (trouble == Trouble::outages) add_outages(seed, plan);
   return plan;
 }
 
@@ -177,10 +200,13 @@ std::string describe(const Plan& plan) {
     text += ", at most " + std::to_string(core.connections_max) + " connections";
   }
   for (const Fault& fault : plan.faults) {
-    constexpr const char* kinds[] = {"killed", "host killed", "cut", "pair broken"};
+    constexpr const char* kinds[] = {"killed",      "host killed", "cut",
+                                     "pair broken", "way lost",    "outage"};
     text += std::string(", ") + kinds[static_cast<int>(fault.kind)] + " node " +
             std::to_string(fault.node) +
-            (fault.kind == Fault::Kind::cut ? " from " + std::to_string(fault.other) : "") +
+            (fault.kind == Fault::Kind::cut || fault.kind == Fault::Kind::outage
+                 ? " from " + std::to_string(fault.other)
+                 : "") +
             " at " + std::to_string(fault.when.ns / 1000) + " us";
   }
   return text;

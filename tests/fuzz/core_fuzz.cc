@@ -60,6 +60,7 @@ Core::Config config(bool adaptive = true) {
   config.burst_frames = 2;
   config.pending_frames = 6;
   config.connections_max = adaptive ? 0 : 2;
+  config.resumes = true;
   config.transfers = {
       .plan = {.chunk_bytes = chunk_bytes, .alignment_bytes = 16, .max_message_bytes = 70},
       .reads = {.adaptive = adaptive,
@@ -176,7 +177,7 @@ class World {
       case 5: return core_.on_answer(now_, any_lane(input), hello(input), out_);
       case 6: return core_.on_established(now_, any_lane(input), out_);
       case 7: {
-        const auto reason = static_cast<wire::Reject>(1 + input.below(5));
+        const auto reason = static_cast<wire::Reject>(1 + input.below(6));
         return core_.on_rejected(now_, any_lane(input), reason, out_);
       }
       case 8: {
@@ -266,13 +267,18 @@ class World {
     hello.control_credits = input.byte();
     hello.fetches = input.byte();
     hello.attempt = ++attempts_;
+    hello.resumes = input.below(2) == 0;
+    if (hello.resumes) hello.received = input.below(16);
     return hello;
   }
 
   void request(Input& input) {
     const RequestId id{++requests_};
     open_requests_[requests_] = true;
-    core_.on_request(now_, id, hello(input), out_);
+    const wire::Hello asked = hello(input);
+    core_.make_way(now_, asked, out_);
+    settle_box();
+    core_.on_request(now_, id, asked, out_);
     settle();
     REQUIRE(open_requests_.empty());  // accepted or refused at once
   }
@@ -320,8 +326,8 @@ class World {
     const auto found = lanes_.find(index(lane));
     wire::FrameHeader header;
     using enum wire::FrameKind;
-    constexpr wire::FrameKind kinds[] = {messages, credits,  goodbye,  recall, returned,
-                                         lane_end, relayed,  repeated, part,   stay};
+    constexpr wire::FrameKind kinds[] = {messages, credits, goodbye,  recall, returned,
+                                         lane_end, relayed, repeated, part,   stay};
     const std::uint32_t which = input.below(14);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
@@ -378,6 +384,11 @@ class World {
 
   // Does what the engine does with the box, in its order.
   void settle() {
+    settle_box();
+    take_deliveries();
+  }
+
+  void settle_box() {
     for (int rounds = 0; !out_.empty(); ++rounds) {
       REQUIRE(rounds < 100);
       out_.rare = false;
@@ -404,7 +415,11 @@ class World {
         REQUIRE(failure.reason != FailReason::none);
       }
       out_.failures.clear();
+      out_.outages.clear();
     }
+  }
+
+  void take_deliveries() {
     for (const Delivery& delivery : out_.deliveries) {
       const auto at = reinterpret_cast<std::uint64_t>(delivery.payload);
       const bool inside = std::any_of(slabs_.begin(), slabs_.end(), [&](const auto& slab) {
@@ -422,7 +437,8 @@ class World {
     const auto found = transfers_.find(end.token);
     REQUIRE(found != transfers_.end());
     const Open& open = found->second;
-    REQUIRE(!end.ok || open.arrived_bytes == open.request.length_bytes);
+    // Chunks that were not known to be complete go again.
+    REQUIRE(!end.ok || open.arrived_bytes >= open.request.length_bytes);
     for (const auto& [id, lane] : lanes_) {
       for (const WorkRequest& work : lane.posted) {
         REQUIRE(!is_chunk(work) || work.address >> 32 != end.token);
@@ -451,7 +467,8 @@ class World {
     REQUIRE(found != lanes_.end());
     LanePair& lane = found->second;
     const PeerState state = core_.state(lane.peer);
-    REQUIRE(state != PeerState::connecting && state != PeerState::accepting);
+    REQUIRE(state != PeerState::connecting && state != PeerState::accepting &&
+            state != PeerState::broken);
     REQUIRE(work.id == lane.next++);
     lane.posted.push_back(work);
     REQUIRE(lane.posted.size() <= (lane.bulk ? core_.fetch_depth() : queue_depth));
@@ -489,12 +506,13 @@ class World {
     if (action.kind == Kind::reject) return;
     if (action.kind == Kind::drop) {
       REQUIRE(lanes_.erase(index(action.lane)) == 1);
-      core_.on_dropped(action.lane);
+      core_.on_dropped(now_, action.lane, out_);
       return;
     }
     if (action.kind == Kind::lane_end) return make_lane_end(action);
     REQUIRE(lanes_.count(index(action.lane)) == 0);
     lanes_[index(action.lane)].peer = action.peer;
+    if (action.hello.resumes) lanes_[index(action.lane)].sequence = action.hello.received;
     while (core_.lacks_control_slots()) {
       core_.lend_control_slot(slot());
       --lent_;  // for good

@@ -29,7 +29,7 @@ void check(const Exact& input) {
     same(wire::encode(*hello), input, 29);
   }
   if (const auto reject = wire::decode_reject(bytes)) {
-    REQUIRE(*reject >= wire::Reject::crossed && *reject <= wire::Reject::closing);
+    REQUIRE(*reject >= wire::Reject::crossed && *reject <= wire::Reject::over);
     same(wire::encode(*reject), input, 5);
   }
 }

@@ -335,10 +335,12 @@ void Engine::forget(LaneId lane) {
     lane_of_end_.erase(found->second.end);
     connections_.drop(found->second.end);
   }
-  lane_of_qp_.erase(static_cast<std::uint32_t>(found->second.qp));
-  nic_.destroy_qp(found->second.qp);
+  const QpNumber qp = found->second.qp;
   lanes_.erase(found);
-  core_.on_dropped(lane);
+  nic_.destroy_qp(qp);
+  drain();
+  lane_of_qp_.erase(static_cast<std::uint32_t>(qp));
+  core_.on_dropped(now(), lane, out_);
 }
 
 // ---- progress ----
@@ -433,9 +435,10 @@ void Engine::run_thread(const EventQueue::Action& step) {
   settle();
   attend(woken);
   settle();
-  // A look at very many lanes takes several turns.
+  // A look at very many lanes takes several turns, and a fence at the end of a turn may let W grow,
+  // which is to be looked at.
   turns_at_once_ = core_.next_deadline() <= woken ? turns_at_once_ + 1 : 0;
-  if (turns_at_once_ > core_.peer_count() / 64) {
+  if (turns_at_once_ > 1 + core_.peer_count() / 64) {
     fabric_.violation("the core wants its timer again at once: the event thread would spin");
   }
   if (!dead_) sleep();

@@ -171,6 +171,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   void carry_out(const ConnectAction& action);
   void hand_up(const Retired& retired);
   void hand_up(const Failure& failure);
+  void hand_up(const Outage& outage) { fabric_.note(index(outage.peer), outage.over); }
   void hand_up(const TransferEnd& end);
   void hand_up(PeerName) {}  // all know all
   void wake_thread();

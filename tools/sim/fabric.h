@@ -114,6 +114,12 @@ class Fabric {
   }
   // Nothing passes between the two from now on, and nobody is told.
   void cut(Node a, Node b) { cuts.push_back({a, b}); }
+  // One cut between them is over.
+  void mend(Node a, Node b) {
+    const auto found = std::find_if(cuts.begin(), cuts.end(),
+                                    [&](const Cut& cut) { return cut.a == a && cut.b == b; });
+    if (found != cuts.end()) cuts.erase(found);
+  }
 
   Duration latency() {
     Duration d = {timing.link.ns + random.up_to(timing.jitter).ns};

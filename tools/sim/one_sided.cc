@@ -56,7 +56,7 @@ void OneSided::start_some(Node to, PeerId peer) {
   while (target.to_do > 0 && !target.gone && under_way_ < script_.at_a_time) {
     const std::uint32_t size =
         random_.chance(300) ? random_.between(0, 64) : random_.between(0, script_.largest);
-    switch (random_.below(3)) {
+    switch (random_.below(script_.atomics ? 3 : 2)) {
       case 0:
         start(peer, Kind::get, to, random_.between(0, script_.largest),
               AlignedBytes(size, untouched));

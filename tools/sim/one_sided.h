@@ -24,6 +24,7 @@ namespace weir::sim {
 
 struct OneSidedScript {
   std::uint32_t operations = 0;       // planned, to each other process
+  bool atomics = true;                // among them
   std::uint32_t at_a_time = 4;        // at most, over all
   std::uint32_t largest = 40 << 10;   // bytes of one
   std::uint32_t announced_bytes = 0;  // what each message announces (application.h); 0: nothing

@@ -228,7 +228,8 @@ class World {
   void arrange(const Fault& fault) {
     // Who may hear of it, from the start: trouble can show at any time after it.
     const auto count = static_cast<Node>(engines_.size());
-    for (Node node = 0; node < count; ++node) {
+    const bool passes = fault.kind == Fault::Kind::lose_way || fault.kind == Fault::Kind::outage;
+    for (Node node = 0; node < count && !passes; ++node) {
       if (fault.kind == Fault::Kind::cut) {
         if (node == fault.node) applications_[node]->expect_trouble(fault.other);
         if (node == fault.other) applications_[node]->expect_trouble(fault.node);
@@ -261,6 +262,17 @@ class World {
         fabric_.cut(fault.node, fault.other);
         forget_later(fault.node, fault.other);
         forget_later(fault.other, fault.node);
+        break;
+      case Fault::Kind::lose_way:
+        if (engines_[fault.node]->nic().break_some_qp(fault.pick,
+                                                      CompletionStatus::retry_exc_err)) {
+          ++outcome_.broken_pairs;
+        }
+        break;
+      case Fault::Kind::outage:
+        ++outcome_.outages;
+        fabric_.cut(fault.node, fault.other);
+        fabric_.events.after(fault.lasts, [this, fault] { fabric_.mend(fault.node, fault.other); });
         break;
       case Fault::Kind::break_pair:
         if (!alive(fault.node)) break;

@@ -30,13 +30,16 @@ struct Fault {
     kill_silent,  // its host dies
     cut,          // nothing passes between `node` and `other` any more
     break_pair,   // a queue pair of `node` breaks
+    lose_way,     // a queue pair of `node` finds that nobody answers; the session goes on
+    outage,       // nothing passes between `node` and `other` for `lasts`; likewise
   };
   Kind kind;
   Time when;
   Node node = 0;
   Node other = 0;
   std::uint64_t step = 0;  // if not 0: after so many events, not at a time
-  std::uint32_t pick = 0;  // break_pair: which of the node's, modulo how many it has
+  std::uint32_t pick = 0;  // break_pair, lose_way: which of the node's, modulo how many it has
+  Duration lasts{};        // outage
 };
 
 struct Plan {
@@ -91,6 +94,7 @@ struct Outcome {
   std::uint64_t kills = 0;
   std::uint64_t cuts = 0;
   std::uint64_t broken_pairs = 0;
+  std::uint64_t outages = 0;
   Wire::Counts wire;
   Time end{};
   std::uint64_t hash = 0;  // of all that the processes decided and heard

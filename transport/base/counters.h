@@ -78,6 +78,10 @@ namespace weir {
   X(proxy_terms, "times", "Times this process became a server of the node")                        \
   X(proxy_duplicates, "frames", "Relayed frames that had arrived before, and were dropped")        \
   X(connections, "connections", "Connections established")                                         \
+  X(connections_broken, "connections", "Connections that broke, and were to be made again")        \
+  X(connections_resumed, "connections", "Of these, connections made again")                        \
+  X(frames_resent, "frames", "Frames sent once more because the peer had not received them")       \
+  X(chunks_again, "chunks", "RDMA work requests posted once more after a connection broke")        \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \
   X(connections_open, "connections", "Connections now, with those that are being made or ended")   \

@@ -15,6 +15,11 @@ const char* to_text(Status status) {
 const char* to_text(FailReason reason) {
   switch (reason) {
     case FailReason::none: return "no failure";
+    case FailReason::atomic_in_doubt:
+      return "the connection broke while an atomic operation was under way, and it cannot be told "
+             "whether that was executed";
+    case FailReason::frames_lost:
+      return "the connection broke, and the peer lacks messages that its adapter had acknowledged";
     case FailReason::connect_refused: return "the connection was refused";
     case FailReason::connect_timeout: return "no answer to the connection request";
     case FailReason::connect_unreachable: return "no address or route to the peer";
@@ -63,6 +68,10 @@ const char* to_text(CompletionStatus status) {
 
 const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
   switch (reason) {
+    case FailReason::atomic_in_doubt:
+    case FailReason::frames_lost:
+      return "Look at the cables and the counters of the port; a job whose connections do not break "
+             "does not meet this";
     case FailReason::connect_refused:
     case FailReason::vanished:
       return "Look at the peer's own output: it most likely ended or was killed";

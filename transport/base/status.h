@@ -18,6 +18,8 @@ enum class Status : std::uint8_t {
 // Why a peer is given up. Reported once per peer, with its name.
 enum class FailReason : std::uint8_t {
   none,
+  atomic_in_doubt,      // the connection broke, and an atomic may or may not have been executed
+  frames_lost,          // the peer lacks frames of a broken connection that its adapter acknowledged
   connect_refused,      // the peer's host answered that nobody listens there
   connect_timeout,      // no answer within the connect deadline
   connect_unreachable,  // no address or route to the peer

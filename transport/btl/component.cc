@@ -87,8 +87,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     const config::Settings& settings = chosen.settings;
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    std::unique_ptr<Engine> engine =
-        Engine::open(engine_options(settings, *port, self), *port, why);
+    std::unique_ptr<Engine> engine = Engine::open(engine_options(settings, self), *port, why);
     if (engine == nullptr) {
       report_unavailable(why);
       return nullptr;

@@ -172,8 +172,7 @@ void forget_params() {
   gathered = nullptr;
 }
 
-Engine::Options engine_options(const config::Settings& s, const verbs::PortChoice& port,
-                               PeerName self) {
+Engine::Options engine_options(const config::Settings& s, PeerName self) {
   using config::automatic;
   Engine::Options options;
   options.device.name = s.device;
@@ -196,6 +195,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   core.connect_timeout = {s.connect_timeout_ns};
   core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);
   core.peer_timeout = {s.peer_timeout_ns};
+  core.resumes = true;
 
   core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
   core.transfers.chain_bytes = to<std::uint64_t>(s.offload_bytes);
@@ -229,6 +229,7 @@ Engine::Options engine_options(const config::Settings& s, const verbs::PortChoic
   pair.rnr_timer_code = core.rnr_code;
   pair.ack_timeout_code = ack_timeout_code(s.ack_timeout_ns);
   pair.retry_count = to<std::uint8_t>(s.retry_count);
+  core.repeats_for = {(std::int64_t{4096} << pair.ack_timeout_code) * (pair.retry_count + 1)};
   pair.mtu_bytes = s.mtu_bytes == automatic ? 0 : to<std::uint32_t>(s.mtu_bytes);
   if (s.service_level != automatic) pair.service_level = to<std::uint8_t>(s.service_level);
   if (s.traffic_class != automatic) pair.traffic_class = to<std::uint8_t>(s.traffic_class);

@@ -25,8 +25,7 @@ std::vector<std::string> configuration_warnings();
 // Frees what register_params has read.
 void forget_params();
 
-Engine::Options engine_options(const config::Settings& settings, const verbs::PortChoice& port,
-                               PeerName self);
+Engine::Options engine_options(const config::Settings& settings, PeerName self);
 
 // The cap on registered application memory, with `auto` resolved for this node.
 std::size_t registration_bytes(const config::Settings& settings);

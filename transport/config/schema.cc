@@ -265,7 +265,8 @@ constexpr std::array keys{
            {"How long an adapter waits for an acknowledgement before it sends again; rounded up to "
             "4.096us times a power of two",
             "With retry_count it outlasts the longest stall seen on Soft-RoCE, and with the other "
-            "profiles a link that retrains; too short kills connections that are only slow"},
+            "profiles a link that retrains; too short breaks connections that are only slow, and "
+            "they have to be made again"},
            &Settings::ack_timeout_ns),
     number("retry_count", Kind::count, "6", 0, 6, 4,
            {"How often an adapter sends again without an acknowledgement",
@@ -278,7 +279,8 @@ constexpr std::array keys{
     number(
         "peer_timeout", Kind::duration, "30s", 2 * s, 24 * h, 1,
         {"A peer that gives no sign of life for so long is given up; one that is silent is asked "
-         "for one now and then, whatever the application does",
+         "for one now and then, whatever the application does. Connections that break before are "
+         "made again, and nothing is lost: a shorter outage only takes its time",
          "Longer than all retries of the adapter together, and short enough to wait for"},
         &Settings::peer_timeout_ns),
 

@@ -48,6 +48,8 @@ struct CoreConfig {
   Duration attempt_timeout = seconds(2);       // then a connection is asked for again
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up
+  bool resumes = false;                        // a connection that breaks is made again
+  Duration repeats_for{};                      // how long an adapter repeats before it gives up
   bool proxy = false;                          // leave room for what a relay adds to a frame
   Duration server_silence = milliseconds(50);  // then we go on without a silent server
 };

@@ -18,10 +18,13 @@ class Connection {
  public:
   PeerState state() const { return state_; }
   bool is_ready() const { return state_ == PeerState::ready; }
-  // One side has asked, and the request is not settled.
+  // One side has asked, or is about to, and the request is not settled.
   bool is_pending() const {
-    return state_ == PeerState::connecting || state_ == PeerState::accepting;
+    return state_ == PeerState::connecting || state_ == PeerState::accepting ||
+           state_ == PeerState::broken;
   }
+  // The connection broke, and the next one takes up its session.
+  bool is_resuming() const { return in_session_ && is_pending(); }
   // Pending frames may be posted.
   bool is_open() const { return is_ready() || state_ == PeerState::closing; }
   // The peer takes nothing more from us: it was given up, or we leave it.
@@ -50,16 +53,25 @@ class Connection {
   bool left_ = false;
   bool goodbye_sent_ = false;
   bool asked_to_part_ = false;
-  Time stays_until_{};          // the peer wanted to stay: ask it no earlier
+  Time stays_until_{};  // the peer wanted to stay: ask it no earlier
   LaneId lane_ = LaneId::none;
   std::uint32_t most_fetches_ = 1;
   wire::Card card_{};
+  bool in_session_ = false;  // there was a connection, and its frames are to be delivered
+  PeerState broke_in_ = PeerState::ready;  // what it was doing when its connection broke
+  bool is_out_ = false;                    // it broke, and is not made again yet
+  bool invited_ = false;                   // the peer has asked for the next one
+  std::uint8_t futile_ = 0;     // connections in a row that broke before anything went over them
+  std::uint32_t received_ = 0;  // frames of the session, when its connection broke
+  std::uint32_t sent_ = 0;      // the same; the number of the next one
+  FailReason broke_ = FailReason::none;  // why it did
+  CompletionStatus broke_with_ = CompletionStatus::success;
   std::uint64_t attempt_ = 0;       // number of our last request
   std::uint64_t attempt_seen_ = 0;  // number of the peer's last request that we accepted
   Time since_{};                    // when the first attempt at this connection began
   std::uint32_t silences_ = 0;      // attempts since then that nobody answered
   Time attempt_deadline_ = Time::never();
-  Time due_ = Time::never();        // its place in the connector's list of deadlines; never: none
+  Time due_ = Time::never();  // its place in the connector's list of deadlines; never: none
   FailReason trouble_ = FailReason::connect_timeout;  // why this attempt ended before the deadline
 };
 

@@ -7,6 +7,13 @@ namespace weir {
 
 using Kind = ConnectAction::Kind;
 
+namespace {
+
+// A connection that breaks so often before anything went over it will not get better.
+constexpr std::uint8_t most_futile = 8;
+
+}  // namespace
+
 void Connector::move_to(Peer& peer, PeerState state) {
   Connection& connection = peer.connection;
   assert(allowed(connection.state_, state));
@@ -65,7 +72,17 @@ wire::Hello Connector::hello_to(Peer& peer, Outbox& out) {
   hello.credits = static_cast<std::uint16_t>(receiver_.first_credits(peer.share));
   hello.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
   hello.fetches = static_cast<std::uint8_t>(config_.fetches_answered);
+  hello.resumes = peer.connection.in_session_;
+  hello.received = peer.connection.received_;
   return hello;
+}
+
+// In a session the numbers of frames go on.
+LaneId Connector::make_lane(Peer& peer) {
+  const LaneId lane = lanes_.make(peer.id, LaneUse::frames);
+  lanes_[lane].rx_sequence = peer.connection.received_;
+  lanes_[lane].tx_sequence = peer.connection.sent_;
+  return lane;
 }
 
 // The smaller of what we can start and what the peer's adapter answers. [IBTA 9.4.3]
@@ -94,8 +111,10 @@ void Connector::begin(const Now& now, Peer& peer, Outbox& out) {
 // another attempt belongs to this one.
 Time Connector::deadline_of_attempt(const Now& now, const Peer& peer) const {
   const Connection& connection = peer.connection;
-  const Time end = connection.since_ + config_.connect_timeout;
-  const Duration doubled{config_.attempt_timeout.ns << std::min(connection.silences_, 16u)};
+  const Time end = connection.since_ + patience_with(peer);
+  // An outage may end at any time; an answer came before.
+  const std::uint32_t doublings = connection.in_session_ ? 0 : std::min(connection.silences_, 16u);
+  const Duration doubled{config_.attempt_timeout.ns << doublings};
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
   const std::uint64_t drawn =
       ((std::uint64_t{config_.self.rank} << 32 | peer.name.rank) + connection.silences_) * odd;
@@ -112,7 +131,7 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   connection.asked_to_part_ = false;  // on an earlier lane
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
-  connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
+  connection.lane_ = make_lane(peer);
   sender_.begin(peer);  // an earlier attempt may have brought credits
   // At least the time: numbers must rise even if this process has forgotten the earlier ones.
   connection.attempt_ =
@@ -146,8 +165,21 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
   if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
     return wire::Reject::version;
   }
-  if (hello.buffer_bytes != config_.buffer_bytes) return wire::Reject::buffer;
+  if (!hello.resumes && hello.buffer_bytes != config_.buffer_bytes) return wire::Reject::buffer;
   return std::nullopt;
+}
+
+void Connector::make_way(const Now& now, const wire::Hello& hello, Outbox& out) {
+  const PeerId known = peers_.find(hello.from);
+  if (!hello.resumes || known == PeerId::none) return;
+  Peer& peer = peers_[known];
+  const Connection& connection = peer.connection;
+  if (connection.lane_ == LaneId::none || connection.is_pending() ||
+      hello.attempt <= connection.attempt_seen_) {
+    return;
+  }
+  peer.connection.invited_ = true;
+  on_lane_lost(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}}, out);
 }
 
 void Connector::on_request(const Now& now, RequestId request, const wire::Hello& hello,
@@ -161,6 +193,13 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   Connection& connection = peer.connection;
   // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
+  // Who has given the session up, or left it, takes it up no more. But the peer may be in a session
+  // that we do not know of: nothing has come of our answer yet.
+  if (hello.resumes && !connection.in_session_ &&
+      (hello.received != 0 || connection.state_ == PeerState::failed ||
+       connection.state_ == PeerState::closed)) {
+    return reject(wire::Reject::over);
+  }
   switch (connection.state_) {
     case PeerState::parting:
     case PeerState::parted:
@@ -169,6 +208,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
     case PeerState::ready:
       if (!connection.left_) return reject(wire::Reject::crossed);
       finish_close(now, peer, out);  // it left, and is back before we heard of the disconnect
+      if (hello.resumes) return reject(wire::Reject::over);
       break;
     case PeerState::connecting:
       if (connection.lane_ != LaneId::none) {
@@ -176,6 +216,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
         if (config_.self < peer.name) return reject(wire::Reject::crossed);
       }
       break;
+    case PeerState::broken:
     case PeerState::accepting:  // the peer asks again: our first answer was lost
     case PeerState::idle:
     case PeerState::closed: break;
@@ -183,15 +224,26 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   const Time since = connection.is_pending() ? connection.since_ : now.time();
   if (!connection.is_pending()) connection.silences_ = 0;
   drop_lane(peer, out);
-  end_session(peer);
+  const bool agreed = hello.resumes ? settle(peer, hello, out)
+                                    : !connection.in_session_ || give_up_session(peer, out);
+  if (!agreed) {
+    reject(wire::Reject::over);
+    return fail(now, peer, FailReason::frames_lost, out);
+  }
+  if (hello.resumes) {
+    void_credits(peer);
+    connection.in_session_ = true;
+  } else {
+    end_session(peer);
+  }
   connection.since_ = since;
   // The connection manager repeats our answer, so this deadline only bounds its silence. A deadline
   // shorter than the asker's would break connections that the asker believes in.
-  set_deadline(peer, now + config_.connect_timeout);
+  set_deadline(peer, now + patience_with(peer));
   move_to(peer, PeerState::accepting);
   connection.attempt_seen_ = hello.attempt;
   receiver_.admit(peer.share, out);
-  connection.lane_ = lanes_.make(peer.id, LaneUse::frames);
+  connection.lane_ = make_lane(peer);
   sender_.grant(peer, hello.credits, hello.control_credits);
   agree_on_fetches(peer, hello.fetches);
   wire::Hello answer = hello_to(peer, out);
@@ -215,9 +267,13 @@ void Connector::on_answer(const Now& now, LaneId lane, const wire::Hello& hello,
   if (wire::common_version(hello.protocol_min, hello.protocol_max) == 0) {
     return fail(now, *peer, FailReason::rejected_version, out);
   }
-  if (hello.buffer_bytes != config_.buffer_bytes) {
+  if (!hello.resumes && hello.buffer_bytes != config_.buffer_bytes) {
     return fail(now, *peer, FailReason::rejected_buffer, out);
   }
+  if (hello.resumes != peer->connection.in_session_ || !settle(*peer, hello, out)) {
+    return fail(now, *peer, FailReason::frames_lost, out);
+  }
+  lanes_[lane].tx_sequence = peer->connection.sent_;
   // Adds to the credits that a frame which overtook the answer may have brought.
   sender_.grant(*peer, hello.credits, hello.control_credits);
   agree_on_fetches(*peer, hello.fetches);
@@ -231,6 +287,11 @@ void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
     become_ready(now, *peer, out);
   } else if (peer->connection.state_ == PeerState::connecting && peer->name == config_.self) {
     // A loop: the credits that we granted to "the peer" are ours to use.
+    wire::Hello own;
+    own.resumes = peer->connection.in_session_;
+    own.received = peer->connection.received_;
+    if (!settle(*peer, own, out)) return fail(now, *peer, FailReason::frames_lost, out);
+    lanes_[lane].tx_sequence = peer->connection.sent_;
     sender_.begin(*peer);
     sender_.grant(*peer, peer->share.out, config_.credits.control_reserve);
     agree_on_fetches(*peer, config_.fetches_answered);
@@ -242,8 +303,17 @@ void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   move_to(peer, PeerState::ready);
   set_deadline(peer, Time::never());
-  ++counters_.connections;
-  counters_.connect_ns_sum += static_cast<std::uint64_t>((now - connection.since_).ns);
+  if (std::exchange(connection.in_session_, true)) {
+    ++counters_.connections_resumed;
+    connection.goodbye_sent_ = false;  // the peer has not had it
+    if (std::exchange(connection.is_out_, false) && --out_ == 0) {
+      out.report(
+          Outage{peer.id, true, connection.broke_, connection.broke_with_, now - out_since_});
+    }
+  } else {
+    ++counters_.connections;
+    counters_.connect_ns_sum += static_cast<std::uint64_t>((now - connection.since_).ns);
+  }
   listener_.on_ready(now, peer, out);
   if (connection.asked_to_part_) answer_part(now, peer, out);  // it overtook the answer
   begin_waiting(now, out);
@@ -263,6 +333,7 @@ void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Ou
     case wire::Reject::version: return fail(now, *peer, FailReason::rejected_version, out);
     case wire::Reject::buffer: return fail(now, *peer, FailReason::rejected_buffer, out);
     case wire::Reject::closing: return retry_or_fail(now, *peer, FailReason::connect_refused, out);
+    case wire::Reject::over: return on_over(now, *peer, out);
   }
 }
 
@@ -284,7 +355,7 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (connection.lane_ != LaneId::none) {
     retry_or_fail(now, peer, FailReason::connect_timeout, out);
-  } else if (now - connection.since_ >= config_.connect_timeout) {
+  } else if (now - connection.since_ >= patience_with(peer)) {
     fail(now, peer, connection.trouble_, out);
   } else {
     retry(now, peer, out);
@@ -293,11 +364,12 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
 
 void Connector::retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
   Connection& connection = peer.connection;
-  if (connection.state_ == PeerState::accepting && !listener_.has_work(peer)) {
+  if (connection.state_ == PeerState::accepting && !connection.in_session_ &&
+      !listener_.has_work(peer)) {
     // The asker went away, and we have nothing to send to it.
     return finish_close(now, peer, out);
   }
-  if (now - connection.since_ >= config_.connect_timeout) return fail(now, peer, reason, out);
+  if (now - connection.since_ >= patience_with(peer)) return fail(now, peer, reason, out);
   if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable) {
     // The peer is closing an earlier connection, or the network is changing: ask again at the
     // deadline of this attempt.
@@ -330,12 +402,14 @@ void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
 
 void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
-  if (peer == nullptr) return;
+  if (peer == nullptr || peer->connection.state_ == PeerState::broken) return;
   if (peer->connection.is_pending()) {  // the asker gave up this attempt
     return retry_or_fail(now, *peer, FailReason::connect_timeout, out);
   }
-  if (peer->connection.left_) return end_left(now, *peer, out);
-  fail(now, *peer, FailReason::vanished, out);
+  if (has_left(*peer)) return end_left(now, *peer, out);
+  // Its process is gone, or has seen the connection break and asks for the next one.
+  on_lane_lost(now, *peer, {peer->id, FailReason::vanished, CompletionStatus::success, {}, {}},
+               out);
 }
 
 void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
@@ -344,22 +418,150 @@ void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
-// After the peer's goodbye, the work still under way does not matter. Nor after an agreement to part:
-// the peer was alive, and if it did not get our last frame it takes no new connection from us but
-// gives us up.
+// After the peer's goodbye, the work still under way does not matter. Nor after an agreement to
+// part: the peer was alive, and if it did not get our last frame it takes no new connection from us
+// but gives us up.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                                   const TransferRequest& request, Outbox& out) {
-  if (peer.connection.left_) return end_left(now, peer, out);
-  fail(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
+  if (peer.connection.state_ == PeerState::broken) return;  // that is what a fence does
+  if (has_left(peer)) return end_left(now, peer, out);
+  on_lane_lost(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
+}
+
+// Whether such an error can be one of the way, or of the queue pair, and not of what was sent.
+bool Connector::may_resume(const Peer& peer, CompletionStatus status) const {
+  const Connection& connection = peer.connection;
+  if (!config_.resumes || connection.lane_ == LaneId::none || connection.is_pending() ||
+      has_left(peer)) {
+    return false;
+  }
+  switch (status) {
+    case CompletionStatus::success:  // no completion says so
+    case CompletionStatus::loc_qp_op_err:
+    case CompletionStatus::wr_flush_err:
+    case CompletionStatus::retry_exc_err:
+    case CompletionStatus::rnr_retry_exc_err:
+    case CompletionStatus::resp_timeout_err:
+    case CompletionStatus::fatal_err: return true;
+    // Soft-RoCE may cut a frame that it repeats (PROTOCOL.md §2).
+    case CompletionStatus::rem_inv_req_err: return config_.frames_may_repeat;
+    default: return false;
+  }
+}
+
+// How long nothing had come from the peer when this was noticed.
+Duration Connector::silence_before(const Failure& why) const {
+  if (why.reason == FailReason::stalled) return config_.peer_timeout / 8 * 7;
+  return why.completion == CompletionStatus::retry_exc_err ? config_.repeats_for : Duration{};
+}
+
+void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.state_ == PeerState::broken) return;
+  if (!may_resume(peer, why.completion) || connection.futile_ >= most_futile) {
+    return fail(now, peer, why, out);
+  }
+  const Lane& lane = lanes_[connection.lane_];
+  const bool futile = lane.queue.retired() == 0 && lane.rx_sequence == connection.received_;
+  connection.futile_ = static_cast<std::uint8_t>(futile ? connection.futile_ + 1 : 0);
+  ++counters_.connections_broken;
+  connection.is_out_ = true;
+  if (out_++ == 0) {
+    out_since_ = now.time();
+    out.report(Outage{peer.id, false, why.reason, why.completion});
+  }
+  connection.broke_in_ = connection.state_;
+  connection.left_ = false;  // if it did, that was agreed on, and is not to be
+  connection.broke_ = why.reason;
+  connection.broke_with_ = why.completion;
+  connection.since_ = now.time() + Duration{-silence_before(why).ns};
+  connection.silences_ = 0;
+  connection.trouble_ = why.reason;
+  set_deadline(peer, Time::never());
+  move_to(peer, PeerState::broken);
+  listener_.on_broken(peer, out);
+  lanes_.fence(connection.lane_, out);
+}
+
+void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out) {
+  Connection& connection = peer.connection;
+  connection.lane_ = LaneId::none;
+  connection.received_ = lane.rx_sequence;
+  connection.sent_ = lane.tx_sequence;
+  void_credits(peer);
+  if (!sound) return fail(now, peer, FailReason::atomic_in_doubt, out);
+  if (connection.left_) {  // the last frame was its goodbye
+    if (connection.broke_in_ == PeerState::parting) return part(now, peer, out);
+    return finish_close(now, peer, out);
+  }
+  if (std::exchange(connection.invited_, false)) {
+    set_deadline(peer, now + config_.attempt_timeout);  // the request is about to be served
+  } else {
+    ask(now, peer, out);
+  }
+}
+
+// Nothing of the session is known to have arrived at either side: the peer need not know of it.
+bool Connector::is_untouched(const Peer& peer) {
+  const Connection& connection = peer.connection;
+  return connection.received_ == 0 && connection.sent_ == peer.outgoing.frames_in_doubt();
+}
+
+// The peer has ended the session, or never knew of it. If it had our goodbye, and only then, it had
+// everything. False if it may lack something.
+bool Connector::give_up_session(Peer& peer, Outbox& out) {
+  const Connection& connection = peer.connection;
+  if (!connection.in_session_) return false;
+  const bool said_goodbye =
+      connection.broke_in_ == PeerState::parted ||
+      (connection.broke_in_ == PeerState::closing && connection.goodbye_sent_);
+  const bool untouched = is_untouched(peer);
+  if (!said_goodbye && !untouched) return false;
+  const std::size_t had = untouched ? 0 : peer.outgoing.frames_in_doubt();
+  sender_.settle_doubt(peer, had, [&](SendSlot* slot, bool delivered) {
+    listener_.on_settled(slot, delivered, out);
+  });
+  return true;
+}
+
+void Connector::on_over(const Now& now, Peer& peer, Outbox& out) {
+  if (!give_up_session(peer, out)) return fail(now, peer, FailReason::vanished, out);
+  drop_lane(peer, out);
+  peer.connection.broke_in_ == PeerState::closing ? finish_close(now, peer, out)
+                                                  : part(now, peer, out);
+}
+
+// The peer tells how many frames of the session it has received. False if that cannot be: it lacks
+// frames whose arrival its adapter has acknowledged.
+bool Connector::settle(Peer& peer, const wire::Hello& hello, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (!connection.in_session_) return true;
+  const auto in_doubt = static_cast<std::uint32_t>(peer.outgoing.frames_in_doubt());
+  const std::uint32_t arrived = hello.received - (connection.sent_ - in_doubt);
+  if (arrived > in_doubt) return false;
+  sender_.settle_doubt(peer, arrived, [&](SendSlot* slot, bool delivered) {
+    listener_.on_settled(slot, delivered, out);
+  });
+  connection.sent_ = hello.received;
+  return true;
 }
 
 void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
   const PeerState state = peer.connection.state_;
   if (state == PeerState::failed || state == PeerState::closed) return;
-  if (state == PeerState::closing) return finish_close(now, peer, out);  // we leave anyway
+  const bool leaves = peer.connection.is_resuming()
+                          ? peer.connection.broke_in_ == PeerState::closing
+                          : state == PeerState::closing;
+  if (leaves) return finish_close(now, peer, out);
   ++counters_.peer_failures;
+  const Connection& connection = peer.connection;
+  // Why the session did not go on says less than why it broke.
+  const Failure first{peer.id, connection.broke_, connection.broke_with_, {}, {}};
+  const bool resuming = connection.is_resuming() && connection.broke_ != FailReason::none &&
+                        why.reason != FailReason::frames_lost &&
+                        why.reason != FailReason::atomic_in_doubt;
   move_to(peer, PeerState::failed);
-  out.report(why);
+  out.report(resuming ? first : why);
   drop_lane(peer, out);
   end_session(peer);
   listener_.on_gone(now, peer, out);
@@ -378,9 +580,10 @@ void Connector::close(const Now& now, Peer& peer, Outbox& out) {
     case PeerState::closing:
       try_finish_close(now, peer, out);  // the goodbye may have found no slot
       return;
+    case PeerState::broken: return;
     case PeerState::connecting:
     case PeerState::accepting:
-      if (!listener_.has_work(peer)) finish_close(now, peer, out);
+      if (!listener_.has_work(peer) && !peer.connection.in_session_) finish_close(now, peer, out);
       return;  // otherwise call again: what is pending has to go out first
     case PeerState::ready:
       sender_.go_on_with_all(now, peer, out);
@@ -413,13 +616,27 @@ void Connector::abandon(const Now& now, Peer& peer, Outbox& out) {
   if (peer.connection.state_ != PeerState::closed) finish_close(now, peer, out);
 }
 
-// Forgets everything that belonged to the last connection; pending frames stay.
-void Connector::end_session(Peer& peer) {
-  receiver_.leave(peer.share);
+// Those that are out are void with the connection, and the next one's greeting gives others.
+void Connector::void_credits(Peer& peer) {
+  receiver_.take_back(peer.share);
   sender_.begin(peer);
-  peer.connection.left_ = false;
-  peer.connection.goodbye_sent_ = false;
   peer.connection.asked_to_part_ = false;
+}
+
+// Forgets everything that belonged to the session; pending frames stay.
+void Connector::end_session(Peer& peer) {
+  void_credits(peer);
+  receiver_.leave(peer.share);
+  Connection& connection = peer.connection;
+  connection.left_ = false;
+  connection.goodbye_sent_ = false;
+  connection.in_session_ = false;
+  connection.invited_ = false;
+  if (std::exchange(connection.is_out_, false)) --out_;
+  connection.futile_ = 0;
+  connection.broke_in_ = PeerState::ready;
+  connection.broke_ = FailReason::none;
+  connection.received_ = connection.sent_ = 0;
   set_deadline(peer, Time::never());
 }
 
@@ -504,6 +721,10 @@ void Connector::end_part(Peer& peer, Outbox& out) {
 // The peer has left, and we have nothing more for this connection.
 void Connector::end_left(const Now& now, Peer& peer, Outbox& out) {
   if (!peer.connection.is_leaving()) return finish_close(now, peer, out);
+  part(now, peer, out);
+}
+
+void Connector::part(const Now& now, Peer& peer, Outbox& out) {
   end_part(peer, out);
   if (listener_.has_work(peer)) connect(now, peer, out);
   begin_waiting(now, out);

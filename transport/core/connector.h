@@ -12,7 +12,14 @@
 // other answers with a goodbye, or wants to stay. What the asker has sent has arrived before its
 // question. What the other has sent has arrived before its goodbye, and the asker has seen that if
 // it disconnects. So both sides know that everything was delivered. If the lane breaks first, the
-// asker either has the goodbye, or it fails: it never makes another connection as if it had it.
+// session goes on, unless the asker had the goodbye.
+//
+// A session outlives its connection. When that breaks in a way that says nothing of the peer (an
+// outage, mostly), both sides fence their end: the queue pair is destroyed, and what it completed
+// before is handed over. Then one asks for the next connection, both tell how many frames they have
+// received, and the frames that the other lacks are sent again, before all others. So a frame is
+// delivered once, and a chunk of a put is written again only when nothing of the first attempt can
+// arrive any more. After `peer_timeout` without a connection the peer is given up.
 //
 // Pure; the caller serialises. A new peer, an attempt and new lanes allocate. A deadline costs the
 // same with few peers and many.
@@ -45,6 +52,10 @@ class Connector {
     virtual bool has_work(const Peer& peer) const = 0;
     // Nothing that began on the connection needs it any more.
     virtual bool may_part(const Peer& peer) const = 0;
+    // The lane for frames broke, and is about to be fenced; the peer's other lanes go before it.
+    virtual void on_broken(Peer& peer, Outbox& out) = 0;
+    // A frame that was in doubt has arrived, or is not sent again.
+    virtual void on_settled(SendSlot* slot, bool delivered, Outbox& out) = 0;
     // The connection takes nothing until it is ready again.
     virtual void on_paused(Peer& peer) = 0;
     virtual void on_ready(const Now& now, Peer& peer, Outbox& out) = 0;
@@ -80,6 +91,9 @@ class Connector {
   // Whether the connection that this process asks for may be made now. If not, makes room for it;
   // so many requests wait.
   bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out);
+  // The peer asks to resume a session whose connection is not known to be broken: it is now. Carry
+  // out what is in the box before `on_request`.
+  void make_way(const Now& now, const wire::Hello& hello, Outbox& out);
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
   void on_established(const Now& now, LaneId lane, Outbox& out);
@@ -111,6 +125,13 @@ class Connector {
   // if that names a peer.
   void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                          const TransferRequest& request, Outbox& out);
+
+  // The lane makes no progress, or is gone: the session goes on over another one, or the peer is
+  // given up.
+  void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  // The lane that broke is destroyed, and what it had under way is in doubt. `sound`: all of that
+  // may be done once more.
+  void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
 
   // Gives the peer up.
   [[gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out);
@@ -163,6 +184,21 @@ class Connector {
     return open != nullptr ? &peers_[open->peer] : nullptr;
   }
   wire::Hello hello_to(Peer& peer, Outbox& out);
+  LaneId make_lane(Peer& peer);
+  bool settle(Peer& peer, const wire::Hello& hello, Outbox& out);
+  bool may_resume(const Peer& peer, CompletionStatus status) const;
+  // Its goodbye has arrived. (Who only agreed to part has not left before its lane is through.)
+  bool has_left(const Peer& peer) const {
+    const Connection& connection = peer.connection;
+    return connection.left_ && !(config_.resumes && connection.state_ == PeerState::parted);
+  }
+  static bool is_untouched(const Peer& peer);
+  bool give_up_session(Peer& peer, Outbox& out);
+  Duration silence_before(const Failure& why) const;
+  void on_over(const Now& now, Peer& peer, Outbox& out);
+  Duration patience_with(const Peer& peer) const {
+    return peer.connection.in_session_ ? config_.peer_timeout : config_.connect_timeout;
+  }
   void agree_on_fetches(Peer& peer, std::uint32_t answered);
   [[gnu::noinline]] void become_ready(const Now& now, Peer& peer, Outbox& out);
   void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
@@ -171,14 +207,14 @@ class Connector {
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
   void try_finish_close(const Now& now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
+  void void_credits(Peer& peer);
   void end_session(Peer& peer);
 
-  bool wants_places() const {
-    return !wants_.empty() || requests_waiting_ > 0 || places_.over();
-  }
+  bool wants_places() const { return !wants_.empty() || requests_waiting_ > 0 || places_.over(); }
   void begin_waiting(const Now& now, Outbox& out);
   void make_room(const Now& now, Outbox& out);
   void try_finish_part(const Now& now, Peer& peer, Outbox& out);
+  void part(const Now& now, Peer& peer, Outbox& out);
   void end_part(Peer& peer, Outbox& out);
   void end_left(const Now& now, Peer& peer, Outbox& out);
 
@@ -195,8 +231,10 @@ class Connector {
   std::uint32_t leaving_ = 0;           // peers that are about to part
   Time none_before_{};                  // nobody could part, and nobody is asked before this
   Time next_look_{};                    // whether somebody can
+  std::uint32_t out_ = 0;               // peers whose connections broke and are not made again yet
+  Time out_since_{};                    // the first of them
   std::uint32_t pending_ = 0;
-  std::uint32_t asking_ = 0;  // peers that we ask
+  std::uint32_t asking_ = 0;               // peers that we ask
   std::set<std::pair<Time, PeerId>> due_;  // deadlines of attempts that are pending
 };
 

@@ -114,7 +114,8 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   Peer& peer = peers_[lane->peer];
   if (completion.status != CompletionStatus::success) {
     receiver_.put_back(buffer);
-    return connector_.fail(now, peer, FailReason::receive_failed, completion.status, out);
+    return connector_.on_lane_lost(
+        now, peer, {peer.id, FailReason::receive_failed, completion.status, {}, {}}, out);
   }
   const std::byte* frame = receiver_.data(buffer);
   const std::size_t size = completion.length_bytes;
@@ -178,8 +179,25 @@ void Core::on_ready(const Now& now, Peer& peer, Outbox& out) {
 void Core::on_gone(const Now& now, Peer& peer, Outbox& out) {
   transfers_.drop(now, peer, out);
   node_line_.forget(peer);
+  sender_.settle_doubt(peer, 0, [&](SendSlot* slot, bool) { retire(slot, false, out); });
   sender_.drop_pending(peer, [&](SendSlot* slot) { retire(slot, false, out); });
   relay_task_.drop(peer, out);
+}
+
+void Core::on_dropped(const Now& now, LaneId id, Outbox& out) {
+  const Lane* const fenced = lanes_.open(id);
+  if (fenced == nullptr) return lanes_.on_destroyed(id);
+  Peer& peer = peers_[fenced->peer];
+  lanes_.close_fenced(
+      id,
+      [&](SendSlot* slot) {
+        give_back_tokens(*slot);
+        sender_.keep_in_doubt(peer, slot);
+      },
+      [&](const RdmaInFlight& chunk) { on_chunk_over(chunk); });
+  lanes_.on_destroyed(id);
+  if (fenced->use == LaneUse::fetches) return transfers_.fetch_lanes().forget(peer);
+  connector_.on_fenced(now, peer, *fenced, transfers_.repeat_lost(now, peer, out), out);
 }
 
 void Core::give_up_all(const Now& now, Outbox& out) {

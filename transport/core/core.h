@@ -256,6 +256,11 @@ class Core : private Lanes::Listener,
     const PeerId known = peers_.find(name);
     return known != PeerId::none && peers_[known].connection.is_leaving();
   }
+  // The request may be for a session whose lane still has to be fenced: carry that out, then call
+  // `on_request`.
+  void make_way(const Now& now, const wire::Hello& hello, Outbox& out) {
+    connector_.make_way(now, hello, out);
+  }
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out) {
     connector_.on_request(now, request, hello, out);
   }
@@ -285,7 +290,7 @@ class Core : private Lanes::Listener,
   // The adapter is broken: nobody can be reached any more.
   void give_up_all(const Now& now, Outbox& out);
   // A drop was carried out: nothing names the lane any more, so its id may be used again.
-  void on_dropped(LaneId lane) { lanes_.on_destroyed(lane); }
+  void on_dropped(const Now& now, LaneId lane, Outbox& out);
 
   // ---- time ----
 
@@ -359,11 +364,15 @@ class Core : private Lanes::Listener,
 
   // A frame has left its lane, and its poster no longer needs the slot.
   void on_frame_over(SendSlot* slot, bool delivered, Outbox& out) {
-    if (slot->messages > 0 && node_line_.on()) [[unlikely]]
-      node_line_.on_over(std::exchange(slot->tokens, std::uint16_t{0}));
+    give_back_tokens(*slot);
     retire(slot, delivered, out);
   }
   void retire(SendSlot* slot, bool delivered, Outbox& out);
+  // The adapter has the frame no more.
+  void give_back_tokens(SendSlot& slot) {
+    if (slot.messages > 0 && node_line_.on()) [[unlikely]]
+      node_line_.on_over(std::exchange(slot.tokens, std::uint16_t{0}));
+  }
   void on_chunk_over(const RdmaInFlight& chunk) {
     if (node_line_.on()) [[unlikely]]
       node_line_.on_over(chunk.tokens);
@@ -384,10 +393,18 @@ class Core : private Lanes::Listener,
 
   // Connector::Listener
   bool has_work(const Peer& peer) const override {
-    return peer.outgoing.has_pending() || peer.relayed.given() > 0 || transfers_.has(peer);
+    return peer.outgoing.has_pending() || peer.outgoing.frames_in_doubt() > 0 ||
+           peer.relayed.given() > 0 || transfers_.has(peer);
   }
   bool may_part(const Peer& peer) const override {
     return !has_work(peer) && peer.fetch_lane.is_settled() && !peer.outgoing.owes_lane_end();
+  }
+  void on_broken(Peer& peer, Outbox& out) override {
+    transfers_.pause(peer);
+    transfers_.fetch_lanes().fence(peer, out);
+  }
+  void on_settled(SendSlot* slot, bool delivered, Outbox& out) override {
+    retire(slot, delivered, out);
   }
   void on_paused(Peer& peer) override { transfers_.pause(peer); }
   void on_ready(const Now& now, Peer& peer, Outbox& out) override;

@@ -111,6 +111,13 @@ void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
   listener_.on_fetch_lane(now, peer, out);
 }
 
+void FetchLanes::fence(Peer& peer, Outbox& out) {
+  sender_.forget_lane_end(peer);
+  if (peer.fetch_lane.lane_ == LaneId::none) return forget(peer);
+  listener_.on_fetch_lane_ends(peer);
+  lanes_.fence(peer.fetch_lane.lane_, out);
+}
+
 void FetchLanes::drop(Peer& peer, Outbox& out) {
   if (peer.fetch_lane.lane_ != LaneId::none) {
     listener_.on_fetch_lane_ends(peer);

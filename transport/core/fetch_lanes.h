@@ -56,6 +56,9 @@ class FetchLanes {
 
   // The connection ends.
   void drop(Peer& peer, Outbox& out);
+  // The connection broke: the lane is fenced. Then `forget`.
+  void fence(Peer& peer, Outbox& out);
+  void forget(Peer& peer) { peer.fetch_lane = {}; }
 
  private:
   void make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);

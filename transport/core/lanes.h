@@ -97,6 +97,19 @@ class Lanes {
     out.act({.kind = ConnectAction::Kind::drop, .peer = lane.peer, .lane = id});
   }
 
+  // Asks for the queue pair to be destroyed, but takes its completions until that is done: the
+  // fence. `close_fenced` comes then.
+  void fence(LaneId id, Outbox& out) {
+    out.act({.kind = ConnectAction::Kind::drop, .peer = (*this)[id].peer, .lane = id});
+  }
+  // Hands over the frames and chunks that did not complete, oldest first.
+  template <typename OnFrame, typename OnChunk>
+  void close_fenced(LaneId id, OnFrame&& frame, OnChunk&& chunk) {
+    Lane& lane = (*this)[id];
+    lane.queue.abandon(frame, chunk);
+    lane.open = false;
+  }
+
   // The queue pair is destroyed: its completions and events cannot come any more.
   void on_destroyed(LaneId id) { free_.push_back(id); }
 

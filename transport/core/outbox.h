@@ -11,6 +11,7 @@
 #include "rendezvous/transfer.h"
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
+#include "transport/base/time.h"
 #include "transport/base/work.h"
 #include "transport/core/bad_frame.h"
 #include "transport/lane/send_slot.h"
@@ -69,6 +70,16 @@ struct Failure {
   TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
 };
 
+// Connections broke that are made again: the first of them, or, when it is over, the last one that
+// was made again. Those that broke in between are only counted.
+struct Outage {
+  PeerId peer;
+  bool over;
+  FailReason reason;
+  CompletionStatus completion;
+  Duration took{};  // from the first to the last, when it is over
+};
+
 // A get, put or atomic that is over. If `ok`, all data is in place; if not, the lane is broken and
 // no more data can arrive.
 struct TransferEnd {
@@ -89,6 +100,7 @@ struct Outbox {
   std::vector<ConnectAction> connects;
   std::vector<Retired> retired;
   std::vector<Failure> failures;
+  std::vector<Outage> outages;
   std::vector<TransferEnd> transfers;  // reported only after `connects` were carried out
   std::vector<SendSlot*>
       relays_failed;                 // to Core::on_relay_failed, once `connects` were carried out
@@ -140,6 +152,10 @@ struct Outbox {
   void want(PeerName name) {
     rare = true;
     wanted.push_back(name);
+  }
+  void report(const Outage& outage) {
+    rare = true;
+    outages.push_back(outage);
   }
   void report(const Failure& failure) {
     rare = true;

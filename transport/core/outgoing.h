@@ -19,6 +19,8 @@ class Outgoing {
   std::size_t pending_frames() const { return pending_.size(); }
   // The pending frame that was queued last, or nullptr.
   SendSlot* youngest() { return pending_.back(); }
+  // Frames that were under way when the lane broke.
+  std::size_t frames_in_doubt() const { return doubt_.size(); }
   // Frames of messages, and control frames, that the peer has buffers for.
   std::uint32_t credits() const { return credits_; }
   std::uint32_t control_credits() const { return control_credits_; }
@@ -28,6 +30,7 @@ class Outgoing {
   friend class Sender;
 
   Fifo<SendSlot> pending_;  // not posted yet, oldest first
+  Fifo<SendSlot> doubt_;    // under way when the lane broke, oldest first; control frames, too
   std::uint32_t credits_ = 0;
   std::uint8_t control_credits_ = 0;
   std::uint8_t control_owed_ = 0;  // control credits to give back to the peer

@@ -102,6 +102,30 @@ class Sender {
     }
   }
 
+  // The lane broke with this frame under way; older ones were told before.
+  void keep_in_doubt(Peer& peer, SendSlot* slot) { peer.outgoing.doubt_.push(slot); }
+  // The peer has received `received` frames of those in doubt: calls `over(slot, delivered)` for
+  // these, and for the control frames among the others. Its other frames are pending again, before
+  // all that is. The peer must not have fewer than were acknowledged, nor more than were sent.
+  template <typename Over>
+  void settle_doubt(Peer& peer, std::size_t received, Over&& over) {
+    Outgoing& to = peer.outgoing;
+    if (to.doubt_.empty()) return;
+    for (; received > 0; --received) over(to.doubt_.pop(), true);
+    Fifo<SendSlot> again;
+    while (SendSlot* const slot = to.doubt_.pop()) {
+      if (slot->messages == 0) {
+        over(slot, false);
+        continue;
+      }
+      again.push(slot);
+      ++pending_frames_;
+      ++counters_.frames_resent;
+    }
+    while (SendSlot* const slot = to.pending_.pop()) again.push(slot);
+    to.pending_ = again;
+  }
+
   std::uint32_t max_payload_bytes() const {
     return frame_bytes_max() - static_cast<std::uint32_t>(wire::first_payload_offset);
   }

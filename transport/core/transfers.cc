@@ -139,6 +139,13 @@ void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
   issue(now, out);                       // its part of the budget is free for others
 }
 
+bool Transfers::repeat_lost(const Now& now, Peer& peer, Outbox& out) {
+  const std::optional<std::uint64_t> chunks = scheduler_.issue_again(peer.transfers);
+  counters_.chunks_again += chunks.value_or(0);
+  issue(now, out);  // its part of the budget is free for others
+  return chunks.has_value();
+}
+
 // Reports what is over, after chunks were issued or given up.
 void Transfers::take_finished(Outbox& out) {
   FinishedTransfer finished;

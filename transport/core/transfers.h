@@ -68,7 +68,11 @@ class Transfers final : private FetchLanes::Listener {
   // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
-  // The peer's lanes take nothing until `go_on`. There must be no transfers.
+  // The peer's lanes broke, and are gone: the chunks under way go again once there are others.
+  // False if that must not be.
+  bool repeat_lost(const Now& now, Peer& peer, Outbox& out);
+
+  // The peer's lanes take nothing until `go_on`.
   void pause(Peer& peer) {
     scheduler_.hold_peer(peer.transfers);
     scheduler_.hold_chain(peer.transfers);

@@ -67,7 +67,8 @@ void Watch::look_at(const Now& now, LaneId id, bool its_turn, Outbox& out) {
       watched.retired_ = lane.queue.retired();
       watched.looks_left_ = work_looks;
     } else if (--watched.looks_left_ == 0) {
-      connector_.fail(now, peer, FailReason::stalled, out);
+      connector_.on_lane_lost(
+          now, peer, {peer.id, FailReason::stalled, CompletionStatus::success, {}, {}}, out);
     }
     return;
   }

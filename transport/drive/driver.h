@@ -70,6 +70,7 @@ class Driver {
       }
       hand_up_all(out_.retired);
       hand_up_all(out_.failures);
+      if (!out_.outages.empty()) hand_up_all(out_.outages);
       hand_up_all(out_.transfers);
       hand_up_all(out_.wanted);
     }
@@ -180,11 +181,12 @@ class Driver {
   // another connection to end, that is under way now.
   bool may_serve_request() {
     if (asked_.empty()) return false;
-    if (core_.is_leaving(asked_.oldest())) {
+    const wire::Hello& hello = asked_.oldest();
+    if (!hello.resumes && core_.is_leaving(hello.from)) {
       asked_.pass_over();
       return false;
     }
-    const bool may = core_.may_take_request(self().now(), asked_.oldest(), asked_.size(), out_);
+    const bool may = core_.may_take_request(self().now(), hello.from, asked_.size(), out_);
     if (!out_.empty()) flush();
     return may;
   }
@@ -194,6 +196,8 @@ class Driver {
     drain();
     if (may_serve_request()) {
       const RequestLine::Waiting asked = asked_.take();
+      core_.make_way(self().now(), asked.hello, out_);
+      flush();
       core_.on_request(self().now(), asked.request, asked.hello, out_);
     }
     flush();

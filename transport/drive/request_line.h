@@ -58,8 +58,8 @@ class RequestLine {
 
   // Puts it behind the others.
   void pass_over() { line_.push_back(take()); }
-  // Who asked in it.
-  PeerName oldest() const { return line_.front().hello.from; }
+  // What was asked in it.
+  const wire::Hello& oldest() const { return line_.front().hello; }
 
   bool empty() const { return line_.empty(); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size()); }

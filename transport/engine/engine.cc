@@ -23,6 +23,9 @@ constexpr std::size_t poll_batch = 32;
 // Refused requests that are reported; the rest is only counted.
 constexpr std::uint64_t refusals_told = 8;
 
+// Outages that are told of; the rest is only counted.
+constexpr int most_outages_told = 8;
+
 // Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
@@ -218,6 +221,26 @@ void Engine::hand_up(const Retired& retired) {
   }
 }
 
+// A line when connections break, and one when they are there again; the first few times.
+void Engine::hand_up(const Outage& outage) {
+  if (!outage.over) ++outages_told_;
+  if (outages_told_ > most_outages_told) return;
+  const std::string peer = "rank " + std::to_string(core_.name(outage.peer).rank);
+  const std::string port = device_.port().name();
+  if (outage.over) {
+    const std::int64_t ms = outage.took.ns / milliseconds(1).ns;
+    arrived_notices_.emplace_back("the connections of " + port + " that broke, the one to " + peer +
+                                  " last, are there again after " + std::to_string(ms) + " ms.");
+    return;
+  }
+  const bool known = outage.completion != CompletionStatus::success;
+  arrived_notices_.emplace_back(
+      "a connection of " + port + " broke, to " + peer + ": " + to_text(outage.reason) +
+      (known ? std::string(" (") + to_text(outage.completion) + ")" : "") +
+      ". It is made again, as others that break; messages wait meanwhile, for "
+      "btl_weir_peer_timeout at most.");
+}
+
 // The adapter can no longer be relied on. Whoever waits for a peer has to hear of it now: peers
 // would only be silent.
 void Engine::break_down(const std::string& what) {
@@ -307,10 +330,13 @@ void Engine::carry_out(const ConnectAction& action) {
   if (action.kind == Kind::drop) {
     connections_->drop(action.lane);
     // Some adapters lose the completions of a pair they destroy, and with them receive buffers.
+    // What is completed before the pair is gone counts; after that nothing of it can come.
     queues_->retire_pair(action.lane);
     drain();
     queues_->destroy_retired();
-    core_.on_dropped(action.lane);
+    drain();
+    queues_->forget_retired();
+    core_.on_dropped(clock(), action.lane, out_);
     return;
   }
   if (action.kind == Kind::lane_end) return make_lane_end(action);

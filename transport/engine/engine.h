@@ -318,6 +318,7 @@ class Engine : private Driver<Engine> {
   void drop_slab() { receive_slabs_.pop_back(); }
   void carry_out(const ConnectAction& action);
   void hand_up(const Retired& retired);
+  void hand_up(const Outage& outage);
   template <typename News>
   void hand_up(const News& news) {
     arrived_notices_.emplace_back(news);
@@ -427,6 +428,7 @@ class Engine : private Driver<Engine> {
   std::unique_ptr<verbs::Connections> connections_;
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
+  int outages_told_ = 0;
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 

@@ -154,9 +154,8 @@ void Engine::on_port_event(const ibv_async_event& event) {
   }
   arrived_notices_.emplace_back(
       port +
-      " went down (port error). Messages wait for it; peers that do not answer for longer than "
-      "btl_weir_ack_timeout times btl_weir_retry_count are given up. Check the cable, the "
-      "switch port and ibv_devinfo.");
+      " went down (port error). Messages wait for it; peers that cannot be reached for longer than "
+      "btl_weir_peer_timeout are given up. Check the cable, the switch port and ibv_devinfo.");
 }
 
 }  // namespace weir

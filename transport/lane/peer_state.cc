@@ -12,12 +12,15 @@ using enum PeerState;
 // Row: from. Bits: the states it may go to.
 constexpr std::uint16_t edges[] = {
     /* idle       */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
-    /* connecting */ bit(connecting) | bit(accepting) | bit(ready) | bit(closed) | bit(failed),
+    /* connecting */ bit(idle) | bit(connecting) | bit(accepting) | bit(ready) | bit(closed) |
+        bit(failed),
     /* accepting  */ bit(accepting) | bit(connecting) | bit(ready) | bit(closed) | bit(failed),
-    /* ready      */ bit(parting) | bit(parted) | bit(closing) | bit(closed) | bit(failed),
-    /* parting    */ bit(ready) | bit(parted) | bit(idle) | bit(closed) | bit(failed),
-    /* parted     */ bit(idle) | bit(closed) | bit(failed),
-    /* closing    */ bit(closed) | bit(failed),
+    /* ready      */ bit(broken) | bit(parting) | bit(parted) | bit(closing) | bit(closed) |
+        bit(failed),
+    /* broken     */ bit(idle) | bit(connecting) | bit(accepting) | bit(closed) | bit(failed),
+    /* parting    */ bit(ready) | bit(broken) | bit(parted) | bit(idle) | bit(closed) | bit(failed),
+    /* parted     */ bit(broken) | bit(idle) | bit(closed) | bit(failed),
+    /* closing    */ bit(broken) | bit(closed) | bit(failed),
     /* closed     */ bit(idle) | bit(connecting) | bit(accepting) | bit(ready),
     /* failed     */ bit(closed),
 };
@@ -30,6 +33,7 @@ const char* to_text(PeerState state) {
     case connecting: return "connecting";
     case accepting: return "accepting";
     case ready: return "ready";
+    case broken: return "broken";
     case parting: return "parting";
     case parted: return "parted";
     case closing: return "closing";

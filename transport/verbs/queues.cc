@@ -228,10 +228,15 @@ void Queues::retire_pair(LaneId lane) {
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
   ibv_modify_qp(pair(lane), &error, IBV_QP_STATE);
-  numbers_.remove(pair(lane)->qp_num);
+  retired_numbers_.push_back(pair(lane)->qp_num);
   retired_.push_back(std::move(pairs_[index(lane)]));
   sends_ -= depths_[index(lane)];
   --pair_count_;
+}
+
+void Queues::forget_retired() {
+  for (const std::uint32_t number : retired_numbers_) numbers_.remove(number);
+  retired_numbers_.clear();
 }
 
 bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {

@@ -61,6 +61,8 @@ class Queues {
   // completions belong to no lane; once the caller has polled these, it is destroyed.
   void retire_pair(LaneId lane);
   void destroy_retired() { retired_.clear(); }
+  // Their completions were taken, too.
+  void forget_retired();
   bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
   // For reading the pair's attributes; nullptr if there is no pair.
   ibv_qp* pair(LaneId lane) const {
@@ -142,6 +144,7 @@ class Queues {
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
   std::vector<Pair> retired_;
+  std::vector<std::uint32_t> retired_numbers_;
   Pair spare_;
   PairNumbers numbers_;
 };

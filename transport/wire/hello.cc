@@ -70,9 +70,10 @@ std::array<std::byte, hello_bytes> encode(const Hello& hello) {
   store(&out[12], hello.from.rank);
   store(&out[16], hello.to.job);
   store(&out[20], hello.to.rank);
-  store(&out[24], hello.buffer_bytes);
+  store(&out[24], hello.resumes ? hello.received : hello.buffer_bytes);
   store(&out[28], hello.control_credits);
   store(&out[29], hello.fetches);
+  store(&out[30], static_cast<std::uint8_t>(hello.resumes));
   std::memcpy(&out[32], hello.key.data(), hello.key.size());
   store(&out[48], hello.attempt);
   return out;
@@ -86,7 +87,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte> bytes) {
   hello.credits = load<std::uint16_t>(&bytes[6]);
   hello.from = {load<std::uint32_t>(&bytes[8]), load<std::uint32_t>(&bytes[12])};
   hello.to = {load<std::uint32_t>(&bytes[16]), load<std::uint32_t>(&bytes[20])};
-  hello.buffer_bytes = load<std::uint32_t>(&bytes[24]);
+  hello.resumes = load<std::uint8_t>(&bytes[30]) != 0;
+  (hello.resumes ? hello.received : hello.buffer_bytes) = load<std::uint32_t>(&bytes[24]);
   hello.control_credits = load<std::uint8_t>(&bytes[28]);
   hello.fetches = load<std::uint8_t>(&bytes[29]);
   std::memcpy(hello.key.data(), &bytes[32], hello.key.size());
@@ -106,7 +108,7 @@ std::optional<Reject> decode_reject(std::span<const std::byte> bytes) {
   if (!has_magic(bytes, reject_bytes, reject_magic)) return std::nullopt;
   const auto value = load<std::uint8_t>(&bytes[4]);
   if (value < static_cast<std::uint8_t>(Reject::crossed) ||
-      value > static_cast<std::uint8_t>(Reject::closing)) {
+      value > static_cast<std::uint8_t>(Reject::over)) {
     return std::nullopt;
   }
   return static_cast<Reject>(value);

@@ -17,8 +17,8 @@
 namespace weir::wire {
 
 // Versions of the frame format this library speaks, both ends included.
-inline constexpr std::uint8_t protocol_min = 2;
-inline constexpr std::uint8_t protocol_max = 2;
+inline constexpr std::uint8_t protocol_min = 3;
+inline constexpr std::uint8_t protocol_max = 3;
 
 // Random bytes that a process draws when it starts. Only readers of its card know them.
 using Key = std::array<std::uint8_t, 16>;
@@ -57,6 +57,10 @@ struct Hello {
   std::uint8_t fetches = 16;         // reads and atomics of a queue pair that the sender answers
   Key key{};                         // of the asked process: in the request and its answer
   std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
+  // The session goes on whose connection broke. `buffer_bytes` was said when it began; instead the
+  // hello says how many frames of this session, modulo 2^32, its sender has received.
+  bool resumes = false;
+  std::uint32_t received = 0;
 };
 
 // Private data of a rejection.
@@ -65,7 +69,8 @@ enum class Reject : std::uint8_t {
   stranger = 2,
   version = 3,
   buffer = 4,
-  closing = 5
+  closing = 5,
+  over = 6
 };
 
 inline constexpr std::size_t card_bytes = 56;

@@ -82,8 +82,9 @@ class Rig {
   std::vector<WorkRequest> take_work() { return std::exchange(out.work, {}); }
   // Drops count as carried out.
   std::vector<ConnectAction> take_connects() {
-    for (const ConnectAction& action : out.connects) {
-      if (action.kind == ConnectAction::Kind::drop) core.on_dropped(action.lane);
+    for (std::size_t i = 0; i < out.connects.size(); ++i) {
+      const ConnectAction action = out.connects[i];  // a lane that is fenced asks for the next one
+      if (action.kind == ConnectAction::Kind::drop) core.on_dropped(now, action.lane, out);
     }
     return std::exchange(out.connects, {});
   }

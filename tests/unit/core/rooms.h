@@ -131,6 +131,8 @@ class Rooms : private Lanes::Listener,
   bool has_work(const Peer&) const override { return work_waits; }
   bool may_part(const Peer&) const override { return !work_waits; }
   void on_paused(Peer&) override { told.emplace_back("paused"); }
+  void on_broken(Peer&, Outbox&) override { told.emplace_back("broken"); }
+  void on_settled(SendSlot*, bool, Outbox&) override { told.emplace_back("settled"); }
   void on_ready(const Now&, Peer&, Outbox&) override { told.emplace_back("ready"); }
   void on_lane_ends(Peer& peer, Outbox&) override {
     EXPECT_NE(lanes.open(peer.connection.lane()), nullptr);

@@ -53,7 +53,7 @@ TEST(RequestLine, WhoIsPassedOverComesLast) {
   line.add(asked(1, 7, 10));
   line.add(asked(2, 8, 10));
   line.pass_over();
-  EXPECT_EQ(line.oldest(), (PeerName{1, 8}));
+  EXPECT_EQ(line.oldest().from, (PeerName{1, 8}));
   EXPECT_EQ(line.size(), 2u);
 }
 

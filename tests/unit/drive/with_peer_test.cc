@@ -72,10 +72,11 @@ class Bench : public Driver<Bench> {
   void carry_out(const ConnectAction& action) {
     journal += "connect ";
     actions.push_back(action);
-    if (action.kind == ConnectAction::Kind::drop) core_.on_dropped(action.lane);
+    if (action.kind == ConnectAction::Kind::drop) core_.on_dropped(now(), action.lane, out_);
     while (core_.lacks_control_slots()) core_.lend_control_slot(slot());
   }
   void hand_up(const Retired&) { journal += "retired "; }
+  void hand_up(const Outage&) { journal += "outage "; }
   void hand_up(const Failure&) { journal += "failure "; }
   void hand_up(const TransferEnd&) { journal += "transfer "; }
   void hand_up(PeerName) { journal += "wanted "; }

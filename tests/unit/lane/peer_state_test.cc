@@ -9,20 +9,21 @@ namespace weir {
 namespace {
 
 TEST(PeerState, HasExactlyTheseEdges) {
-  // Columns and rows: idle connecting accepting ready parting parted closing closed failed
+  // Columns and rows: idle connecting accepting ready broken parting parted closing closed failed
   constexpr const char* table[] = {
-      /* idle       */ ".xxx...xx",
-      /* connecting */ ".xxx...xx",
-      /* accepting  */ ".xxx...xx",
-      /* ready      */ "....xxxxx",
-      /* parting    */ "x..x.x.xx",
-      /* parted     */ "x......xx",
-      /* closing    */ ".......xx",
-      /* closed     */ "xxxx.....",
-      /* failed     */ ".......x.",
+      /* idle       */ ".xxx....xx",
+      /* connecting */ "xxxx....xx",
+      /* accepting  */ ".xxx....xx",
+      /* ready      */ "....xxxxxx",
+      /* broken     */ "xxx.....xx",
+      /* parting    */ "x..xx.x.xx",
+      /* parted     */ "x...x...xx",
+      /* closing    */ "....x...xx",
+      /* closed     */ "xxxx......",
+      /* failed     */ "........x.",
   };
-  for (unsigned from = 0; from < 9; ++from) {
-    for (unsigned to = 0; to < 9; ++to) {
+  for (unsigned from = 0; from < 10; ++from) {
+    for (unsigned to = 0; to < 10; ++to) {
       EXPECT_EQ(allowed(static_cast<PeerState>(from), static_cast<PeerState>(to)),
                 table[from][to] == 'x')
           << to_text(static_cast<PeerState>(from)) << " to " << to_text(static_cast<PeerState>(to));
@@ -31,10 +32,10 @@ TEST(PeerState, HasExactlyTheseEdges) {
 }
 
 TEST(PeerState, HasWords) {
-  for (unsigned state = 0; state < 9; ++state) {
+  for (unsigned state = 0; state < 10; ++state) {
     EXPECT_NE(std::string(to_text(static_cast<PeerState>(state))), "unknown");
   }
-  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(9))), "unknown");
+  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(10))), "unknown");
 }
 
 }  // namespace

@@ -92,6 +92,19 @@ TEST(Hello, SurvivesTheRoundTrip) {
   EXPECT_EQ(back->fetches, hello.fetches);
   EXPECT_EQ(back->key, hello.key);
   EXPECT_EQ(back->attempt, hello.attempt);
+  EXPECT_FALSE(back->resumes);
+  EXPECT_EQ(back->received, 0u);
+}
+
+TEST(Hello, ThatResumesTellsWhatWasReceivedInsteadOfTheSizeOfABuffer) {
+  Hello hello{.from = {1, 2}, .to = {1, 3}, .buffer_bytes = 8192};
+  hello.resumes = true;
+  hello.received = 0xfedcba98;
+  const auto back = decode_hello(encode(hello));
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(back->resumes);
+  EXPECT_EQ(back->received, hello.received);
+  EXPECT_EQ(back->buffer_bytes, 0u);
 }
 
 TEST(Hello, FitsIntoTheSmallestPrivateData) { EXPECT_LE(hello_bytes, 56u); }
@@ -113,7 +126,7 @@ TEST(Reject, SurvivesTheRoundTripAndRefusesOthers) {
   for (int value = 0; value < 256; ++value) {
     const auto reason = static_cast<Reject>(value);
     const auto back = decode_reject(encode(reason));
-    if (value >= 1 && value <= 5) {
+    if (value >= 1 && value <= 6) {
       ASSERT_TRUE(back);
       EXPECT_EQ(*back, reason);
     } else {

@@ -1,0 +1,307 @@
+// Connections that break, and the sessions that go on over the next ones.
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/rig.h"
+
+namespace weir {
+namespace {
+
+using rig::lesser;
+using rig::other;
+using Kind = ConnectAction::Kind;
+
+constexpr CompletionStatus outage = CompletionStatus::retry_exc_err;
+
+// A connection that we asked for, and frames on it that the peer has not acknowledged.
+struct Session : rig::Rig {
+  explicit Session(int frames = 2, Core::Config config = resuming())
+      : rig::Rig(config), peer(core.add_peer(other)), lane(connect(peer)) {
+    for (const WorkRequest& work : take_work()) complete(work);
+    for (int i = 0; i < frames; ++i) EXPECT_EQ(send(peer, 8, false, true), Status::ok);
+    pump();
+    under_way = take_work();
+    take_retired();
+  }
+
+  static Core::Config resuming() {
+    Core::Config config = rig::small_config();
+    config.resumes = true;
+    config.burst_frames = 8;
+    return config;
+  }
+
+  // The lane breaks, its end is fenced, and we ask for the next one.
+  ConnectAction lose(CompletionStatus status = outage) {
+    complete(under_way.at(0), status);
+    const auto actions = take_connects();
+    EXPECT_EQ(actions.size(), 2u);
+    EXPECT_EQ(actions.at(0).kind, Kind::drop);
+    EXPECT_EQ(actions.at(0).lane, lane);
+    return actions.back();
+  }
+
+  // The peer answers that it has received so many frames.
+  void resume(const ConnectAction& request, std::uint32_t received) {
+    wire::Hello hello = answer(request, 6);
+    hello.resumes = true;
+    hello.received = received;
+    lane = request.lane;
+    core.on_answer(now, lane, hello, out);
+    settle();
+  }
+
+  FailReason failed_for() {
+    const auto failures = take_failures();
+    return failures.size() == 1 ? failures[0].reason : FailReason::none;
+  }
+
+  PeerId peer;
+  LaneId lane;
+  std::vector<WorkRequest> under_way;
+};
+
+TEST(Resume, WhatThePeerHasIsOverAndTheRestGoesAgain) {
+  Session rig(3);  // frames 1, 2 and 3
+  const ConnectAction request = rig.lose();
+  EXPECT_EQ(request.kind, Kind::connect);
+  EXPECT_TRUE(request.hello.resumes);
+  EXPECT_EQ(request.hello.received, 0u);
+  EXPECT_TRUE(rig.take_retired().empty());  // in doubt
+  rig.send(rig.peer);                       // frame 4 waits
+  EXPECT_TRUE(rig.take_work().empty());
+
+  rig.resume(request, 2);
+  const auto retired = rig.take_retired();
+  ASSERT_EQ(retired.size(), 1u);
+  EXPECT_TRUE(retired[0].delivered);
+  const auto again = rig.take_work();
+  ASSERT_EQ(again.size(), 3u);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(again[i].lane, rig.lane);
+    EXPECT_EQ(rig.header_of(again[i]).sequence, 2 + i);
+  }
+  EXPECT_EQ(again[0].address, rig.under_way[1].address);
+  EXPECT_EQ(again[1].address, rig.under_way[2].address);
+  EXPECT_EQ(rig.core.counters().frames_resent, 2u);
+  EXPECT_EQ(rig.core.counters().connections_resumed, 1u);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Resume, SaysHowManyFramesCameBeforeTheEndWasFenced) {
+  Session rig;
+  rig.arrive(rig.lane, {.credits = 1});
+  rig.complete(rig.under_way[0], outage);
+  rig.arrive(rig.lane, {});  // while the queue pair is destroyed
+  EXPECT_EQ(rig.take_deliveries().size(), 2u);
+  const ConnectAction request = rig.take_connects().back();
+  EXPECT_EQ(request.hello.received, 2u);
+  rig.resume(request, 1);
+  rig.arrive(rig.lane, {});  // its third
+  EXPECT_EQ(rig.take_deliveries().size(), 1u);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST(Resume, ThePeersRequestIsTheNewsOfTheOutage) {
+  Session rig;
+  wire::Hello hello = rig.hello(other, 6);
+  hello.resumes = true;
+  hello.received = 3;
+  rig.core.make_way(rig.now, hello, rig.out);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken);
+  const auto fence = rig.take_connects();
+  ASSERT_EQ(fence.size(), 1u);  // we need not ask
+  EXPECT_EQ(fence[0].kind, Kind::drop);
+  rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);
+  rig.settle();
+  const ConnectAction accept = rig.take_connects().back();
+  EXPECT_EQ(accept.kind, Kind::accept);
+  EXPECT_TRUE(accept.hello.resumes);
+  EXPECT_EQ(rig.take_retired().size(), 2u);  // it has both
+  rig.core.on_established(rig.now, accept.lane, rig.out);
+  rig.send(rig.peer);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).sequence, 3u);
+}
+
+TEST(Resume, AnOldRequestBreaksNothing) {
+  Session rig;
+  wire::Hello hello = rig.hello(other);
+  rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);  // crossed, and never accepted
+  rig.take_connects();
+  wire::Hello stranger = rig.hello(lesser);
+  stranger.resumes = true;
+  rig.core.make_way(rig.now, stranger, rig.out);
+  EXPECT_TRUE(rig.take_connects().empty());
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::ready);
+}
+
+TEST(Resume, FramesThatWereAcknowledgedAndAreNotThereFailThePeer) {
+  Session rig;  // frame 0 was acknowledged
+  rig.resume(rig.lose(), 0);
+  EXPECT_EQ(rig.failed_for(), FailReason::frames_lost);
+  EXPECT_EQ(rig.take_retired().size(), 2u);
+}
+
+TEST(Resume, FramesThatWereNeverSentFailThePeer) {
+  Session rig;
+  rig.resume(rig.lose(), 4);
+  EXPECT_EQ(rig.failed_for(), FailReason::frames_lost);
+}
+
+TEST(Resume, AChunkGoesAgainOnceBothEndsAreFenced) {
+  Session rig;
+  TransferRequest put{};
+  put.kind = TransferKind::put;
+  put.opcode = Opcode::write;
+  put.peer = rig.peer;
+  put.length_bytes = 64;
+  put.remote_address = 0x7000;
+  rig.core.transfer(rig.now, put, rig.out);
+  ASSERT_EQ(rig.take_work().size(), 1u);
+  const ConnectAction request = rig.lose();
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.resume(request, 3);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(work[0].opcode, Opcode::write);
+  EXPECT_EQ(work[0].remote_address, 0x7000u);
+  rig.complete(work[0]);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_TRUE(rig.out.transfers[0].ok);
+  EXPECT_EQ(rig.core.counters().chunks_again, 1u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(Resume, AnAtomicInDoubtFailsThePeer) {
+  Session rig;
+  TransferRequest add{};
+  add.opcode = Opcode::fetch_add;
+  add.peer = rig.peer;
+  add.length_bytes = 8;
+  rig.core.transfer(rig.now, add, rig.out);
+  ASSERT_EQ(rig.take_work().size(), 1u);
+  rig.complete(rig.under_way[0], outage);
+  rig.take_connects();
+  EXPECT_EQ(rig.failed_for(), FailReason::atomic_in_doubt);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+}
+
+TEST(Resume, WhoIsNotReachedInTimeIsLostForTheFirstReason) {
+  Session rig;
+  rig.lose();
+  for (int i = 0; i < 40 && rig.core.state(rig.peer) != PeerState::failed; ++i) {
+    rig.now = rig.now + seconds(1);
+    rig.core.on_timer(rig.now, rig.out);
+    rig.take_connects();
+    EXPECT_TRUE(i >= 28 || rig.core.state(rig.peer) != PeerState::failed) << i;
+  }
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].reason, FailReason::send_failed);
+  EXPECT_EQ(failures[0].completion, outage);
+}
+
+TEST(Resume, WhoIsGoneIsLostAtOnce) {
+  Session rig;
+  rig.core.on_disconnected(rig.now, rig.lane, rig.out);
+  const ConnectAction request = rig.take_connects().back();
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+  rig.core.on_connect_failed(rig.now, request.lane, FailReason::connect_refused, rig.out);
+  EXPECT_EQ(rig.failed_for(), FailReason::vanished);
+}
+
+TEST(Resume, WhoHasGivenUsUpIsLost) {
+  Session rig;
+  const ConnectAction request = rig.lose();
+  rig.core.on_rejected(rig.now, request.lane, wire::Reject::over, rig.out);
+  EXPECT_EQ(rig.failed_for(), FailReason::send_failed);
+}
+
+TEST(Resume, WhatWasSentWrongIsNoOutage) {
+  for (const CompletionStatus status :
+       {CompletionStatus::rem_access_err, CompletionStatus::loc_prot_err,
+        CompletionStatus::loc_len_err, CompletionStatus::general_err}) {
+    Session rig;
+    rig.complete(rig.under_way[0], status);
+    EXPECT_EQ(rig.core.state(rig.peer), PeerState::failed);
+  }
+}
+
+TEST(Resume, AConnectionThatNeverCarriesAnythingIsGivenUp) {
+  Session rig;
+  int broke = 0;
+  for (; broke < 20 && rig.core.state(rig.peer) != PeerState::failed; ++broke) {
+    rig.complete(rig.under_way[0], outage);
+    const auto actions = rig.take_connects();
+    if (rig.core.state(rig.peer) == PeerState::failed) break;
+    rig.resume(actions.back(), 1);
+    rig.under_way = rig.take_work();
+  }
+  EXPECT_GT(broke, 4);
+  EXPECT_LT(broke, 20);
+  EXPECT_EQ(rig.failed_for(), FailReason::send_failed);
+}
+
+TEST(Resume, AGoodbyeInDoubtThatArrivedEndsTheSession) {
+  Session rig;
+  for (const WorkRequest& work : rig.under_way) rig.complete(work);
+  rig.core.close(rig.now, rig.peer, rig.out);
+  const auto goodbye = rig.take_work();
+  ASSERT_EQ(goodbye.size(), 1u);
+  rig.complete(goodbye[0], outage);
+  const ConnectAction request = rig.take_connects().back();
+  ASSERT_EQ(request.kind, Kind::connect);
+  EXPECT_FALSE(rig.core.closed(rig.peer));
+  rig.core.on_rejected(rig.now, request.lane, wire::Reject::over, rig.out);
+  EXPECT_TRUE(rig.core.closed(rig.peer));
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST(Resume, AGoodbyeThatWasLostIsSaidAgain) {
+  Session rig;
+  for (const WorkRequest& work : rig.under_way) rig.complete(work);
+  rig.core.close(rig.now, rig.peer, rig.out);
+  rig.complete(rig.take_work().at(0), outage);
+  rig.resume(rig.take_connects().back(), 3);
+  rig.core.close(rig.now, rig.peer, rig.out);
+  const auto goodbye = rig.take_work();
+  ASSERT_EQ(goodbye.size(), 1u);
+  EXPECT_EQ(rig.header_of(goodbye[0]).kind, wire::FrameKind::goodbye);
+  EXPECT_EQ(rig.header_of(goodbye[0]).sequence, 3u);
+}
+
+TEST(Resume, AConnectionToOurselvesIsMadeAgain) {
+  Session rig;
+  const PeerId own = rig.core.add_peer(rig::self);
+  rig.send(own);
+  const ConnectAction loop = rig.take_connects().back();
+  rig.core.on_established(rig.now, loop.lane, rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  rig.complete(work[0], outage);
+  const ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::loop);
+  rig.core.on_established(rig.now, again.lane, rig.out);
+  const auto resent = rig.take_work();
+  ASSERT_EQ(resent.size(), 1u);
+  EXPECT_EQ(rig.header_of(resent[0]).sequence, 0u);
+}
+
+TEST(Resume, TellsOfTheFirstAndTheLastConnectionOfAnOutage) {
+  Session rig;
+  const ConnectAction request = rig.lose();
+  ASSERT_EQ(rig.out.outages.size(), 1u);
+  EXPECT_FALSE(rig.out.outages[0].over);
+  EXPECT_EQ(rig.out.outages[0].completion, outage);
+  rig.now = rig.now + milliseconds(1500);
+  rig.resume(request, 3);
+  ASSERT_EQ(rig.out.outages.size(), 2u);
+  EXPECT_TRUE(rig.out.outages[1].over);
+  EXPECT_EQ(rig.out.outages[1].took, milliseconds(1500));
+}
+
+}  // namespace
+}  // namespace weir
