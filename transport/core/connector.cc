@@ -12,6 +12,13 @@ namespace {
 // A connection that breaks so often before anything went over it will not get better.
 constexpr std::uint8_t most_futile = 8;
 
+// The failure says that there is no connection, and not what went wrong on one.
+constexpr bool is_of_connecting(FailReason reason) {
+  return reason == FailReason::connect_refused || reason == FailReason::connect_timeout ||
+         reason == FailReason::connect_unreachable || reason == FailReason::rejected_stranger ||
+         reason == FailReason::vanished;
+}
+
 }  // namespace
 
 void Connector::move_to(Peer& peer, PeerState state) {
@@ -145,11 +152,13 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
            .hello = hello});
 }
 
-bool Connector::may_take_request(const Now& now, PeerName from, std::uint32_t waiting,
+bool Connector::may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
                                  Outbox& out) {
-  const PeerId known = peers_.find(from);
-  const bool has_place = known != PeerId::none && !peers_[known].connection.is_idle();
-  if (has_place || places_.may_begin(now.time())) {
+  const PeerId known = peers_.find(hello.from);
+  const Connection none;
+  const Connection& connection = known != PeerId::none ? peers_[known].connection : none;
+  const bool needs_place = connection.is_idle() && !is_over_for(connection, hello);
+  if (!needs_place || places_.may_begin(now.time())) {
     requests_waiting_ = waiting - 1;
     return true;
   }
@@ -169,12 +178,20 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
   return std::nullopt;
 }
 
+// Who has given the session up, or left it, takes it up no more. But the asker may be in a session
+// that we do not know of: nothing has come of our answer yet.
+bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) {
+  return hello.resumes && !connection.in_session_ &&
+         (hello.received != 0 || connection.state_ == PeerState::failed ||
+          connection.state_ == PeerState::closed);
+}
+
 void Connector::make_way(const Now& now, const wire::Hello& hello, Outbox& out) {
   const PeerId known = peers_.find(hello.from);
   if (!hello.resumes || known == PeerId::none) return;
   Peer& peer = peers_[known];
   const Connection& connection = peer.connection;
-  if (connection.lane_ == LaneId::none || connection.is_pending() ||
+  if (connection.lane_ == LaneId::none || connection.is_pending() || has_left(peer) ||
       hello.attempt <= connection.attempt_seen_) {
     return;
   }
@@ -193,13 +210,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   Connection& connection = peer.connection;
   // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
-  // Who has given the session up, or left it, takes it up no more. But the peer may be in a session
-  // that we do not know of: nothing has come of our answer yet.
-  if (hello.resumes && !connection.in_session_ &&
-      (hello.received != 0 || connection.state_ == PeerState::failed ||
-       connection.state_ == PeerState::closed)) {
-    return reject(wire::Reject::over);
-  }
+  if (is_over_for(connection, hello)) return reject(wire::Reject::over);
   switch (connection.state_) {
     case PeerState::parting:
     case PeerState::parted:
@@ -213,7 +224,9 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
     case PeerState::connecting:
       if (connection.lane_ != LaneId::none) {
         ++counters_.connections_crossed;
-        if (config_.self < peer.name) return reject(wire::Reject::crossed);
+        // We would be told that it is over.
+        const bool is_over = !hello.resumes && connection.is_resuming() && connection.received_ != 0;
+        if (config_.self < peer.name && !is_over) return reject(wire::Reject::crossed);
       }
       break;
     case PeerState::broken:
@@ -228,7 +241,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
                                     : !connection.in_session_ || give_up_session(peer, out);
   if (!agreed) {
     reject(wire::Reject::over);
-    return fail(now, peer, FailReason::frames_lost, out);
+    return fail(now, peer, hello.resumes ? FailReason::frames_lost : FailReason::vanished, out);
   }
   if (hello.resumes) {
     void_credits(peer);
@@ -394,10 +407,17 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
 // ---- ending them ----
 
 void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
-  if (peer.connection.lane_ == LaneId::none) return;
+  Connection& connection = peer.connection;
+  if (connection.lane_ == LaneId::none) return;
+  // Frames that overtook the answer are delivered: the peer must not send them again.
+  const std::uint32_t received = lanes_[connection.lane_].rx_sequence;
+  if (config_.resumes && connection.is_pending() && received != connection.received_) {
+    connection.received_ = received;
+    connection.in_session_ = true;
+  }
   listener_.on_lane_ends(peer, out);
-  lanes_.release(peer.connection.lane_, delivered, out);
-  peer.connection.lane_ = LaneId::none;
+  lanes_.release(connection.lane_, delivered, out);
+  connection.lane_ = LaneId::none;
 }
 
 void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
@@ -418,9 +438,7 @@ void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
-// After the peer's goodbye, the work still under way does not matter. Nor after an agreement to
-// part: the peer was alive, and if it did not get our last frame it takes no new connection from us
-// but gives us up.
+// After the peer's goodbye, the work still under way does not matter.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                                   const TransferRequest& request, Outbox& out) {
   if (peer.connection.state_ == PeerState::broken) return;  // that is what a fence does
@@ -465,8 +483,9 @@ void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Out
   const bool futile = lane.queue.retired() == 0 && lane.rx_sequence == connection.received_;
   connection.futile_ = static_cast<std::uint8_t>(futile ? connection.futile_ + 1 : 0);
   ++counters_.connections_broken;
-  connection.is_out_ = true;
-  if (out_++ == 0) {
+  // If it was disconnected, its process is gone, or tells itself why.
+  connection.is_out_ = why.reason != FailReason::vanished;
+  if (connection.is_out_ && out_++ == 0) {
     out_since_ = now.time();
     out.report(Outage{peer.id, false, why.reason, why.completion});
   }
@@ -558,8 +577,7 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   // Why the session did not go on says less than why it broke.
   const Failure first{peer.id, connection.broke_, connection.broke_with_, {}, {}};
   const bool resuming = connection.is_resuming() && connection.broke_ != FailReason::none &&
-                        why.reason != FailReason::frames_lost &&
-                        why.reason != FailReason::atomic_in_doubt;
+                        is_of_connecting(why.reason);
   move_to(peer, PeerState::failed);
   out.report(resuming ? first : why);
   drop_lane(peer, out);

@@ -88,9 +88,10 @@ class Connector {
   [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
   // Why such a request is refused at any time, if it is: it is from a stranger, or does not fit.
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const;
-  // Whether the connection that this process asks for may be made now. If not, makes room for it;
-  // so many requests wait.
-  bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out);
+  // Whether the request may be answered now. If not, makes room for its connection; so many
+  // requests wait.
+  bool may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
+                        Outbox& out);
   // The peer asks to resume a session whose connection is not known to be broken: it is now. Carry
   // out what is in the box before `on_request`.
   void make_way(const Now& now, const wire::Hello& hello, Outbox& out);
@@ -193,6 +194,7 @@ class Connector {
     return connection.left_ && !(config_.resumes && connection.state_ == PeerState::parted);
   }
   static bool is_untouched(const Peer& peer);
+  static bool is_over_for(const Connection& connection, const wire::Hello& hello);
   bool give_up_session(Peer& peer, Outbox& out);
   Duration silence_before(const Failure& why) const;
   void on_over(const Now& now, Peer& peer, Outbox& out);

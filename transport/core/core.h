@@ -246,10 +246,11 @@ class Core : private Lanes::Listener,
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const {
     return connector_.refusal(hello);
   }
-  // Whether a request of that process may be handled now, with so many waiting; if not, idle
-  // connections are asked to part, and `next_deadline` says when to come again.
-  bool may_take_request(const Now& now, PeerName from, std::uint32_t waiting, Outbox& out) {
-    return connector_.may_take_request(now, from, waiting, out);
+  // Whether that request may be handled now, with so many waiting; if not, idle connections are
+  // asked to part, and `next_deadline` says when to come again.
+  bool may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
+                        Outbox& out) {
+    return connector_.may_take_request(now, hello, waiting, out);
   }
   // The connection to that process is about to end: its request, which may be older, has to wait.
   bool is_leaving(PeerName name) const {

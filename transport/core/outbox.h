@@ -71,7 +71,7 @@ struct Failure {
 };
 
 // Connections broke that are made again: the first of them, or, when it is over, the last one that
-// was made again. Those that broke in between are only counted.
+// was made again. Those that broke in between are only counted, and those that the peer ended.
 struct Outage {
   PeerId peer;
   bool over;

@@ -181,12 +181,12 @@ class Driver {
   // another connection to end, that is under way now.
   bool may_serve_request() {
     if (asked_.empty()) return false;
-    const wire::Hello& hello = asked_.oldest();
+    const wire::Hello& hello = asked_.first();
     if (!hello.resumes && core_.is_leaving(hello.from)) {
       asked_.pass_over();
       return false;
     }
-    const bool may = core_.may_take_request(self().now(), hello.from, asked_.size(), out_);
+    const bool may = core_.may_take_request(self().now(), hello, asked_.size(), out_);
     if (!out_.empty()) flush();
     return may;
   }

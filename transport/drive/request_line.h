@@ -1,6 +1,7 @@
 // Connection requests that wait for their turn. A queue pair takes long to make, and a process that
 // has waited too long asks again: of two requests of one process only the newer is kept, in the
-// place of the older, so that no pair is made for a request that nobody waits for any more.
+// place of the older, so that no pair is made for a request that nobody waits for any more. Those
+// that resume a session go first: they need no place of another, and others wait for what it holds.
 //
 // Pure; the caller serialises. Allocates.
 #pragma once
@@ -31,7 +32,7 @@ class RequestLine {
              one.hello.key == hello.key;
     });
     if (earlier == line_.end()) {
-      line_.push_back(asked);
+      hello.resumes ? line_.push_front(asked) : line_.push_back(asked);
       return std::nullopt;
     }
     if (hello.attempt <= earlier->hello.attempt) return asked.request;
@@ -40,11 +41,11 @@ class RequestLine {
     return old;
   }
 
-  // The one that has waited longest. There must be one.
+  // The first. There must be one.
   Waiting take() {
-    const Waiting first = line_.front();
+    const Waiting asked = line_.front();
     line_.pop_front();
-    return first;
+    return asked;
   }
   // The request of a process that has accepted ours, and so gave up its own.
   std::optional<RequestId> drop(PeerName from) {
@@ -59,7 +60,7 @@ class RequestLine {
   // Puts it behind the others.
   void pass_over() { line_.push_back(take()); }
   // What was asked in it.
-  const wire::Hello& oldest() const { return line_.front().hello; }
+  const wire::Hello& first() const { return line_.front().hello; }
 
   bool empty() const { return line_.empty(); }
   std::uint32_t size() const { return static_cast<std::uint32_t>(line_.size()); }

@@ -346,23 +346,34 @@ TEST(Parting, WhoseConnectionWasUsedSinceTheLastLookIsNotAsked) {
 TEST(Parting, ARequestWaitsForAPlace) {
   OnePlace rig;
   const PeerId idle = rig.idle_peer(other);
-  EXPECT_FALSE(rig.core.may_take_request(rig.now, lesser, 1, rig.out));
+  EXPECT_FALSE(rig.core.may_take_request(rig.now, rig.hello(lesser), 1, rig.out));
   EXPECT_EQ(rig.posted_kind(), FrameKind::part);
   EXPECT_TRUE(rig.core.is_leaving(other));
-  EXPECT_FALSE(rig.core.may_take_request(rig.now, lesser, 1, rig.out));
+  EXPECT_FALSE(rig.core.may_take_request(rig.now, rig.hello(lesser), 1, rig.out));
   EXPECT_TRUE(rig.take_work().empty());
   EXPECT_NE(rig.core.next_deadline(), Time::never());
   rig.arrive(rig.lane, {.kind = FrameKind::goodbye});
   EXPECT_EQ(rig.core.state(idle), PeerState::idle);
-  EXPECT_TRUE(rig.core.may_take_request(rig.now, lesser, 1, rig.out));
+  EXPECT_TRUE(rig.core.may_take_request(rig.now, rig.hello(lesser), 1, rig.out));
 }
 
 TEST(Parting, ARequestOfOneWhoHasAPlaceDoesNotWait) {
   OnePlace rig;
   const PeerId asked = rig.core.add_peer(other);
   rig.send(asked);  // our own request crosses with the peer's
-  EXPECT_TRUE(rig.core.may_take_request(rig.now, other, 1, rig.out));
-  EXPECT_FALSE(rig.core.may_take_request(rig.now, lesser, 1, rig.out));
+  EXPECT_TRUE(rig.core.may_take_request(rig.now, rig.hello(other), 1, rig.out));
+  EXPECT_FALSE(rig.core.may_take_request(rig.now, rig.hello(lesser), 1, rig.out));
+}
+
+TEST(Parting, WhoIsToldThatItsSessionIsOverNeedsNoPlace) {
+  OnePlace rig;
+  rig.idle_peer(other);
+  wire::Hello hello = rig.hello(lesser);
+  hello.resumes = true;
+  hello.received = 1;
+  EXPECT_TRUE(rig.core.may_take_request(rig.now, hello, 1, rig.out));
+  rig.core.on_request(rig.now, RequestId{1}, hello, rig.out);
+  EXPECT_EQ(rig.take_connects().back().reason, wire::Reject::over);
 }
 
 TEST(Parting, OneWhoIsGivenUpNoLongerWaitsForAPlace) {
@@ -393,9 +404,9 @@ TEST(Parting, HalfOfThePlacesAreForThosePeersThatAsk) {
   OnePlace rig{4};
   for (std::uint32_t rank = 50; rank < 53; ++rank) rig.send(rig.core.add_peer({1, rank}));
   EXPECT_EQ(rig.take_connects().size(), 2u);
-  EXPECT_TRUE(rig.core.may_take_request(rig.now, {1, 60}, 1, rig.out));
+  EXPECT_TRUE(rig.core.may_take_request(rig.now, rig.hello({1, 60}), 1, rig.out));
   rig.accept({1, 60});
-  EXPECT_TRUE(rig.core.may_take_request(rig.now, {1, 61}, 1, rig.out));
+  EXPECT_TRUE(rig.core.may_take_request(rig.now, rig.hello({1, 61}), 1, rig.out));
   rig.now = rig.now + Places::patience;
   rig.core.on_timer(rig.now, rig.out);  // nobody answers: it waits no longer
   EXPECT_EQ(rig.take_connects().size(), 1u);

@@ -245,6 +245,20 @@ TEST(Resume, AConnectionThatNeverCarriesAnythingIsGivenUp) {
   EXPECT_EQ(rig.failed_for(), FailReason::send_failed);
 }
 
+TEST(Resume, FramesThatOvertookAnAnswerAreNotDeliveredAgain) {
+  rig::Rig rig(Session::resuming());
+  const PeerId peer = rig.core.add_peer(other);
+  rig.send(peer);
+  const ConnectAction request = rig.take_connects().at(0);
+  rig.arrive(request.lane, {});
+  EXPECT_EQ(rig.take_deliveries().size(), 1u);
+  rig.core.on_connect_failed(rig.now, request.lane, FailReason::connect_timeout, rig.out);
+  const ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::connect);
+  EXPECT_TRUE(again.hello.resumes);
+  EXPECT_EQ(again.hello.received, 1u);
+}
+
 TEST(Resume, AGoodbyeInDoubtThatArrivedEndsTheSession) {
   Session rig;
   for (const WorkRequest& work : rig.under_way) rig.complete(work);
@@ -257,6 +271,41 @@ TEST(Resume, AGoodbyeInDoubtThatArrivedEndsTheSession) {
   EXPECT_FALSE(rig.core.closed(rig.peer));
   rig.core.on_rejected(rig.now, request.lane, wire::Reject::over, rig.out);
   EXPECT_TRUE(rig.core.closed(rig.peer));
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST(Resume, WhoseGoodbyeArrivedHasNothingToResume) {
+  Session rig;
+  for (const WorkRequest& work : rig.under_way) rig.complete(work);
+  rig.arrive(rig.lane, {.kind = wire::FrameKind::goodbye});
+  rig.take_connects();
+  wire::Hello hello = rig.hello(other);
+  hello.resumes = true;
+  hello.received = 3;
+  rig.core.make_way(rig.now, hello, rig.out);
+  rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);
+  rig.settle();
+  const auto actions = rig.take_connects();
+  ASSERT_FALSE(actions.empty());
+  EXPECT_EQ(actions.back().kind, Kind::reject);
+  EXPECT_EQ(actions.back().reason, wire::Reject::over);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::closed);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+// We agreed to part, and do not know whether the peer has heard so. It asks for a connection as if
+// there had been none: it has.
+TEST(Resume, WhoAsksAnewDoesNotWaitForOurRequestToResume) {
+  Session rig;
+  for (const WorkRequest& work : rig.under_way) rig.complete(work);
+  rig.arrive(rig.lane, {.kind = wire::FrameKind::part});
+  ASSERT_EQ(rig.core.state(rig.peer), PeerState::parted);
+  rig.core.on_disconnected(rig.now, rig.lane, rig.out);
+  rig.take_connects();
+  ASSERT_EQ(rig.core.state(rig.peer), PeerState::connecting);
+  ASSERT_LT(rig::self, other);  // else our request is void in any case
+  rig.core.on_request(rig.now, RequestId{7}, rig.hello(other), rig.out);
+  EXPECT_EQ(rig.take_connects().back().kind, Kind::accept);
   EXPECT_EQ(rig.failed_for(), FailReason::none);
 }
 

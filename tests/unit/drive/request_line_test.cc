@@ -48,12 +48,23 @@ TEST(RequestLine, WhoHasAcceptedOursAsksForNothing) {
   EXPECT_EQ(line.take().request, RequestId{2});
 }
 
+// Those who wait for a place may wait for the one that it holds.
+TEST(RequestLine, WhoResumesASessionComesFirst) {
+  RequestLine line;
+  line.add(asked(1, 7, 10));
+  RequestLine::Waiting resumes = asked(2, 8, 10);
+  resumes.hello.resumes = true;
+  line.add(resumes);
+  EXPECT_EQ(line.take().request, RequestId{2});
+  EXPECT_EQ(line.take().request, RequestId{1});
+}
+
 TEST(RequestLine, WhoIsPassedOverComesLast) {
   RequestLine line;
   line.add(asked(1, 7, 10));
   line.add(asked(2, 8, 10));
   line.pass_over();
-  EXPECT_EQ(line.oldest().from, (PeerName{1, 8}));
+  EXPECT_EQ(line.first().from, (PeerName{1, 8}));
   EXPECT_EQ(line.size(), 2u);
 }
 
