@@ -49,6 +49,7 @@ struct CoreConfig {
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up
   bool resumes = false;                        // a connection that breaks is made again
+  bool forgives = false;                       // a peer that was given up may be asked again
   Duration repeats_for{};                      // how long an adapter repeats before it gives up
   bool proxy = false;                          // leave room for what a relay adds to a frame
   Duration server_silence = milliseconds(50);  // then we go on without a silent server

@@ -578,7 +578,7 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   const Failure first{peer.id, connection.broke_, connection.broke_with_, {}, {}};
   const bool resuming = connection.is_resuming() && connection.broke_ != FailReason::none &&
                         is_of_connecting(why.reason);
-  move_to(peer, PeerState::failed);
+  move_to(peer, config_.forgives ? PeerState::closed : PeerState::failed);
   out.report(resuming ? first : why);
   drop_lane(peer, out);
   end_session(peer);

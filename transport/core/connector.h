@@ -3,7 +3,7 @@
 // again at the next message.
 //
 // A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
-// that is given up is reported once. Every wait ends: an attempt is repeated after
+// that is given up is reported once, and for good, or with `forgives` until somebody asks again. Every wait ends: an attempt is repeated after
 // `attempt_timeout`, or after twice the time of an attempt that nobody answered, because the answer
 // may take long. The peer is given up after `connect_timeout`. Many processes that ask one process
 // at the same time ask again at different times.

@@ -167,6 +167,10 @@ class Core : private Lanes::Listener,
   // Takes every get, put or atomic. Its end is reported in Outbox::transfers. Local and remote
   // memory stay registered until then.
   void transfer(const Now& now, const TransferRequest& request, Outbox& out);
+  // Asks for a connection that nothing needs yet, if there is none.
+  void connect(const Now& now, PeerId peer, Outbox& out) {
+    if (peers_[peer].connection.is_idle()) connector_.connect(now, peers_[peer], out);
+  }
 
   // Transfers are under way: their completions must be seen promptly, and with the time.
   bool has_transfers() const { return !transfers_.idle(); }

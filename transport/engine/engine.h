@@ -164,6 +164,14 @@ class Engine : private Driver<Engine> {
     call_thread();
   }
 
+  // Asks for a connection to the peer, if there is none. True if it is ready.
+  bool connect(PeerId peer) {
+    std::lock_guard guard(lock_);
+    core_.connect(clock(), peer, out_);
+    if (!out_.empty()) flush();
+    return core_.state(peer) == PeerState::ready;
+  }
+
   // ---- progress ----
 
   // Polls once and hands up what there is. `Handler` has
@@ -243,6 +251,7 @@ class Engine : private Driver<Engine> {
 
   // ---- looking in ----
 
+  static Time clock();  // monotonic
   const Options& options() const { return options_; }
   const verbs::Device& device() const { return device_; }
   const verbs::PortChoice& port() const { return device_.port(); }
@@ -330,8 +339,6 @@ class Engine : private Driver<Engine> {
   }
 
   Engine(const Options& options, verbs::Device device);
-
-  static Time clock();
 
   // A call of `progress`, and a message that its handler has.
   struct Leaving {
@@ -429,6 +436,7 @@ class Engine : private Driver<Engine> {
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   int outages_told_ = 0;
+  std::uint64_t resent_before_ = 0;  // the last of these
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 

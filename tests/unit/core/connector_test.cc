@@ -535,6 +535,32 @@ TEST(Failure, ADisconnectWithoutGoodbye) {
   EXPECT_EQ(rig.take_connects().back().reason, wire::Reject::closing);
 }
 
+// As on a further rail, where nothing depends on the connection.
+TEST(Failure, IsNotForGoodIfTheConnectionIsForParts) {
+  Core::Config config = rig::small_config();
+  config.forgives = true;
+  Rig rig(config);
+  const LaneId lane = rig.accept(other);
+  const PeerId peer = rig.core.find(other);
+  rig.core.on_disconnected(rig.now, lane, rig.out);
+  ASSERT_EQ(rig.take_failures().size(), 1u);
+  EXPECT_TRUE(rig.core.closed(peer));
+  rig.settle();
+  rig.take_connects();
+  rig.core.connect(rig.now, peer, rig.out);
+  const auto asked = rig.take_connects();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].kind, ConnectAction::Kind::connect);
+  rig.core.on_connect_failed(rig.now, asked[0].lane, FailReason::connect_refused, rig.out);
+  EXPECT_EQ(rig.take_failures().size(), 1u) << "each time it is lost";
+  rig.settle();
+  rig.sequence = 0;
+  rig.accept(other);
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+  rig.core.connect(rig.now, peer, rig.out);
+  EXPECT_TRUE(rig.take_connects().empty()) << "there is one";
+}
+
 TEST(Failure, AFailedReceiveOrLane) {
   Rig rig;
   LaneId lane = rig.accept(other);
