@@ -192,16 +192,16 @@ std::string to_table(const Look& now, const Look& before) {
     });
     text += fmt::format(
         "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-        "{}{}\n",
+        "{:>5} {}{}\n",
         "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WANTS",
-        "WAITS", "READS", "c", "LOST",
+        "WAITS", "READS", "c", "BROKE", "LOST",
         with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
           "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-          "{}{}{}\n",
+          "{:>5} {}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -212,7 +212,8 @@ std::string to_table(const Look& now, const Look& before) {
           bytes(static_cast<double>(counters.receive_bytes)), member.tokens_held,
           member.tokens_waited_for, since(now.at_ns, member.waiting_since),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
-          bytes(static_cast<double>(counters.read_window)), counters.peer_failures,
+          bytes(static_cast<double>(counters.read_window)), counters.connections_broken,
+          counters.peer_failures,
           with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),
                                    member.in_proxy ? std::to_string(member.proxy_waiting) : "-",
                                    number(rate(member, then, &Counters::proxy_served)))

@@ -92,7 +92,7 @@ void add_top(CLI::App& app) {
       "read, W and RECVMEM receive buffers and their memory, TOKENS of the node held, WANTS those\n"
       "waited for, WAITS how long for them or for reads, READS bytes of the node's read budget "
       "held or\n"
-      "waited for, c the read window, LOST peers given up; with a proxy SERVER the rank that sends "
+      "waited for, c the read window, BROKE connections that broke and LOST peers given up; with a proxy SERVER the rank that sends "
       "for\n"
       "this one now, QUEUE frames that wait for it, RELAY/s frames taken to be sent for others. "
       "What a\n"

@@ -223,14 +223,19 @@ void Engine::hand_up(const Retired& retired) {
 
 // A line when connections break, and one when they are there again; the first few times.
 void Engine::hand_up(const Outage& outage) {
-  if (!outage.over) ++outages_told_;
+  if (!outage.over) {
+    ++outages_told_;
+    resent_before_ = core_.counters().frames_resent;
+  }
   if (outages_told_ > most_outages_told) return;
   const std::string peer = "rank " + std::to_string(core_.name(outage.peer).rank);
   const std::string port = device_.port().name();
   if (outage.over) {
     const std::int64_t ms = outage.took.ns / milliseconds(1).ns;
     arrived_notices_.emplace_back("the connections of " + port + " that broke, the one to " + peer +
-                                  " last, are there again after " + std::to_string(ms) + " ms.");
+                                  " last, are there again after " + std::to_string(ms) + " ms. " +
+                                  std::to_string(core_.counters().frames_resent - resent_before_) +
+                                  " frames were sent again.");
     return;
   }
   const bool known = outage.completion != CompletionStatus::success;
