@@ -33,6 +33,7 @@ verbs::DeviceWish wish_of(const config::Settings& settings) {
   verbs::DeviceWish wish{.name = settings.device,
                          .gid_index = static_cast<int>(settings.gid_index)};
   if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
+  if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
   return wish;
 }
 

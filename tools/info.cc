@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/commands.h"
 #include "tools/here.h"
@@ -142,7 +144,11 @@ void run(const InfoOptions& options) {
   if (!options.device.empty()) wish.name = options.device;
   wish.gid_index = options.gid_index.value_or(wish.gid_index);
   std::string why;
-  const auto choice = verbs::choose_port(wish, why);
+  const std::vector<verbs::PortChoice> rails = verbs::choose_ports(wish, why);
+  const auto is_rail = [&](const verbs::PortChoice& port) {
+    return std::any_of(rails.begin(), rails.end(),
+                       [&](const auto& rail) { return rail.name() == port.name(); });
+  };
 
   Json devices = Json::array();
   for (const verbs::PortChoice& port : verbs::list_ports(wish)) {
@@ -150,20 +156,27 @@ void run(const InfoOptions& options) {
       devices.push_back(describe_device(port, settings));
     }
     devices.back()["ports"].push_back(
-        describe_port(port, choice && choice->name() == port.name(), settings));
+        describe_port(port, is_rail(port), settings));
   }
 
   if (options.json) {
+    Json names = Json::array();
+    for (const verbs::PortChoice& rail : rails) names.push_back(rail.name());
     Json whole{{"version", WEIR_VERSION},
-               {"taken", choice ? Json(choice->name()) : Json()},
+               {"taken", rails.empty() ? Json() : names.front()},
+               {"rails", names},
                {"devices", devices}};
-    if (!choice) whole["error"] = why;
+    if (rails.empty()) whole["error"] = why;
     fmt::print("{}\n", whole.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     for (const Json& device : devices) print_device(device);
-    if (choice) fmt::print("* is what weir takes, as it is configured\n");
+    if (!rails.empty()) fmt::print("* is what weir takes, as it is configured\n");
+    for (std::size_t i = 0; rails.size() > 1 && i < rails.size(); ++i) {
+      fmt::print("  rail {}: {}, for {}\n", i, rails[i].name(),
+                 i == 0 ? "everything" : "parts of large messages");
+    }
   }
-  if (choice) return;
+  if (!rails.empty()) return;
   if (!options.json) fmt::print(stderr, "weir: {}\n", why);
   throw CLI::RuntimeError(1);
 }
@@ -175,7 +188,7 @@ void add_info(CLI::App& app) {
   CLI::App* info = app.add_subcommand(
       "info", "Show devices, ports and GIDs, which weir takes, and whether limits meet its needs");
   info->add_option("--device", options->device,
-                   "Instead of btl_weir_device: auto, mlx5_0 or mlx5_0:1");
+                   "Instead of btl_weir_device: auto, mlx5_0, mlx5_0:1, or several with commas");
   info->add_option("--gid-index", options->gid_index, "Instead of btl_weir_gid_index; -1 chooses");
   info->add_flag("--json", options->json, "Print one JSON object instead of a table");
   info->footer(

@@ -141,6 +141,9 @@ def faults_steps(long):
     yield Step("a peer dies and the runtime keeps quiet", "faults",
                [*SUITE, "--set", "silent", *(["--long"] if long else [])], lab=[], any_device=True,
                limit_s=1800)
+    yield Step("mpi programs over two rails", "faults",
+               [*SUITE, "--set", "rails", *(["--long"] if long else [])], lab=["--rails", "2"],
+               limit_s=1800)
     for name, script in ("faults", "tests/lab/faults"), ("weir doctor", "tests/lab/doctor"), \
             ("other adapters", "tests/adapter/variants"), \
             ("the fabric and processes break", "tests/lab/campaign"):

@@ -71,16 +71,29 @@ Finding check_mtu(const verbs::PortChoice& port) {
                           or_placeholder(interface), interface_mtu_for_best));
 }
 
+Finding check_rails(const std::vector<verbs::PortChoice>& rails, std::size_t wanted) {
+  std::string names;
+  for (const verbs::PortChoice& rail : rails) names += (names.empty() ? "" : ", ") + rail.name();
+  const std::string text = fmt::format("{} for large messages: {}",
+                                       rails.size() == 1 ? "one rail" : "rails", names);
+  if (rails.size() >= wanted) return ok("rails", text);
+  return warn("rails", fmt::format("{}; btl_weir_rails wants {}", text, wanted),
+              "name the devices with --mca btl_weir_device a,b (weir info shows them)");
+}
+
 }  // namespace
 
 Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoice>& choice) {
   std::string why;
-  choice = verbs::choose_port(wish, why);
-  if (choice) {
-    return {ok("port", fmt::format("{} is active: {}, {} Gb/s", choice->name(),
-                                   choice->ethernet ? "RoCE" : "InfiniBand",
-                                   static_cast<double>(choice->speed_mbps) / 1000)),
-            check_gid(*choice), check_mtu(*choice)};
+  const std::vector<verbs::PortChoice> rails = verbs::choose_ports(wish, why);
+  if (!rails.empty()) {
+    choice = rails.front();
+    Findings findings{ok("port", fmt::format("{} is active: {}, {} Gb/s", choice->name(),
+                                             choice->ethernet ? "RoCE" : "InfiniBand",
+                                             static_cast<double>(choice->speed_mbps) / 1000)),
+                      check_gid(*choice), check_mtu(*choice)};
+    if (rails.size() > 1 || wish.rails > 1) findings.push_back(check_rails(rails, wish.rails));
+    return findings;
   }
   Findings findings;
   for (const verbs::PortChoice& port : verbs::list_ports(wish)) {

@@ -58,8 +58,21 @@ verbs::DeviceWish device_wish(const config::Settings& settings) {
   verbs::DeviceWish wish{.name = settings.device,
                          .gid_index = static_cast<int>(settings.gid_index)};
   if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
+  if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
   wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
   return wish;
+}
+
+// One for each rail.
+std::vector<verbs::PortChoice> ports_for(const config::Settings& settings, std::string& why) {
+  const verbs::DeviceWish wish = device_wish(settings);
+  std::vector<verbs::PortChoice> ports = verbs::choose_ports(wish, why);
+  if (!ports.empty() && ports.size() < wish.rails) {
+    report_warning("has " + std::to_string(ports.size()) + " of " + std::to_string(wish.rails) +
+                   " rails (btl_weir_rails): no other adapter has an active port of the same kind, "
+                   "with an address and half the speed. 'weir info' shows the ports");
+  }
+  return ports;
 }
 
 config::Fabric fabric_of(const verbs::PortChoice& port) {
@@ -75,24 +88,33 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     // No profile sets the port, and the profile depends on the port.
     const config::Settings wish = read_configuration(config::Fabric::unknown).settings;
     std::string why;
-    const auto port = verbs::choose_port(device_wish(wish), why);
-    if (!port) {
+    const std::vector<verbs::PortChoice> ports = ports_for(wish, why);
+    if (ports.empty()) {
       report_unavailable(why);
       return nullptr;
     }
-    const config::Configuration chosen = read_configuration(fabric_of(*port));
+    const verbs::PortChoice& port = ports.front();
+    const config::Configuration chosen = read_configuration(fabric_of(port));
     if (!chosen.problems.empty()) {
       report_bad_configuration(chosen.problems);
       return nullptr;
     }
     const config::Settings& settings = chosen.settings;
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    std::unique_ptr<Engine> engine = Engine::open(engine_options(settings, self), *port, why);
+    const Engine::Options options = engine_options(settings, self);
+    std::unique_ptr<Engine> engine = Engine::open(options, port, why);
     if (engine == nullptr) {
       report_unavailable(why);
       return nullptr;
     }
-    const std::string hardware = verbs::hardware_text(*port);
+    std::vector<std::unique_ptr<Engine>> further;
+    for (std::size_t i = 1; i < ports.size(); ++i) {
+      further.push_back(Engine::open(Rails::options(options), ports[i], why));
+      if (further.back() != nullptr) continue;
+      report_unavailable(why);  // the peers count on it: rail k goes to rail k
+      return nullptr;
+    }
+    const std::string hardware = verbs::hardware_text(port);
     if (settings.tuned_for != "any" && settings.tuned_for != hardware && first_on_node()) {
       complain("is set to values that were measured on '" + settings.tuned_for +
                "', but this is '" + hardware + "'. 'weir tune' measures anew.");
@@ -101,17 +123,20 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       complain("shares no read budget with the other processes of this host: " +
                engine->why_no_node() + ". Each keeps to limits of its own.");
     }
-    const auto card = engine->card();
+    const std::vector<std::byte> card = Rails::cards(*engine, further);
     const int rc = publish(mca_btl_weir_component.btl_version, card.data(), card.size());
     if (rc != OPAL_SUCCESS) {
       report_unavailable("the runtime took no address to publish (error " + std::to_string(rc) +
                          "); is the program started with mpirun?");
       return nullptr;
     }
-    note(10, "uses " + engine->port().name() + " with profile " + chosen.profile);
+    std::string uses = engine->port().name();
+    for (const auto& one : further) uses += " and " + one->port().name();
+    note(10, "uses " + uses + " with profile " + chosen.profile);
     register_device_pvars(mca_btl_weir_component.btl_version, engine->port());
 
-    auto module = std::make_unique<Module>(standard, settings, std::move(engine));
+    auto module = std::make_unique<Module>(standard, settings, std::move(engine),
+                                           std::move(further));
     auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));
     if (modules == nullptr) return nullptr;
     show_counters(&module->engine->counters());

@@ -4,6 +4,7 @@
 // Thread rule: the endpoints have their own lock. An endpoint never moves until all of them end.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -12,6 +13,8 @@
 #include "transport/base/ids.h"
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
+#include "transport/rail/divide.h"
+#include "transport/rail/way.h"
 
 // Open MPI only passes pointers to this around; the type is ours, its name is not.
 struct mca_btl_base_endpoint_t {
@@ -19,6 +22,13 @@ struct mca_btl_base_endpoint_t {
   weir::PeerName name;
   opal_proc_t* proc = nullptr;
   std::atomic<bool> leaving{false};  // its end is wanted: failures are no longer news
+
+  // The peer on the further rails; only Rails changes this.
+  struct Side {
+    weir::PeerId id = weir::PeerId::none;
+    weir::Way way;
+  };
+  std::array<Side, weir::most_rails - 1> sides;
 };
 
 namespace weir::btl {

@@ -10,6 +10,7 @@
 // Plain values; any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +60,7 @@ struct Exported {
   std::uint64_t directory_address = 0;
   std::uint32_t directory_rkey = 0;
   std::uint32_t directory_entries = 0;  // 0: there is none
+  std::array<std::uint32_t, 4> side_rkeys{};  // of `memory`, on further rails; 0: none there
 
   // Copies what another process may be writing.
   static Exported read(const Exported& shared) {
@@ -71,7 +73,7 @@ struct Exported {
     return copy;
   }
 };
-static_assert(sizeof(Export) == 24 && sizeof(Exported) == 40);
+static_assert(sizeof(Export) == 24 && sizeof(Exported) == 56);
 static_assert(std::is_trivially_copyable_v<Exported>);
 
 // Of a directory as it was read, the export that covers these bytes; nullptr if there is none.

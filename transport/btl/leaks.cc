@@ -14,6 +14,7 @@ void report_leaks(Module& module) {
   count(module.handles.out(), "handles of registered memory");
   count(module.registrations_in_use(), "registrations in use");
   count(module.descriptors.out(), "descriptors");
+  if (module.rails != nullptr) count(module.rails->parts_out(), "parts of messages");
   const Engine::Remains remains = module.engine->remains();
   count(remains.transfers, "transfers not over");
   count(remains.chunks, "chunks with the adapter");

@@ -24,6 +24,10 @@ int guarded(F&& action) noexcept {
   }
 }
 
+std::span<const std::byte> cards_in(const Published& published) {
+  return {reinterpret_cast<const std::byte*>(published.bytes.get()), published.size};
+}
+
 // Gives NULL for every process that we cannot reach, and success: an error would take the whole
 // module out of the call. `reachable` is NULL when a single process is added later.
 int add_procs(mca_btl_base_module_t* btl, std::size_t count, opal_proc_t** procs,
@@ -106,11 +110,12 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
 }  // namespace
 
 Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
-               std::unique_ptr<Engine> with)
+               std::unique_ptr<Engine> with, std::vector<std::unique_ptr<Engine>> further)
     : mca_btl_base_module_t(standard),
       settings(wanted),
       engine(std::move(with)),
       endpoints(*engine) {
+  if (!further.empty()) rails = std::make_unique<Rails>(*this, std::move(further));
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;
 
@@ -145,6 +150,7 @@ bool Module::start() {
   std::string why;
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
+  if (good && rails != nullptr && open_memory_hooks(why)) rails->start();
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
 }
@@ -187,13 +193,15 @@ Directory* Module::directory() {
 }
 
 std::uint64_t Module::registrations_in_use() const {
-  return registration_cache != nullptr ? registration_cache->in_use() : 0;
+  return (registration_cache != nullptr ? registration_cache->in_use() : 0) +
+         (rails != nullptr ? rails->registrations_in_use() : 0);
 }
 
 void Module::end_registrations() {
   show_registration_counters(nullptr);
   directory_.reset();
   registration_cache.reset();
+  if (rails != nullptr) rails->end_registrations();
   close_memory_hooks();
 }
 
@@ -217,18 +225,20 @@ Endpoint* Module::add(opal_proc_t* proc) {
   }
   PeerId id = PeerId::none;
   std::string why;
+  Published card;
   if (proc == opal_proc_local_get()) {
     if (!start() || !engine->add_peer(name, engine->card(), id, why)) return nullptr;
   } else {
-    const Published card = published(mca_btl_weir_component.btl_version, *proc);
+    card = published(mca_btl_weir_component.btl_version, *proc);
     if (card.size == 0 || !start()) return nullptr;
-    const auto* const bytes = reinterpret_cast<const std::byte*>(card.bytes.get());
-    if (!engine->add_peer(name, {bytes, card.size}, id, why)) {
+    if (!engine->add_peer(name, cards_in(card).first(std::min(card.size, wire::card_bytes)), id,
+                          why)) {
       leave_to_others(name, why);
       return nullptr;
     }
   }
   Endpoint* const endpoint = endpoints.add(name, id, proc);
+  if (rails != nullptr) rails->add(*endpoint, cards_in(card));
   engine->expect_peers(endpoints.size());
   return endpoint;
 }

@@ -1,5 +1,5 @@
-// The one module, which is all that Open MPI holds of weir in a process. All rails are inside the
-// engine, so ob1 never has a choice to make.
+// The one module, which is all that Open MPI holds of weir in a process. All rails are inside, so
+// ob1 never has a choice to make.
 //
 // Thread rule: any thread may be in any entry point, and again from inside an upcall. We hold no
 // lock during an upcall.
@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <vector>
 
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
@@ -16,6 +17,7 @@
 #include "transport/btl/operation.h"
 #include "transport/btl/pool.h"
 #include "transport/btl/pvars.h"
+#include "transport/btl/rails.h"
 #include "transport/btl/waiting.h"
 #include "transport/config/settings.h"
 #include "transport/engine/engine.h"
@@ -24,7 +26,7 @@ namespace weir::btl {
 
 struct Module : mca_btl_base_module_t {
   Module(const mca_btl_base_module_t& standard, const config::Settings& settings,
-         std::unique_ptr<Engine> engine);
+         std::unique_ptr<Engine> engine, std::vector<std::unique_ptr<Engine>> further);
 
   // Makes the queues and the event thread, once. False if that failed, now or before.
   bool start();
@@ -62,7 +64,8 @@ struct Module : mca_btl_base_module_t {
   void end_registrations();
 
   const config::Settings settings;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Engine> engine;  // of the first rail
+  std::unique_ptr<Rails> rails;    // the further ones; nullptr if there are none
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;

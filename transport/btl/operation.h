@@ -2,6 +2,7 @@
 // the end of an operation.
 #pragma once
 
+#include <array>
 #include <atomic>
 
 #include "rendezvous/transfer.h"
@@ -12,6 +13,7 @@
 #include "transport/btl/flush.h"
 #include "transport/btl/pool.h"
 #include "transport/lane/send_slot.h"
+#include "transport/rail/divisions.h"
 #include "transport/verbs/registration_cache.h"
 
 // The type is ours, its name is not. Open MPI hands its first `handle_bytes` to peers, and passes
@@ -20,6 +22,7 @@ struct mca_btl_base_registration_handle_t {
   weir::btl::Exported exported;
   // The rest is only for this process.
   weir::verbs::Registration* registration = nullptr;
+  std::array<weir::verbs::Registration*, weir::most_rails - 1> sides{};  // on further rails
   std::uint32_t listed = weir::btl::Directory::nowhere;  // in the directory
   mca_btl_base_registration_handle_t* next = nullptr;
 };
@@ -43,6 +46,7 @@ struct alignas(128) Operation {
   SendSlot* scratch = nullptr;  // where an unwanted result of an atomic lands
   Handle* target = nullptr;     // for memory registered for this operation only
   Lookup* lookup = nullptr;     // it reads a directory, into `scratch`, for another operation
+  Divisions::Part* part = nullptr;  // it is that of another operation
   Export memory{};              // the memory at the target, as the handle described it
   Operation* next = nullptr;
   std::uint8_t epoch = FlushEpochs::none;

@@ -190,7 +190,6 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.queue.signal_interval = std::min(core.queue.signal_interval, core.queue.depth / 2);
   if (s.inline_bytes != automatic) core.inline_bytes = to<std::uint32_t>(s.inline_bytes);
   core.bundle_bytes = to<std::uint32_t>(std::min(s.bundle_bytes, s.buffer_bytes));
-  core.pending_frames = to<std::uint32_t>(s.pending_max);
   core.connections_max = to<std::uint32_t>(s.connections_max);
   core.connect_timeout = {s.connect_timeout_ns};
   core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);

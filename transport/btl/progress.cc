@@ -187,6 +187,7 @@ int progress(Module& module) {
   if (module.early_messages.any()) [[unlikely]]
     count += hand_up_early(module);  // first: later ones of the same peer may have come
   count += module.engine->progress(Upcalls(module));
+  if (module.rails != nullptr) count += module.rails->progress();
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
   return count;
@@ -199,6 +200,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
     peers.push_back(endpoint->id);
   }
   for (int left = 1000; waiting_sends.any() && left > 0; --left) progress(*this);
+  if (rails != nullptr) rails->close(leaving);
   const std::size_t stuck = engine->close(peers, Upcalls(*this));
   if (stuck > 0) {
     note(1, "left " + std::to_string(stuck) + " of " + std::to_string(peers.size()) +
@@ -207,6 +209,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
 }
 
 void shut_down(Module& module) {
+  if (module.rails != nullptr) module.rails->shut_down();
   if (!module.engine->shutdown(LastUpcalls(module))) {
     note(1, "ended with sends under way, after 10s");
   }

@@ -35,7 +35,16 @@ constexpr std::array rdma_variables{
     Variable<RdmaCounters>{"keys_looked_up",
                            "One-sided operations whose key was looked up at the target, for their "
                            "handle was of other memory [operations]",
-                           &RdmaCounters::keys_looked_up}};
+                           &RdmaCounters::keys_looked_up},
+    Variable<RdmaCounters>{"rail_parts", "Parts of large messages that further rails took [parts]",
+                           &RdmaCounters::rail_parts},
+    Variable<RdmaCounters>{"rail_bytes", "Bytes of these [bytes]", &RdmaCounters::rail_bytes},
+    Variable<RdmaCounters>{"rail_parts_again",
+                           "Of these parts, those that the rail lost: they went over the first one "
+                           "[parts]",
+                           &RdmaCounters::rail_parts_again},
+    Variable<RdmaCounters>{"rail_losses", "Ways to a peer over a further rail that broke [ways]",
+                           &RdmaCounters::rail_losses}};
 
 template <typename Group>
 Group last;  // while there is no owner, and after it

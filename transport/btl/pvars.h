@@ -16,11 +16,17 @@ int register_pvars(const mca_base_component_t& component);
 // is known only when the component is initialised.
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port);
 
-// What the plugin counts of one-sided operations.
+// What the plugin counts of one-sided operations and large messages.
 struct RdmaCounters {
   std::uint64_t keys_looked_up = 0;
+  std::uint64_t rail_parts = 0;
+  std::uint64_t rail_bytes = 0;
+  std::uint64_t rail_parts_again = 0;
+  std::uint64_t rail_losses = 0;
 
-  void count_lookup() { __atomic_fetch_add(&keys_looked_up, 1, __ATOMIC_RELAXED); }
+  static void add(std::uint64_t& counter, std::uint64_t more = 1) {
+    __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
+  }
 };
 
 // Sets the counters that the variables show from now on. `counters` must stay until the next call;

@@ -63,6 +63,10 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
                                              reinterpret_cast<std::uint64_t>(registration->address),
                                              registration->length_bytes)};
     handle->listed = Directory::nowhere;
+    // What is for no peer in particular is no message, but a window.
+    if (module.rails != nullptr && endpoint != MCA_BTL_ENDPOINT_ANY) {
+      module.rails->register_memory(*handle, base, size, access);
+    }
     Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
     if (directory != nullptr) {
       handle->listed = directory->add(handle->exported.memory);
@@ -77,6 +81,7 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
 int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   Module& module = of(btl);
   if (handle->listed != Directory::nowhere) module.directory()->remove(handle->listed);
+  if (module.rails != nullptr) module.rails->deregister(*handle);
   module.registrations()->put(handle->registration);
   module.handles.put(handle);
   return OPAL_SUCCESS;
@@ -119,6 +124,9 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
     if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
     module.flushes.end(operation.epoch);
     return OPAL_ERR_BAD_PARAM;
+  }
+  if (module.rails != nullptr && module.rails->carry(*endpoint, local.handle, seen, request)) {
+    return OPAL_SUCCESS;
   }
   // From here on the adapter may have it: if memory runs out now, this process cannot go on.
   module.engine->transfer(request);
@@ -235,6 +243,8 @@ void finish_operation(Module& module, const TransferEnd& end, bool tell) {
   if (!module.operations.end(end.token, done)) return;  // reported twice: see leaks.cc
   if (done.lookup != nullptr) [[unlikely]]
     return finish_lookup(module, done, end.ok, tell);
+  if (done.part != nullptr) [[unlikely]]
+    return module.rails->finish(done, end.ok, tell);
   conclude(module, done, end.ok, tell);
 }
 

@@ -67,11 +67,20 @@ constexpr std::array keys{
             "The port itself says what it is; name a profile only to try another one"},
            &Settings::profile),
     text("device", "auto", 1,
-         {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1; auto takes the fastest "
-          "active port that has an address; of equal ones in one network, one near the process's "
-          "CPUs, and the processes of a node spread over them",
+         {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1, or several, with commas, "
+          "as rails (see there); auto takes the fastest active port that has an address; of equal "
+          "ones in one network, one near the process's CPUs, and the processes of a node spread "
+          "over them",
           "On most nodes the fastest port with an address is the one meant"},
          &Settings::device),
+    number_or_auto(
+        "rails", Kind::count, "auto", 1, 4, 2,
+        {"Ports that a process uses: the first for everything, each with its part of large "
+         "messages, the second with the peer's second and so on; what a further rail loses goes "
+         "over the first; auto takes those that device names, and with device auto one",
+         "A second port doubles what large messages get, but memory for buffers and connections, "
+         "too, and it is not measured on real adapters yet"},
+        &Settings::rails),
     text("tuned_for", "any", Key::measured,
          {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
           "one weir warns once",
@@ -149,11 +158,6 @@ constexpr std::array keys{
             "sharing off",
             "One packet at the largest MTU"},
            &Settings::bundle_bytes),
-    number("pending_max", Kind::count, "1024", 16, 1048576, 4,
-           {"Frames to one peer that may wait for credits or a connection before small sends are "
-            "handed back to the MPI layer",
-            "More than a receiver's window can take at once"},
-           &Settings::pending_max),
     number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
            {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
             "layer has to wait (a peer that keeps up is still served)",
@@ -305,6 +309,8 @@ constexpr std::array former_keys = {
     FormerKey{"signal_interval", "one completion in 16 frames hardly costs anything"},
     FormerKey{"bundle_burst", "a message and its answer are never held up; bundle_size 0 turns "
                               "sharing off"},
+    FormerKey{"pending_max", "1024 frames may wait for a peer, and send_memory_max bounds what "
+                             "waits for all"},
     FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
     FormerKey{"window_unattended", "what piles up in front of a process that computes waits as "
                                    "well at its sender"}};

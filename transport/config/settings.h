@@ -16,6 +16,7 @@ struct Settings {
   std::string profile;
   std::string tuned_for;  // the hardware, or any
   std::string device;
+  std::int64_t rails = automatic;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
   std::int64_t traffic_class = automatic;
@@ -31,7 +32,6 @@ struct Settings {
   std::int64_t inline_bytes = automatic;
   std::int64_t send_queue_depth = 0;
   std::int64_t bundle_bytes = 0;
-  std::int64_t pending_max = 0;
   std::int64_t send_memory_bytes = 0;
 
   std::int64_t chunk_bytes = 0;

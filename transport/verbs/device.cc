@@ -199,6 +199,18 @@ std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened
 
 namespace {
 
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    names.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+bool is_usable(const PortChoice& port) { return port.active && port.address.ss_family != 0; }
+
 // The fastest, or of those equal to the first such that also reach what it reaches, a near one.
 const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
   const PortChoice& first = **std::max_element(
@@ -224,6 +236,7 @@ const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned
 }  // namespace
 
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
+  const std::string name = names_in(wish.name).front();
   std::string unopened;
   const std::vector<PortChoice> ports = list_ports(wish, &unopened);
   if (ports.empty()) {
@@ -237,7 +250,7 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
   std::vector<const PortChoice*> usable;
   std::string seen;
   for (const PortChoice& port : ports) {
-    if (wish.name != "auto" && wish.name != port.device && wish.name != port.name()) {
+    if (name != "auto" && name != port.device && name != port.name()) {
       seen += (seen.empty() ? "" : ", ") + port.name();
       continue;
     }
@@ -250,11 +263,47 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
     }
   }
   if (usable.empty()) {
-    why = "no usable RDMA port for device '" + wish.name + "'; there is: " + seen +
+    why = "no usable RDMA port for device '" + name + "'; there is: " + seen +
           ". Bring the port up and give its network interface an IP address";
     return std::nullopt;
   }
   return *near_us(usable, wish.turn);
+}
+
+std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why) {
+  constexpr std::size_t most_rails = 4;
+  const std::vector<std::string> names = names_in(wish.name);
+  const std::size_t most = std::min(wish.rails > 0 ? wish.rails : names.size(), most_rails);
+  std::vector<PortChoice> rails;
+  DeviceWish one = wish;
+  for (const std::string& name : names) {
+    one.name = name;
+    std::optional<PortChoice> port = choose_port(one, why);
+    if (!port) return {};
+    rails.push_back(std::move(*port));
+    if (rails.size() == most) return rails;
+  }
+  if (wish.name != "auto") return rails;
+  std::vector<PortChoice> others;
+  for (PortChoice& port : list_ports(wish)) {
+    const PortChoice& first = rails.front();
+    if (is_usable(port) && port.device != first.device && port.ethernet == first.ethernet &&
+        port.soft_roce == first.soft_roce && 2 * port.speed_mbps >= first.speed_mbps) {
+      others.push_back(std::move(port));
+    }
+  }
+  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
+  while (rails.size() < most && !others.empty()) {
+    std::vector<Cpus> near;
+    for (const PortChoice& port : others) near.push_back(cpus_near(port.device));
+    const std::size_t next =
+        nearest(near, {.own = own_cpus(), .online = online, .turn = wish.turn});
+    rails.push_back(others[next]);
+    std::erase_if(others, [&](const PortChoice& port) {
+      return port.device == rails.back().device;  // one port of an adapter: they share its bus
+    });
+  }
+  return rails;
 }
 
 std::string pkeys_text(ibv_context* context, std::uint8_t port) {

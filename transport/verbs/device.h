@@ -31,10 +31,11 @@ using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
 
 // What the user asked for.
 struct DeviceWish {
-  std::string name = "auto";            // "auto", "mlx5_0" or "mlx5_0:1"
+  std::string name = "auto";            // "auto", or "mlx5_0", "mlx5_0:1"; several with commas
   int gid_index = -1;                   // -1: chosen
   std::optional<std::uint16_t> pkey{};  // of the path's interface (InfiniBand)
   unsigned turn = 0;  // the process's number on its node, to spread over equal ports
+  std::size_t rails = 0;  // ports to use; 0: those that `name` names
 };
 
 // One port of one device.
@@ -64,7 +65,14 @@ std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened
 
 // The fastest active port with an address that `wish` allows; of equals in one network, one that is
 // near (locality.h). If there is none: nothing, and the reason with a remedy in `why`.
+// Of several names, the first one counts.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
+
+// The ports for the rails, four at most: those of the devices that are named, each of which has to be
+// usable; with "auto" the one above, then near ones of other adapters that are of its kind and have
+// half its speed at least. None, and the reason in `why`, if there is not even one; there may be
+// fewer than wished for.
+std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why);
 
 // "0xffff, 0x8001": the port's partition keys.
 std::string pkeys_text(ibv_context* context, std::uint8_t port);

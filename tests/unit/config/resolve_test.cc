@@ -102,7 +102,7 @@ TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
                                  "window_max: 65\n");
   variables_.push_back("WEIR_RETRY_COUNT=7");
   const Configuration found =
-      resolved({{"pending_max", "", "MCA parameter btl_weir_pending_max", 0}});
+      resolved({{"tokens", "", "MCA parameter btl_weir_tokens", 0}});
   std::vector<std::string> texts;
   for (const Problem& problem : found.problems) texts.push_back(to_text(problem));
   const std::vector<std::string> expected{
@@ -114,8 +114,7 @@ TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
       file + ":4: mtu: is a list, but only a plain value is taken",
       file + ":6: window_max: is there twice; first in line 5",
       "environment variable WEIR_RETRY_COUNT: '7' is out of range (it takes: number, 0 to 6)",
-      "MCA parameter btl_weir_pending_max: '' is no whole number (it takes: number, 16 to "
-      "1048576)"};
+      "MCA parameter btl_weir_tokens: '' is no whole number (it takes: number, 1 to 65535)"};
   EXPECT_EQ(texts, expected);
   EXPECT_EQ(found.settings.window_max, 64) << "what is right still counts";
   EXPECT_EQ(found.settings.buffer_bytes, 8192);
