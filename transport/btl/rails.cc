@@ -277,7 +277,8 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
   {
     std::lock_guard guard(lock_);
     pause = endpoint->sides[side].way.lose(Engine::clock());
-    told = ++losses_told_ <= most_losses_told;
+    // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
+    told = failure.reason != FailReason::vanished && ++losses_told_ <= most_losses_told;
   }
   const bool known = failure.completion != CompletionStatus::success;
   const std::string text = way_text(*endpoint, side) + " is lost: " + to_text(failure.reason) +

@@ -211,21 +211,24 @@ std::vector<std::string> names_in(const std::string& list) {
 
 bool is_usable(const PortChoice& port) { return port.active && port.address.ss_family != 0; }
 
+// Whether what the one reaches can be reached from the other.
+bool in_one_network(const PortChoice& one, const PortChoice& other) {
+  wire::Card first;
+  wire::Card second;
+  describe_fabric(one, first);
+  describe_fabric(other, second);
+  return why_unreachable(first, second, false).empty();
+}
+
 // The fastest, or of those equal to the first such that also reach what it reaches, a near one.
 const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
   const PortChoice& first = **std::max_element(
       usable.begin(), usable.end(),
       [](const auto* a, const auto* b) { return a->speed_mbps < b->speed_mbps; });
-  wire::Card fabric;
-  describe_fabric(first, fabric);
   std::vector<const PortChoice*> equal;
   std::vector<Cpus> near;
   for (const PortChoice* const port : usable) {
-    wire::Card other;
-    describe_fabric(*port, other);
-    if (port->speed_mbps != first.speed_mbps || !why_unreachable(fabric, other, false).empty()) {
-      continue;
-    }
+    if (port->speed_mbps != first.speed_mbps || !in_one_network(first, *port)) continue;
     equal.push_back(port);
     near.push_back(cpus_near(port->device));
   }
@@ -270,25 +273,18 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
   return *near_us(usable, wish.turn);
 }
 
-std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why) {
-  constexpr std::size_t most_rails = 4;
-  const std::vector<std::string> names = names_in(wish.name);
-  const std::size_t most = std::min(wish.rails > 0 ? wish.rails : names.size(), most_rails);
-  std::vector<PortChoice> rails;
-  DeviceWish one = wish;
-  for (const std::string& name : names) {
-    one.name = name;
-    std::optional<PortChoice> port = choose_port(one, why);
-    if (!port) return {};
-    rails.push_back(std::move(*port));
-    if (rails.size() == most) return rails;
-  }
-  if (wish.name != "auto") return rails;
+namespace {
+
+// Of a process's ports, each goes to the port of a peer that has the same place. If only ports of one
+// name reach each other, all processes have to take them in one order.
+void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWish& wish) {
+  const PortChoice first = rails.front();
+  bool one_network = true;
   std::vector<PortChoice> others;
   for (PortChoice& port : list_ports(wish)) {
-    const PortChoice& first = rails.front();
     if (is_usable(port) && port.device != first.device && port.ethernet == first.ethernet &&
         port.soft_roce == first.soft_roce && 2 * port.speed_mbps >= first.speed_mbps) {
+      one_network = one_network && in_one_network(first, port);
       others.push_back(std::move(port));
     }
   }
@@ -297,12 +293,29 @@ std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why) {
     std::vector<Cpus> near;
     for (const PortChoice& port : others) near.push_back(cpus_near(port.device));
     const std::size_t next =
-        nearest(near, {.own = own_cpus(), .online = online, .turn = wish.turn});
+        one_network ? nearest(near, {.own = own_cpus(), .online = online, .turn = wish.turn}) : 0;
     rails.push_back(others[next]);
     std::erase_if(others, [&](const PortChoice& port) {
       return port.device == rails.back().device;  // one port of an adapter: they share its bus
     });
   }
+}
+
+}  // namespace
+
+std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why) {
+  constexpr std::size_t most_rails = 4;
+  const std::vector<std::string> names = names_in(wish.name);
+  const std::size_t most = std::min(wish.rails > 0 ? wish.rails : names.size(), most_rails);
+  std::vector<PortChoice> rails;
+  DeviceWish one = wish;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    one.name = names[i];
+    std::optional<PortChoice> port = choose_port(one, why);
+    if (!port) return {};
+    rails.push_back(std::move(*port));
+  }
+  if (wish.name == "auto") add_others(rails, most, wish);
   return rails;
 }
 

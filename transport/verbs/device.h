@@ -69,8 +69,8 @@ std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
 // The ports for the rails, four at most: those of the devices that are named, each of which has to be
-// usable; with "auto" the one above, then near ones of other adapters that are of its kind and have
-// half its speed at least. None, and the reason in `why`, if there is not even one; there may be
+// usable; with "auto" the one above, then ones of other adapters that are of its kind and have half
+// its speed at least, near ones first if all are in one network. None, and the reason in `why`, if there is not even one; there may be
 // fewer than wished for.
 std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why);
 

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <random>
 
+#include "tests/unit/rail/units.h"
+
 namespace weir {
 namespace {
-
-constexpr std::uint64_t MiB = 1 << 20;
 
 std::uint64_t sum(const RailParts& parts) {
   return std::accumulate(parts.begin(), parts.end(), std::uint64_t{0});

@@ -6,11 +6,12 @@
 #include <map>
 #include <random>
 
+#include "tests/unit/rail/units.h"
+
 namespace weir {
 namespace {
 
 using Next = Divisions::Next;
-constexpr std::uint64_t MiB = 1 << 20;
 constexpr std::uint64_t least = 65536;
 const Time now = Time{} + seconds(1);
 

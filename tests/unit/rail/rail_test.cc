@@ -1,13 +1,13 @@
 // What is known of a rail, and of the way to a peer over it.
 #include <gtest/gtest.h>
 
+#include "tests/unit/rail/units.h"
 #include "transport/rail/meter.h"
 #include "transport/rail/way.h"
 
 namespace weir {
 namespace {
 
-constexpr std::uint64_t MiB = 1 << 20;
 const Time start = Time{} + seconds(1000);
 
 TEST(RailMeter, TheRateIsThatOfTheTimeInWhichThereWasSomethingToMove) {
