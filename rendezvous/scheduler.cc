@@ -387,6 +387,16 @@ void Scheduler::cancel_peer(TransferPeer& peer) {
   }
 }
 
+void Scheduler::withdraw(TransferPeer& peer) {
+  for (Transfer* t = peer.transfers_.front(); t != nullptr;) {
+    Transfer& transfer = *t;
+    t = TransfersOfPeer::next(t);
+    if (!transfer.request.movable) continue;
+    fail(transfer);
+    finish(transfer);
+  }
+}
+
 void Scheduler::drop_peer(TransferPeer& peer) {
   cancel_peer(peer);
   while (Transfer* transfer = peer.transfers_.front()) {

@@ -194,6 +194,8 @@ class Scheduler {
   // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
   // when the last one is over.
   void cancel_peer(TransferPeer& peer);
+  // The same for those that are movable.
+  void withdraw(TransferPeer& peer);
   // The same, and the outstanding chunks are over: their queue pairs are destroyed.
   void drop_peer(TransferPeer& peer);
 

@@ -62,6 +62,7 @@ struct TransferRequest {
   Opcode opcode = Opcode::read;  // write for a put; atomics are gets of 8 bytes
   std::uint64_t operand = 0;     // of an atomic
   std::uint64_t compare = 0;
+  bool movable = false;  // a get that may be done over another rail instead
 };
 
 class TransferPeer;

@@ -8,6 +8,7 @@ const char* to_text(Status status) {
     case Status::back_pressure: return "back-pressure";
     case Status::peer_failed: return "the peer has failed";
     case Status::too_large: return "the message is larger than a receive buffer";
+    case Status::elsewhere: return "messages go over another rail";
   }
   return "unknown status";
 }

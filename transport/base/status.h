@@ -13,6 +13,7 @@ enum class Status : std::uint8_t {
   back_pressure,  // a queue is at its cap; nothing was taken
   peer_failed,    // the peer is out of reach; nothing was taken
   too_large,      // the message exceeds what one receive buffer of the peer holds
+  elsewhere,      // frames to the peer go over another rail; nothing was taken
 };
 
 // Why a peer is given up. Reported once per peer, with its name.

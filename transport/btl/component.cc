@@ -101,7 +101,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     const config::Settings& settings = chosen.settings;
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    const Engine::Options options = engine_options(settings, self);
+    const Engine::Options alone = engine_options(settings, self);
+    const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);
     if (engine == nullptr) {
       report_unavailable(why);

@@ -14,6 +14,7 @@
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
 #include "transport/rail/divide.h"
+#include "transport/rail/handover.h"
 #include "transport/rail/way.h"
 
 // Open MPI only passes pointers to this around; the type is ours, its name is not.
@@ -29,6 +30,12 @@ struct mca_btl_base_endpoint_t {
     weir::Way way;
   };
   std::array<Side, weir::most_rails - 1> sides;
+  weir::Handover handover;
+  // Rails whose connection broke, and those with one, a bit for each; as Rails last heard.
+  std::atomic<std::uint8_t> down{0};
+  std::atomic<std::uint8_t> up{0};
+  std::atomic<std::uint8_t> lost{0};     // given up, and not there again
+  std::atomic<std::uint8_t> carried{0};  // frames, since its session began
 };
 
 namespace weir::btl {

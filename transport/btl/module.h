@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/btl/compat.h"
@@ -118,6 +119,14 @@ void offer_rdma(Module& module);
 // `tell`: somebody is still there to be told.
 void conclude(Module& module, const Operation& done, bool ok, bool tell);
 void finish_operation(Module& module, const TransferEnd& end, bool tell);
+
+// A message from the peer, over any rail, and the end of a send that waits, of an engine's slot; in
+// progress.cc.
+void take_message(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message);
+void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell);
+// Ends the job because of that peer.
+void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
+               const Failure& failure);
 
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
 int progress(Module& module);

@@ -41,12 +41,21 @@ void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
 }
 
 // Completes a send that ob1 waits for; the slot goes back first, because the callback may want one.
-Descriptor& finish(Module& module, SendSlot* slot) {
+Descriptor& finish(Module& module, Engine& engine, SendSlot* slot) {
   Descriptor& descriptor = *static_cast<Descriptor*>(slot->user);
   module.owed_bytes.fetch_sub(slot->capacity_bytes, std::memory_order_relaxed);
-  module.engine->discard(slot);
+  engine.discard(slot);
   descriptor.slot = nullptr;
   return descriptor;
+}
+
+void keep_early(Module& module, PeerId from, const Delivery& message) {
+  if (module.early_messages.push(from, message.tag, message.payload, message.length_bytes)) return;
+  give_up_message(module, from,
+                  "nothing in this process takes messages with tag " +
+                      std::to_string(message.tag) + ", and " +
+                      std::to_string(EarlyMessages::most_bytes >> 20) +
+                      " MiB of such messages wait already.");
 }
 
 class Upcalls {
@@ -57,19 +66,18 @@ class Upcalls {
     if (has_receiver(message.tag)) [[likely]] {
       hand_up(module_, message.peer, static_cast<Endpoint*>(message.above), message.tag,
               message.payload, message.length_bytes);
-    } else if (!module_.early_messages.push(message.peer, message.tag, message.payload,
-                                            message.length_bytes)) {
-      give_up_message(module_, message.peer,
-                      "nothing in this process takes messages with tag " +
-                          std::to_string(message.tag) + ", and " +
-                          std::to_string(EarlyMessages::most_bytes >> 20) +
-                          " MiB of such messages wait already.");
+    } else if (message.tag == Rails::handover_tag && module_.rails != nullptr) {
+      module_.rails->on_handover(0, message.peer, {message.payload, message.length_bytes});
+    } else {
+      keep_early(module_, message.peer, message);
     }
   }
 
   void on_retired(SendSlot* slot, bool delivered) {
-    Descriptor& descriptor = finish(module_, slot);
-    module_.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
+    finish_send(module_, *module_.engine, slot, delivered, true);
+  }
+  void on_link(const LinkChange& change) {
+    if (module_.rails != nullptr) module_.rails->on_link(0, change);
   }
 
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
@@ -101,15 +109,11 @@ class Upcalls {
     if (failure.reason == FailReason::adapter_broken) {
       return note(5, rank_text(name) + " cannot be reached any more");
     }
-    opal_proc_t* const proc =
-        endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
-    const Operation* const operation = failure.request.peer != PeerId::none
-                                           ? module_.operations.find(failure.request.token)
-                                           : nullptr;
-    report_failure(name, proc, module_.engine->port().name(), failure,
-                   operation != nullptr ? operation->memory : Export{});
-    static char text[] = "weir lost a peer; see its message above";
-    module_.end_job(proc, text);
+    if (endpoint != nullptr && module_.rails != nullptr &&
+        module_.rails->survives(*endpoint, failure)) {
+      return;
+    }
+    lose_peer(module_, endpoint, name, module_.engine->port().name(), failure);
   }
 
  private:
@@ -122,7 +126,9 @@ class LastUpcalls {
   explicit LastUpcalls(Module& module) : module_(module) {}
 
   void on_message(const Delivery&) {}
-  void on_retired(SendSlot* slot, bool) { module_.release(finish(module_, slot)); }
+  void on_retired(SendSlot* slot, bool) {
+    finish_send(module_, *module_.engine, slot, false, false);
+  }
   void on_transfer(const TransferEnd& end) { finish_operation(module_, end, false); }
   void on_failure(const Failure&) {}
   void on_refusal(const Refusal&) {}
@@ -171,8 +177,12 @@ int send_waiting(Module& module) {
     const Status status =
         module.engine->send(send.endpoint->id, slot, send.length_bytes, send.tag, true);
     if (status == Status::ok) continue;
+    if (status == Status::elsewhere &&
+        module.rails->send_copy(*send.endpoint, slot, send.length_bytes, send.tag) == Status::ok) {
+      continue;
+    }
     if (send.descriptor != nullptr) {
-      module.complete(finish(module, slot), undelivered);
+      module.complete(finish(module, *module.engine, slot), undelivered);
     } else {
       module.engine->discard(slot);
     }
@@ -181,6 +191,43 @@ int send_waiting(Module& module) {
 }
 
 }  // namespace
+
+void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell) {
+  Descriptor& descriptor = finish(module, engine, slot);
+  if (!tell) return module.release(descriptor);
+  module.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
+}
+
+void take_message(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message) {
+  if (endpoint == nullptr) endpoint = module.endpoints.find(from);
+  if (endpoint == nullptr) {
+    opal_proc_t* const proc = opal_proc_for_name(to_opal(from));
+    if (proc != nullptr) endpoint = module.add(proc);
+  }
+  if (endpoint == nullptr) {
+    complain("a message from " + rank_text(from) + " is lost: Open MPI does not know that process.");
+    static char text[] = "weir lost a message; see its message above";
+    if (!module.end_job(nullptr, text)) std::abort();
+    return;
+  }
+  if (has_receiver(message.tag)) {
+    hand_up(module, endpoint->id, endpoint, message.tag, message.payload, message.length_bytes);
+  } else {
+    keep_early(module, endpoint->id, message);
+  }
+}
+
+void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
+               const Failure& failure) {
+  opal_proc_t* const proc =
+      endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
+  const Operation* const operation = failure.request.peer != PeerId::none
+                                         ? module.operations.find(failure.request.token)
+                                         : nullptr;
+  report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
+  static char text[] = "weir lost a peer; see its message above";
+  module.end_job(proc, text);
+}
 
 int progress(Module& module) {
   int count = 0;

@@ -40,11 +40,14 @@ constexpr std::array rdma_variables{
                            &RdmaCounters::rail_parts},
     Variable<RdmaCounters>{"rail_bytes", "Bytes of these [bytes]", &RdmaCounters::rail_bytes},
     Variable<RdmaCounters>{"rail_parts_again",
-                           "Of these parts, those that the rail lost: they went over the first one "
-                           "[parts]",
+                           "Parts that a rail lost: they went over another one [parts]",
                            &RdmaCounters::rail_parts_again},
     Variable<RdmaCounters>{"rail_losses", "Ways to a peer over a further rail that broke [ways]",
-                           &RdmaCounters::rail_losses}};
+                           &RdmaCounters::rail_losses},
+    Variable<RdmaCounters>{"rail_frames",
+                           "Frames that a rail had not delivered when it broke, and that went over "
+                           "another one [frames]",
+                           &RdmaCounters::rail_frames}};
 
 template <typename Group>
 Group last;  // while there is no owner, and after it

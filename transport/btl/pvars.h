@@ -23,6 +23,7 @@ struct RdmaCounters {
   std::uint64_t rail_bytes = 0;
   std::uint64_t rail_parts_again = 0;
   std::uint64_t rail_losses = 0;
+  std::uint64_t rail_frames = 0;
 
   static void add(std::uint64_t& counter, std::uint64_t more = 1) {
     __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);

@@ -1,11 +1,12 @@
 // The further rails of a process: an engine of its own on each of its other ports. They carry parts
-// of large messages and nothing else, so that order and visibility stay the first rail's business:
-// all frames, puts, atomics and windows use that one. A part is a get, which may be done again
-// anywhere once its queue pair is destroyed.
+// of large messages, and frames when the first rail fails; order and visibility stay the first
+// rail's business: puts, atomics and windows use that one. A part is a get, which may be done again
+// anywhere once its queue pair is destroyed. A frame goes over another rail once both ends know that it
+// has not arrived (rail/handover.h). ob1 numbers its messages, so frames need no order among rails.
 //
 //   a large get ──divide──▶ parts ──▶ engines ──▶ all are there: the get is over
 //                             ▲          │ lost: the rail is left alone for a while
-//                             └── first ◀┘
+//                             └── other ◀┘
 //
 // Rail k of a process goes to rail k of the peer. It is used once its connection is ready, which the
 // first large message asks for; so nothing waits for a way that may not be there.
@@ -36,14 +37,19 @@ struct Module;
 
 class Rails {
  public:
-  // A message is divided from this size on, into parts no smaller than `least_part`.
+  // A message is divided from this size on, into parts no smaller than `least_part`; a smaller one
+  // goes over the first rail that works.
   static constexpr std::uint64_t least_message = 256 << 10;
   static constexpr std::uint64_t least_part = 64 << 10;
+
+  // What a peer's Rails say to ours: no tag of Open MPI's.
+  static constexpr std::uint8_t handover_tag = 255;
 
   // The cards of all rails, for the modex.
   static std::vector<std::byte> cards(const Engine& first,
                                       const std::vector<std::unique_ptr<Engine>>& further);
-  // The settings of a further rail's engine.
+  // The settings of the first rail's engine if there are others, and of theirs.
+  static Engine::Options options_of_first(const Engine::Options& options);
   static Engine::Options options(const Engine::Options& first);
 
   // `engines` are not empty, and fewer than most_rails.
@@ -58,17 +64,44 @@ class Rails {
   void register_memory(Handle& handle, const void* base, std::size_t size, Access access);
   void deregister(Handle& handle);
 
-  // Takes a large get, of which nobody has anything yet; its operation has begun. False if it is to
+  // Takes a get of a message, of which nobody has anything yet; its operation has begun. False if it is to
   // go over the first rail alone.
   bool carry(Endpoint& endpoint, const Handle* local, const Exported& remote,
              const TransferRequest& request);
   // A part is over.
   void finish(const Operation& done, bool ok, bool tell);
 
+  // ---- frames, when the first rail's connection to the peer is broken ----
+
+  // `send(engine, peer)` sends over one rail; goes on until one takes it.
+  template <typename Send>
+  Status send(Endpoint& endpoint, Send&& send) {
+    for (const std::uint8_t among : ways_for_frames(endpoint)) {
+      for (std::size_t rail = 0; rail <= count_; ++rail) {
+        if ((among >> rail & 1) == 0) continue;
+        const Status status = send(engine(rail), id_on(endpoint, rail));
+        if (status == Status::elsewhere || status == Status::peer_failed) continue;
+        endpoint.carried.fetch_or(static_cast<std::uint8_t>(1u << rail), std::memory_order_relaxed);
+        return status;
+      }
+    }
+    return Status::peer_failed;
+  }
+  // Sends a message that is in a slot of the first rail's, which goes back there.
+  Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
+                   std::uint8_t tag);
+  // News of a connection of that rail.
+  void on_link(std::size_t rail, const LinkChange& change);
+  // A message of `handover_tag`, over that rail.
+  void on_handover(std::size_t rail, PeerId peer, std::span<const std::byte> bytes);
+  // The first rail has given the peer up. False if that loses something, or there is no other way.
+  bool survives(Endpoint& endpoint, const Failure& failure);
+
   // Looks once at what there is, while parts are under way, and else seldom: it costs each small
   // message a poll a rail. Returns how much there was.
   int progress() {
-    if (side_parts_.load(std::memory_order_relaxed) == 0) {
+    if (side_parts_.load(std::memory_order_relaxed) == 0 &&
+        endpoints_down_.load(std::memory_order_relaxed) == 0) {
       const std::uint32_t calls = idle_calls_.load(std::memory_order_relaxed) + 1;
       idle_calls_.store(calls, std::memory_order_relaxed);
       if (calls % idle_calls_a_look != 0) return 0;
@@ -90,31 +123,48 @@ class Rails {
     std::atomic<bool> works{false};
   };
   class Upcalls;
+  class Ways;
 
-  bool may_use(std::size_t side, Endpoint& endpoint, const Handle& local, const Exported& remote);
-  std::array<bool, most_rails> usable(Time now, Endpoint& endpoint, const Handle& local,
-                                      const Exported& remote);
+  bool may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys);
+  std::array<bool, most_rails> usable(Time now, Endpoint& endpoint, const RailKeys& keys);
   double rate_of(std::size_t rail) const;
   Engine& engine(std::size_t rail) const;
-  void submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint,
-              TransferRequest request);
+  static PeerId id_on(const Endpoint& endpoint, std::size_t rail) {
+    return rail == 0 ? endpoint.id : endpoint.sides[rail - 1].id;
+  }
+  // Rails to try, in this order; a bit for each.
+  static std::array<std::uint8_t, 2> ways_for_frames(const Endpoint& endpoint) {
+    const std::uint8_t up = endpoint.up.load(std::memory_order_acquire);
+    const std::uint8_t down = endpoint.down.load(std::memory_order_acquire);
+    return {up, static_cast<std::uint8_t>(down & ~up)};
+  }
+  Endpoint* endpoint_on(std::size_t rail, PeerId peer) const;
+  void give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
+  void note_link(Endpoint& endpoint, std::size_t rail, bool up);
+  void submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint);
   void on_failure(std::size_t side, const Failure& failure);
+  void lose_way(std::size_t side, Endpoint& endpoint, FailReason reason);
   std::string way_text(const Endpoint& endpoint, std::size_t side) const;
 
   int look();
+  void ask_again();
 
   static constexpr int most_losses_told = 8;
   static constexpr std::uint32_t idle_calls_a_look = 64;
+  static constexpr Duration asks_every = seconds(1);
 
   Module& module_;
   std::array<Side, most_rails - 1> sides_;
   const std::size_t count_;
   std::atomic<std::uint32_t> side_parts_{0};  // under way on further rails
   std::atomic<std::uint32_t> idle_calls_{0};
+  std::atomic<std::uint32_t> endpoints_down_{0};  // whose first rail broke
+  std::mutex handover_lock_;                      // of the endpoints' handovers and their bits
 
   std::mutex lock_;  // of what follows, and of the endpoints' ways
   Divisions divisions_;
   int losses_told_ = 0;
+  Time asked_{};  // when the first rail was last asked for again; by who makes progress
 };
 
 }  // namespace weir::btl

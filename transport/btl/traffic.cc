@@ -170,7 +170,9 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   slot->notify = waits;
   slot->user = &descriptor;
   // From here on a waiting descriptor may be completed, and gone, at any moment.
-  const Status status = module.engine->send(endpoint->id, slot, length, tag, true);
+  Status status = module.engine->send(endpoint->id, slot, length, tag, true);
+  if (status == Status::elsewhere) [[unlikely]]
+    status = module.rails->send_copy(*endpoint, slot, length, tag);
   if (status == Status::ok) {
     if (waits) return 0;
     descriptor.slot = nullptr;
@@ -200,21 +202,31 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   // Without payload the convertor is not even initialised.
   const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
   std::size_t position = packs ? convertor->bConverted : 0;
-  const Status status = module.engine->send_filled(
-      endpoint->id, static_cast<std::uint32_t>(size), tag, [&](std::byte* at) {
-        copy_header(at, header, header_size);
-        if (packs) {
-          std::size_t packed = payload_size;
-          pack(convertor, at + header_size, packed);
-        } else if (payload_size > 0) {
-          void* data = nullptr;
-          opal_convertor_get_current_pointer(convertor, &data);
-          std::memcpy(at + header_size, data, payload_size);
-        }
-      });
+  const auto fill = [&](std::byte* at) {
+    copy_header(at, header, header_size);
+    if (packs) {
+      std::size_t packed = payload_size;
+      pack(convertor, at + header_size, packed);
+    } else if (payload_size > 0) {
+      void* data = nullptr;
+      opal_convertor_get_current_pointer(convertor, &data);
+      std::memcpy(at + header_size, data, payload_size);
+    }
+  };
+  const auto rewind = [&] {
+    if (packs) opal_convertor_set_position(convertor, &position);
+  };
+  const auto length = static_cast<std::uint32_t>(size);
+  Status status = module.engine->send_filled(endpoint->id, length, tag, fill);
+  if (status == Status::elsewhere) [[unlikely]] {
+    status = module.rails->send(*endpoint, [&](Engine& engine, PeerId peer) {
+      rewind();
+      return engine.send_filled(peer, length, tag, fill);
+    });
+  }
   if (status == Status::peer_failed) progress(module);  // as in send
   if (status == Status::ok || status == Status::peer_failed) return OPAL_SUCCESS;
-  if (packs) opal_convertor_set_position(convertor, &position);
+  rewind();
   return OPAL_ERR_RESOURCE_BUSY;
 }
 

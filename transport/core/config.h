@@ -49,7 +49,9 @@ struct CoreConfig {
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up
   bool resumes = false;                        // a connection that breaks is made again
-  bool forgives = false;                       // a peer that was given up may be asked again
+  // There are other ways to each peer. So one that is given up here may be asked again, and the layer
+  // above hears when connections come and go, to carry frames over another way.
+  bool among_rails = false;
   Duration repeats_for{};                      // how long an adapter repeats before it gives up
   bool proxy = false;                          // leave room for what a relay adds to a frame
   Duration server_silence = milliseconds(50);  // then we go on without a silent server

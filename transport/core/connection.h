@@ -34,6 +34,11 @@ class Connection {
   // There is no connection, and one may be made.
   bool is_idle() const { return state_ == PeerState::idle || state_ == PeerState::closed; }
 
+  // The session is not taken up again for now: both ends agree on what has arrived.
+  bool is_held() const { return held_; }
+  // Its frames were carried over another rail, and so are all until there is a connection.
+  bool has_moved() const { return moved_; }
+
   // The peer's goodbye arrived, or both agreed to part: it sends nothing more.
   bool left() const { return left_; }
   // The peer waits for our answer whether the connection may end.
@@ -42,6 +47,8 @@ class Connection {
   LaneId lane() const { return lane_; }
   // The most reads and atomics that a queue pair to the peer has under way, as both ends agreed.
   std::uint32_t most_fetches() const { return most_fetches_; }
+  // Frames of the session, when its last connection broke.
+  std::uint32_t received() const { return received_; }
   // Where the peer listens, and its key; port 0 if unknown.
   const wire::Card& card() const { return card_; }
   const wire::Key& key() const { return card_.key; }
@@ -61,6 +68,8 @@ class Connection {
   PeerState broke_in_ = PeerState::ready;  // what it was doing when its connection broke
   bool is_out_ = false;                    // it broke, and is not made again yet
   bool invited_ = false;                   // the peer has asked for the next one
+  bool held_ = false;
+  bool moved_ = false;
   std::uint8_t futile_ = 0;     // connections in a row that broke before anything went over them
   std::uint32_t received_ = 0;  // frames of the session, when its connection broke
   std::uint32_t sent_ = 0;      // the same; the number of the next one

@@ -211,6 +211,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
   if (is_over_for(connection, hello)) return reject(wire::Reject::over);
+  if (connection.held_) return reject(wire::Reject::closing);
   switch (connection.state_) {
     case PeerState::parting:
     case PeerState::parted:
@@ -237,7 +238,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   const Time since = connection.is_pending() ? connection.since_ : now.time();
   if (!connection.is_pending()) connection.silences_ = 0;
   drop_lane(peer, out);
-  const bool agreed = hello.resumes ? settle(peer, hello, out)
+  const bool agreed = hello.resumes ? settle(peer, hello.received, out)
                                     : !connection.in_session_ || give_up_session(peer, out);
   if (!agreed) {
     reject(wire::Reject::over);
@@ -283,7 +284,7 @@ void Connector::on_answer(const Now& now, LaneId lane, const wire::Hello& hello,
   if (!hello.resumes && hello.buffer_bytes != config_.buffer_bytes) {
     return fail(now, *peer, FailReason::rejected_buffer, out);
   }
-  if (hello.resumes != peer->connection.in_session_ || !settle(*peer, hello, out)) {
+  if (hello.resumes != peer->connection.in_session_ || !settle(*peer, hello.received, out)) {
     return fail(now, *peer, FailReason::frames_lost, out);
   }
   lanes_[lane].tx_sequence = peer->connection.sent_;
@@ -303,7 +304,7 @@ void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
     wire::Hello own;
     own.resumes = peer->connection.in_session_;
     own.received = peer->connection.received_;
-    if (!settle(*peer, own, out)) return fail(now, *peer, FailReason::frames_lost, out);
+    if (!settle(*peer, own.received, out)) return fail(now, *peer, FailReason::frames_lost, out);
     lanes_[lane].tx_sequence = peer->connection.sent_;
     sender_.begin(*peer);
     sender_.grant(*peer, peer->share.out, config_.credits.control_reserve);
@@ -316,6 +317,8 @@ void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   move_to(peer, PeerState::ready);
   set_deadline(peer, Time::never());
+  connection.moved_ = false;
+  if (config_.among_rails) out.report(LinkChange{peer.id, true, FailReason::none});
   if (std::exchange(connection.in_session_, true)) {
     ++counters_.connections_resumed;
     connection.goodbye_sent_ = false;  // the peer has not had it
@@ -370,6 +373,8 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
     retry_or_fail(now, peer, FailReason::connect_timeout, out);
   } else if (now - connection.since_ >= patience_with(peer)) {
     fail(now, peer, connection.trouble_, out);
+  } else if (connection.held_) {
+    set_deadline(peer, now + config_.attempt_timeout);
   } else {
     retry(now, peer, out);
   }
@@ -398,10 +403,15 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;
   if (connection.lane_ != LaneId::none) ++connection.silences_;
+  end_attempt(peer, out);
+  ask(now, peer, out);
+}
+
+void Connector::end_attempt(Peer& peer, Outbox& out) {
+  const Connection& connection = peer.connection;
   drop_lane(peer, out);
   receiver_.take_back(peer.share);
   if (connection.state_ == PeerState::accepting) move_to(peer, PeerState::connecting);
-  ask(now, peer, out);
 }
 
 // ---- ending them ----
@@ -500,6 +510,7 @@ void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Out
   move_to(peer, PeerState::broken);
   listener_.on_broken(peer, out);
   lanes_.fence(connection.lane_, out);
+  if (config_.among_rails) out.report(LinkChange{peer.id, false, why.reason});
 }
 
 void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out) {
@@ -513,8 +524,8 @@ void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sou
     if (connection.broke_in_ == PeerState::parting) return part(now, peer, out);
     return finish_close(now, peer, out);
   }
-  if (std::exchange(connection.invited_, false)) {
-    set_deadline(peer, now + config_.attempt_timeout);  // the request is about to be served
+  if (std::exchange(connection.invited_, false) || connection.held_) {
+    set_deadline(peer, now + config_.attempt_timeout);  // a request is about to be served
   } else {
     ask(now, peer, out);
   }
@@ -531,6 +542,7 @@ bool Connector::is_untouched(const Peer& peer) {
 bool Connector::give_up_session(Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (!connection.in_session_) return false;
+  if (connection.moved_ && peer.outgoing.frames_in_doubt() == 0) return true;
   const bool said_goodbye =
       connection.broke_in_ == PeerState::parted ||
       (connection.broke_in_ == PeerState::closing && connection.goodbye_sent_);
@@ -552,17 +564,54 @@ void Connector::on_over(const Now& now, Peer& peer, Outbox& out) {
 
 // The peer tells how many frames of the session it has received. False if that cannot be: it lacks
 // frames whose arrival its adapter has acknowledged.
-bool Connector::settle(Peer& peer, const wire::Hello& hello, Outbox& out) {
+bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
   Connection& connection = peer.connection;
   if (!connection.in_session_) return true;
   const auto in_doubt = static_cast<std::uint32_t>(peer.outgoing.frames_in_doubt());
-  const std::uint32_t arrived = hello.received - (connection.sent_ - in_doubt);
+  const std::uint32_t arrived = received - (connection.sent_ - in_doubt);
   if (arrived > in_doubt) return false;
   sender_.settle_doubt(peer, arrived, [&](SendSlot* slot, bool delivered) {
     listener_.on_settled(slot, delivered, out);
   });
-  connection.sent_ = hello.received;
+  connection.sent_ = received;
   return true;
+}
+
+// ---- carrying frames over another rail ----
+
+bool Connector::hold(const Now& now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (connection.is_ready()) {
+    connection.held_ = true;
+    on_lane_lost(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}},
+                 out);
+    if (connection.state_ != PeerState::broken) connection.held_ = false;
+    connection.broke_ = FailReason::none;  // it was the peer that saw it break
+    return connection.held_;
+  }
+  if (!connection.is_resuming() || connection.broke_in_ != PeerState::ready) return false;
+  connection.held_ = true;
+  if (connection.state_ == PeerState::broken) return true;
+  end_attempt(peer, out);
+  set_deadline(peer, now + config_.attempt_timeout);
+  return true;
+}
+
+bool Connector::give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (!connection.held_ || connection.lane_ != LaneId::none) return false;
+  if (!settle(peer, received, out)) {
+    fail(now, peer, FailReason::frames_lost, out);
+    return false;
+  }
+  connection.moved_ = true;
+  return true;
+}
+
+void Connector::let_go(const Now& now, Peer& peer, Outbox& out) {
+  Connection& connection = peer.connection;
+  if (!std::exchange(connection.held_, false)) return;
+  if (connection.is_pending() && connection.lane_ == LaneId::none) ask(now, peer, out);
 }
 
 void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
@@ -578,10 +627,14 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   const Failure first{peer.id, connection.broke_, connection.broke_with_, {}, {}};
   const bool resuming = connection.is_resuming() && connection.broke_ != FailReason::none &&
                         is_of_connecting(why.reason);
-  move_to(peer, config_.forgives ? PeerState::closed : PeerState::failed);
-  out.report(resuming ? first : why);
+  Failure told = resuming ? first : why;
+  told.lost_work = listener_.has_work(peer) || (connection.lane_ != LaneId::none &&
+                                                !lanes_[connection.lane_].queue.empty());
+  move_to(peer, config_.among_rails ? PeerState::closed : PeerState::failed);
+  out.report(told);
   drop_lane(peer, out);
   end_session(peer);
+  peer.connection.moved_ = config_.among_rails;
   listener_.on_gone(now, peer, out);
   begin_waiting(now, out);
 }
@@ -601,7 +654,8 @@ void Connector::close(const Now& now, Peer& peer, Outbox& out) {
     case PeerState::broken: return;
     case PeerState::connecting:
     case PeerState::accepting:
-      if (!listener_.has_work(peer) && !peer.connection.in_session_) finish_close(now, peer, out);
+      if (listener_.has_work(peer)) return;
+      if (!peer.connection.in_session_ || peer.connection.moved_) finish_close(now, peer, out);
       return;  // otherwise call again: what is pending has to go out first
     case PeerState::ready:
       sender_.go_on_with_all(now, peer, out);
@@ -650,6 +704,8 @@ void Connector::end_session(Peer& peer) {
   connection.goodbye_sent_ = false;
   connection.in_session_ = false;
   connection.invited_ = false;
+  connection.held_ = false;
+  connection.moved_ = false;
   if (std::exchange(connection.is_out_, false)) --out_;
   connection.futile_ = 0;
   connection.broke_in_ = PeerState::ready;

@@ -3,10 +3,10 @@
 // again at the next message.
 //
 // A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
-// that is given up is reported once, and for good, or with `forgives` until somebody asks again. Every wait ends: an attempt is repeated after
-// `attempt_timeout`, or after twice the time of an attempt that nobody answered, because the answer
-// may take long. The peer is given up after `connect_timeout`. Many processes that ask one process
-// at the same time ask again at different times.
+// that is given up is reported once, and for good, or `among_rails` until somebody asks again. Every
+// wait ends: an attempt is repeated after `attempt_timeout`, or after twice the time of an attempt that
+// nobody answered, because the answer may take long. The peer is given up after `connect_timeout`.
+// Many processes that ask one process at the same time ask again at different times.
 //
 // A connection parts when both sides have nothing under way: one asks, and posts nothing until the
 // other answers with a goodbye, or wants to stay. What the asker has sent has arrived before its
@@ -19,7 +19,8 @@
 // before is handed over. Then one asks for the next connection, both tell how many frames they have
 // received, and the frames that the other lacks are sent again, before all others. So a frame is
 // delivered once, and a chunk of a put is written again only when nothing of the first attempt can
-// arrive any more. After `peer_timeout` without a connection the peer is given up.
+// arrive any more. After `peer_timeout` without a connection the peer is given up. Among rails, the
+// frames that the other lacks may go over another one instead; then the session has none to send.
 //
 // Pure; the caller serialises. A new peer, an attempt and new lanes allocate. A deadline costs the
 // same with few peers and many.
@@ -134,6 +135,13 @@ class Connector {
   // may be done once more.
   void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
 
+  // ---- carrying frames over another rail ----
+
+  // As in core.h.
+  bool hold(const Now& now, Peer& peer, Outbox& out);
+  bool give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out);
+  void let_go(const Now& now, Peer& peer, Outbox& out);
+
   // Gives the peer up.
   [[gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out);
   void fail(const Now& now, Peer& peer, FailReason reason, CompletionStatus completion,
@@ -186,7 +194,7 @@ class Connector {
   }
   wire::Hello hello_to(Peer& peer, Outbox& out);
   LaneId make_lane(Peer& peer);
-  bool settle(Peer& peer, const wire::Hello& hello, Outbox& out);
+  bool settle(Peer& peer, std::uint32_t received, Outbox& out);
   bool may_resume(const Peer& peer, CompletionStatus status) const;
   // Its goodbye has arrived. (Who only agreed to part has not left before its lane is through.)
   bool has_left(const Peer& peer) const {
@@ -206,6 +214,7 @@ class Connector {
   void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
   void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
   void retry(const Now& now, Peer& peer, Outbox& out);
+  void end_attempt(Peer& peer, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
   void try_finish_close(const Now& now, Peer& peer, Outbox& out);
   [[gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);

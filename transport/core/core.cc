@@ -55,6 +55,14 @@ void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId s
   return status;
 }
 
+Status Core::send_frame(const Now& now, PeerId id, SendSlot* slot, Outbox& out) {
+  Peer& peer = peers_[id];
+  const Status status = sender_.send_frame(now, peer, slot, out);
+  if (status != Status::ok) return status;
+  if (peer.connection.is_idle()) connector_.connect(now, peer, out);
+  return status;
+}
+
 void Core::transfer(const Now& now, const TransferRequest& request, Outbox& out) {
   transfers_.submit(now, request, out);
   Peer& peer = peers_[request.peer];

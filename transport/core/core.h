@@ -116,6 +116,9 @@ class Core : private Lanes::Listener,
   Status send(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
+  // Takes a frame of messages that another rail could not deliver; else as `send`.
+  Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
+
   // Room for a small message in a frame to `peer` that has not left yet; if nullptr, use `send`.
   // The caller writes the payload there before its next call of the core.
   std::byte* append(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag) {
@@ -170,6 +173,12 @@ class Core : private Lanes::Listener,
   // Asks for a connection that nothing needs yet, if there is none.
   void connect(const Now& now, PeerId peer, Outbox& out) {
     if (peers_[peer].connection.is_idle()) connector_.connect(now, peers_[peer], out);
+  }
+
+  // Ends, as failed, the gets with `peer` that may be done over another rail. What the adapter has of
+  // them is over before their end is reported.
+  void withdraw(const Now& now, PeerId peer, Outbox& out) {
+    transfers_.withdraw(now, peers_[peer], out);
   }
 
   // Transfers are under way: their completions must be seen promptly, and with the time.
@@ -296,6 +305,33 @@ class Core : private Lanes::Listener,
   void give_up_all(const Now& now, Outbox& out);
   // A drop was carried out: nothing names the lane any more, so its id may be used again.
   void on_dropped(const Now& now, LaneId lane, Outbox& out);
+
+  // ---- carrying frames over another rail ----
+  //
+  //   hold ──▶ both ends know what has arrived ──▶ give_away ──▶ let_go
+  //     └──────────────────────────────────────────────────────▲
+
+  // Breaks the connection to the peer if there is one, and takes the session up no more before
+  // `let_go`. Carry out what is in the box; then nothing more arrives here, and `received` tells
+  // what did. False if there is no session to take up.
+  bool hold(const Now& now, PeerId peer, Outbox& out) {
+    return connector_.hold(now, peers_[peer], out);
+  }
+  bool is_held(PeerId peer) const { return peers_[peer].connection.is_held(); }
+  // Frames of the session that have arrived.
+  std::uint32_t received(PeerId peer) const { return peers_[peer].connection.received(); }
+  // The peer, which holds the session too, has received so many of our frames. Calls `give(slot)` for
+  // each other one, oldest first, and for those that wait. From here on frames are turned away
+  // (Status::elsewhere) until there is a connection. False if it cannot be: the peer was given up.
+  template <typename Give>
+  bool give_away(const Now& now, PeerId peer, std::uint32_t received, Outbox& out, Give&& give) {
+    if (!connector_.give_away(now, peers_[peer], received, out)) return false;
+    sender_.drop_pending(peers_[peer], give);
+    return true;
+  }
+  void let_go(const Now& now, PeerId peer, Outbox& out) {
+    connector_.let_go(now, peers_[peer], out);
+  }
 
   // ---- time ----
 

@@ -68,6 +68,7 @@ struct Failure {
   CompletionStatus completion;
   BadFrame frame{};           // with FailReason::bad_frame
   TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
+  bool lost_work = false;     // frames for the peer, or transfers with it, were not over
 };
 
 // Connections broke that are made again: the first of them, or, when it is over, the last one that
@@ -78,6 +79,13 @@ struct Outage {
   FailReason reason;
   CompletionStatus completion;
   Duration took{};  // from the first to the last, when it is over
+};
+
+// A connection is ready, or broke; only among rails.
+struct LinkChange {
+  PeerId peer;
+  bool up;
+  FailReason reason = FailReason::none;  // why it broke
 };
 
 // A get, put or atomic that is over. If `ok`, all data is in place; if not, the lane is broken and
@@ -101,6 +109,7 @@ struct Outbox {
   std::vector<Retired> retired;
   std::vector<Failure> failures;
   std::vector<Outage> outages;
+  std::vector<LinkChange> links;
   std::vector<TransferEnd> transfers;  // reported only after `connects` were carried out
   std::vector<SendSlot*>
       relays_failed;                 // to Core::on_relay_failed, once `connects` were carried out
@@ -152,6 +161,10 @@ struct Outbox {
   void want(PeerName name) {
     rare = true;
     wanted.push_back(name);
+  }
+  void report(const LinkChange& link) {
+    rare = true;
+    links.push_back(link);
   }
   void report(const Outage& outage) {
     rare = true;

@@ -40,6 +40,11 @@ constexpr std::uint32_t most_credits = 1u << 24;
     close_chain(lane, out);
     return Status::ok;
   }
+  if (peer.connection.has_moved()) [[unlikely]] {
+    --counters_.messages_sent;
+    counters_.bytes_sent -= length_bytes;
+    return Status::elsewhere;
+  }
   push(peer, slot);
   counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, to.pending_.size());
   if (peer.connection.is_ready()) {
@@ -64,6 +69,14 @@ bool Sender::may_go_at_once(Peer& peer) {
 bool Sender::would_hold(const Peer& peer) const {
   const Outgoing& to = peer.outgoing;
   return !to.pending_.empty() || (to.round_ == round_ && to.burst_ >= config_.burst_frames);
+}
+
+Status Sender::send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& out) {
+  const bool over = peer.connection.is_over();
+  if (over || peer.connection.has_moved()) return over ? Status::peer_failed : Status::elsewhere;
+  push(peer, slot);
+  if (peer.connection.is_ready()) post_pending(now, peer, false, out);
+  return Status::ok;
 }
 
 std::byte* Sender::append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag) {

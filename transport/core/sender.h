@@ -72,6 +72,9 @@ class Sender {
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
+  // Takes a frame of messages that another rail could not deliver; else as `send`.
+  Status send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& out);
+
   // Room for a small message in a waiting frame, or nullptr. The caller writes the payload there at
   // once.
   std::byte* append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag);

@@ -72,6 +72,9 @@ class Transfers final : private FetchLanes::Listener {
   // False if that must not be.
   bool repeat_lost(const Now& now, Peer& peer, Outbox& out);
 
+  // Ends the gets that may be done over another rail, as failed.
+  void withdraw(const Now& now, Peer& peer, Outbox& out);
+
   // The peer's lanes take nothing until `go_on`.
   void pause(Peer& peer) {
     scheduler_.hold_peer(peer.transfers);

@@ -11,7 +11,7 @@
 //   void post_receives(), post_work()      posts those in the box, and clears them
 //   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
 //   void carry_out(const ConnectAction&)
-//   void hand_up(Retired | Failure | TransferEnd | PeerName)
+//   void hand_up(Retired | Failure | Outage | LinkChange | TransferEnd | PeerName)
 //   void wake_thread()                     the event thread is asleep, and has to look
 //   bool is_alive(ProcessId), void reap_node()   of processes of the node
 //
@@ -71,6 +71,7 @@ class Driver {
       hand_up_all(out_.retired);
       hand_up_all(out_.failures);
       if (!out_.outages.empty()) hand_up_all(out_.outages);
+      if (!out_.links.empty()) hand_up_all(out_.links);
       hand_up_all(out_.transfers);
       hand_up_all(out_.wanted);
     }

@@ -213,6 +213,53 @@ PeerName Engine::name(PeerId peer) {
   return core_.name(peer);
 }
 
+// ---- carrying frames over another rail ----
+
+std::optional<std::uint32_t> Engine::hold(PeerId peer) {
+  std::lock_guard guard(lock_);
+  if (queues_ == nullptr) return std::nullopt;
+  drain();  // what has arrived counts
+  const bool held = core_.hold(clock(), peer, out_);
+  if (!out_.empty()) flush();
+  if (!held || !core_.is_held(peer)) return std::nullopt;
+  return core_.received(peer);
+}
+
+std::vector<SendSlot*> Engine::give_away(PeerId peer, std::uint32_t received) {
+  std::lock_guard guard(lock_);
+  std::vector<SendSlot*> frames;
+  core_.give_away(clock(), peer, received, out_, [&](SendSlot* slot) { frames.push_back(slot); });
+  if (!out_.empty()) flush();
+  return frames;
+}
+
+void Engine::let_go(PeerId peer) {
+  std::lock_guard guard(lock_);
+  core_.let_go(clock(), peer, out_);
+  if (!out_.empty()) flush();
+}
+
+Status Engine::carry(PeerId peer, const SendSlot& frame) {
+  std::lock_guard guard(lock_);
+  SendSlot* const slot = slots_->get(static_cast<SlotPool::Size>(frame.pool));
+  if (slot == nullptr) return Status::back_pressure;
+  std::memcpy(slot->frame, frame.frame, frame.frame_bytes);
+  slot->frame_bytes = frame.frame_bytes;
+  slot->messages = frame.messages;
+  slot->notify = frame.notify;
+  slot->user = frame.user;
+  const Status status = core_.send_frame(clock(), peer, slot, out_);
+  if (status != Status::ok) slots_->put(slot);
+  finish_send();
+  return status;
+}
+
+void Engine::withdraw(PeerId peer) {
+  std::lock_guard guard(lock_);
+  core_.withdraw(clock(), peer, out_);
+  if (!out_.empty()) flush();
+}
+
 void Engine::hand_up(const Retired& retired) {
   if (retired.slot->notify) {
     arrived_notices_.emplace_back(retired);

@@ -153,6 +153,21 @@ class Engine : private Driver<Engine> {
     return status;
   }
 
+  // ---- carrying frames over another rail (transport/rail/handover.h) ----
+
+  // Ends the connection to the peer, if there is one, and makes no other before `let_go`. Returns how
+  // many frames of the session have arrived; nothing if there is no session that could go on.
+  std::optional<std::uint32_t> hold(PeerId peer);
+  // The peer, which holds the session too, has received so many of our frames. Returns the others:
+  // `discard` each after `carry` has copied it. From then on frames are turned away
+  // (Status::elsewhere) until there is a connection.
+  std::vector<SendSlot*> give_away(PeerId peer, std::uint32_t received);
+  void let_go(PeerId peer);
+  // Sends a copy of a frame that another rail gave away.
+  Status carry(PeerId peer, const SendSlot& frame);
+  // Ends the movable gets with the peer, as failed.
+  void withdraw(PeerId peer);
+
   // ---- large messages and one-sided ----
 
   // Takes every get, put or atomic; the handler hears of its end. The memory stays registered and
@@ -183,6 +198,7 @@ class Engine : private Driver<Engine> {
   //   void on_warning(const std::string& what)       something the job goes on without
   //   void on_breakdown(const std::string& what)     once: the adapter is broken, and nobody can be
   //                                                  reached any more (failures follow)
+  //   void on_link(const LinkChange&)                among rails: a connection is ready, or broke
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up. What a handler throws comes through; what it was called
@@ -207,6 +223,9 @@ class Engine : private Driver<Engine> {
         case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
         case Notice::Kind::warning: handler.on_warning(*notice.words); break;
         case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
+        case Notice::Kind::link:
+          if constexpr (requires { handler.on_link(notice.link); }) handler.on_link(notice.link);
+          break;
         case Notice::Kind::wanted:
           if constexpr (requires { handler.on_wanted(notice.wanted); })
             handler.on_wanted(notice.wanted);
@@ -293,11 +312,13 @@ class Engine : private Driver<Engine> {
       refusal,
       warning,
       breakdown,
+      link,
       wanted
     } kind;
     Retired retired{};
     TransferEnd transfer{};
     Failure failure{};
+    LinkChange link{};
     PeerName wanted{};
     std::unique_ptr<Refusal> refusal;
     std::unique_ptr<std::string> words;
@@ -305,6 +326,7 @@ class Engine : private Driver<Engine> {
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
     explicit Notice(const Failure& peer) : kind(Kind::failure), failure(peer) {}
+    explicit Notice(const LinkChange& change) : kind(Kind::link), link(change) {}
     explicit Notice(PeerName name) : kind(Kind::wanted), wanted(name) {}
     explicit Notice(Refusal&& request)
         : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}

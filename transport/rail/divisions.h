@@ -2,11 +2,11 @@
 //
 //   begin ──▶ parts, each to be got over its rail
 //   end(part) ──▶ going: others are under way
-//             ──▶ again: its rail lost it, and it is to be got over the first one
+//             ──▶ again: its rail lost it, and it is to be got over another one
 //             ──▶ over: the last part
 //
 // A get may be done again because nothing of it can arrive any more: a part ends without its bytes
-// only when its queue pair is destroyed. What the first rail loses is lost, and so is the whole.
+// only when its queue pair is destroyed.
 //
 // Pure; the caller serialises. Allocates for a new maximum of parts under way.
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "rendezvous/transfer.h"
@@ -25,9 +26,18 @@
 
 namespace weir {
 
+// The keys of a get's memory on each rail; of the first one, the request has them. An rkey of 0 means
+// that the rail cannot be used.
+struct RailKey {
+  std::uint32_t lkey = 0;
+  std::uint32_t rkey = 0;
+};
+using RailKeys = std::array<RailKey, most_rails>;
+
 class Divisions {
   struct Whole {
     TransferRequest request;  // for the first rail
+    RailKeys keys;
     std::uint32_t left = 0;   // parts that are not over
     bool ok = true;
   };
@@ -36,9 +46,15 @@ class Divisions {
   class Part {
    public:
     std::size_t rail() const { return rail_; }
-    // The bytes, as the first rail would get them.
+    bool may_use(std::size_t rail) const { return rail == 0 || whole_->keys[rail].rkey != 0; }
+    // The bytes, with the keys of its rail; the peer is that of the first rail.
     TransferRequest request() const {
       TransferRequest part = whole_->request;
+      part.movable = true;
+      if (rail_ > 0) {
+        part.lkey = whole_->keys[rail_].lkey;
+        part.rkey = whole_->keys[rail_].rkey;
+      }
       part.local_address += offset_;
       part.remote_address += offset_;
       part.length_bytes = length_bytes_;
@@ -63,7 +79,8 @@ class Divisions {
 
   // The rates are those of the rails that may be used, or 0; what waits is filled in here. If memory
   // runs out, nothing has begun. (std::bad_alloc)
-  Parts begin(Time now, const TransferRequest& request, RailLoads loads, std::uint64_t least_bytes) {
+  Parts begin(Time now, const TransferRequest& request, RailLoads loads, std::uint64_t least_bytes,
+              const RailKeys& keys = {}) {
     for (std::size_t rail = 0; rail < most_rails; ++rail) {
       loads[rail].waiting_bytes = meters_[rail].waiting_bytes();
     }
@@ -72,7 +89,7 @@ class Divisions {
     if (free_wholes_.empty()) free_wholes_.push_back(&all_wholes_.emplace_back());
     Whole* const whole = free_wholes_.back();
     free_wholes_.pop_back();
-    *whole = {request, 0, true};
+    *whole = {request, keys, 0, true};
     Parts parts{};
     std::uint64_t offset = 0;
     for (std::size_t rail = 0; rail < most_rails; ++rail) {
@@ -91,14 +108,14 @@ class Divisions {
     return parts;
   }
 
-  // The part is over, with its bytes or without. After `again` it is under way over the first rail,
-  // and otherwise no part any more. `may_repeat`: there is somebody to wait for it.
-  Outcome end(Time now, Part& part, bool ok, bool may_repeat) {
+  // The part is over, with its bytes or without. After `again` it is under way over the rail `other`,
+  // and otherwise no part any more. Without `other`, nobody waits for it.
+  Outcome end(Time now, Part& part, bool ok, std::optional<std::size_t> other) {
     meters_[part.rail_].end(now, part.length_bytes_, ok);
     Whole* const whole = part.whole_;
-    if (!ok && may_repeat && part.rail_ > 0) {
-      part.rail_ = 0;
-      meters_[0].begin(now, part.length_bytes_);
+    if (!ok && other) {
+      part.rail_ = *other;
+      meters_[*other].begin(now, part.length_bytes_);
       return {Next::again};
     }
     whole->ok = whole->ok && ok;

@@ -538,7 +538,7 @@ TEST(Failure, ADisconnectWithoutGoodbye) {
 // As on a further rail, where nothing depends on the connection.
 TEST(Failure, IsNotForGoodIfTheConnectionIsForParts) {
   Core::Config config = rig::small_config();
-  config.forgives = true;
+  config.among_rails = true;
   Rig rig(config);
   const LaneId lane = rig.accept(other);
   const PeerId peer = rig.core.find(other);

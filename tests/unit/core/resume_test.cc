@@ -352,5 +352,108 @@ TEST(Resume, TellsOfTheFirstAndTheLastConnectionOfAnOutage) {
   EXPECT_EQ(rig.out.outages[1].took, milliseconds(1500));
 }
 
+// ---- carrying frames over another rail ----
+
+Core::Config among_rails() {
+  Core::Config config = Session::resuming();
+  config.among_rails = true;
+  return config;
+}
+
+std::vector<SendSlot*> give_away(Session& rig, std::uint32_t received) {
+  std::vector<SendSlot*> frames;
+  rig.core.give_away(rig.now, rig.peer, received, rig.out,
+                     [&](SendSlot* slot) { frames.push_back(slot); });
+  return frames;
+}
+
+TEST(GiveAway, WhatThePeerLacksGoesOverAnotherRail) {
+  Session rig(3, among_rails());
+  rig.lose();
+  rig.send(rig.peer);  // frame 4 waits
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));
+  rig.settle();
+  EXPECT_EQ(rig.core.received(rig.peer), 0u);
+  const auto frames = give_away(rig, 2);
+  ASSERT_EQ(frames.size(), 3u);  // frames 2, 3 and 4
+  EXPECT_EQ(reinterpret_cast<std::uint64_t>(frames[0]->frame), rig.under_way[1].address);
+  const auto retired = rig.take_retired();
+  ASSERT_EQ(retired.size(), 1u);
+  EXPECT_TRUE(retired[0].delivered);
+  EXPECT_EQ(rig.send(rig.peer), Status::elsewhere);
+  EXPECT_EQ(rig.core.send_frame(rig.now, rig.peer, frames[0], rig.out), Status::elsewhere);
+
+  rig.take_connects();
+  rig.core.let_go(rig.now, rig.peer, rig.out);
+  const ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::connect);
+  rig.resume(again, 2);  // the numbers go on where the peer is
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+  EXPECT_EQ(rig.send(rig.peer), Status::ok);
+  rig.pump();
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).sequence, 2u);
+  EXPECT_TRUE(rig.core.conserved());
+}
+
+TEST(GiveAway, AHeldSessionIsNotTakenUp) {
+  Session rig(2, among_rails());
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));  // though nothing broke here
+  rig.settle();
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken);
+  rig.take_connects();
+  wire::Hello hello = rig.hello(other, 6);
+  hello.resumes = true;
+  hello.received = 1;
+  rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);
+  const ConnectAction refusal = rig.take_connects().back();
+  EXPECT_EQ(refusal.kind, Kind::reject);
+  EXPECT_EQ(refusal.reason, wire::Reject::closing);
+  rig.core.let_go(rig.now, rig.peer, rig.out);
+  EXPECT_EQ(rig.take_connects().back().kind, Kind::connect);
+}
+
+TEST(GiveAway, NothingIsGivenAwayUnheldOrByAnImpossibleCount) {
+  Session rig(2, among_rails());
+  rig.lose();
+  EXPECT_TRUE(give_away(rig, 1).empty());
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));
+  rig.settle();
+  EXPECT_TRUE(give_away(rig, 9).empty());
+  EXPECT_EQ(rig.failed_for(), FailReason::frames_lost);
+}
+
+TEST(GiveAway, APeerGivenUpTakesNothingUntilItIsThereAgain) {
+  Session rig(2, among_rails());
+  rig.lose();
+  rig.core.hold(rig.now, rig.peer, rig.out);
+  rig.settle();
+  give_away(rig, 2);
+  rig.now = rig.now + rig.core.config().peer_timeout;
+  rig.now = rig.now + seconds(1);
+  rig.core.on_timer(rig.now, rig.out);
+  rig.settle();
+  const auto failures = rig.take_failures();
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_FALSE(failures[0].lost_work);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::closed);
+  EXPECT_EQ(rig.send(rig.peer), Status::elsewhere);
+}
+
+TEST(GiveAway, OnlyMovableGetsAreWithdrawn) {
+  Session rig(0, among_rails());
+  rig.core.transfer(rig.now, {.peer = rig.peer, .length_bytes = 64, .token = 1, .movable = true},
+                    rig.out);
+  rig.core.transfer(rig.now, {.peer = rig.peer, .length_bytes = 64, .token = 2}, rig.out);
+  rig.under_way = rig.take_work();
+  rig.lose();
+  rig.core.withdraw(rig.now, rig.peer, rig.out);
+  ASSERT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_EQ(rig.out.transfers[0].token, 1u);
+  EXPECT_FALSE(rig.out.transfers[0].ok);
+}
+
 }  // namespace
 }  // namespace weir

@@ -1,0 +1,253 @@
+// Frames that go over another rail when theirs breaks: two processes with sessions as the core keeps
+// them, over rails that break at either end at any moment.
+#include "transport/rail/handover.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+#include <set>
+#include <vector>
+
+namespace weir {
+namespace {
+
+TEST(HandoverMessage, ComesBackAsItWas) {
+  const HandoverMessage sent{HandoverMessage::Kind::confirm, 3, 0xfffffffe, 1ull << 40};
+  const auto bytes = put(sent);
+  const auto got = get_handover(bytes);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->kind, sent.kind);
+  EXPECT_EQ(got->rail, sent.rail);
+  EXPECT_EQ(got->received, sent.received);
+  EXPECT_EQ(got->exchange, sent.exchange);
+}
+
+TEST(HandoverMessage, OthersAreRefused) {
+  const auto good = put({HandoverMessage::Kind::ask, 0, 1, 1});
+  EXPECT_FALSE(get_handover({good.data(), good.size() - 1}));
+  const std::pair<std::size_t, int> wrong[] = {{0, 0}, {0, 5}, {1, 4}, {2, 1}, {3, 1}};
+  for (const auto& [at, value] : wrong) {
+    auto bytes = good;
+    bytes[at] = static_cast<std::byte>(value);
+    EXPECT_FALSE(get_handover(bytes)) << at << " " << value;
+  }
+}
+
+// What is sent: a message of the application with a number, or one of the handover.
+struct Message {
+  int number = -1;
+  HandoverMessage handover{};
+};
+
+// Two processes. A session's frames are numbered; what a connection has under way is delivered in
+// order while both ends believe in it, and lost when one of them breaks it.
+class World {
+ public:
+  World(std::uint32_t seed, std::size_t rails) : random_(seed), count_(rails) {
+    for (std::size_t who : {0u, 1u}) ends_[who].handover.set_first(who == 0);
+    for (std::size_t rail = 0; rail < count_; ++rail) resume(rail);
+  }
+
+  void step() {
+    const std::size_t who = draw(2);
+    const std::size_t rail = draw(count_);
+    switch (draw(12)) {
+      case 0: case 1: case 2: return send(who);
+      case 3: return break_end(who, rail);
+      case 4: return resume(rail);
+      default: return deliver(who, rail);
+    }
+  }
+
+  // All rails work from now on.
+  void settle() {
+    for (int i = 0; i < 2000; ++i) {
+      for (std::size_t rail = 0; rail < count_; ++rail) {
+        const bool half = end(0, rail).up != end(1, rail).up;
+        if (half) break_end(end(0, rail).up ? 0 : 1, rail);
+        resume(rail);
+        deliver(0, rail);
+        deliver(1, rail);
+      }
+    }
+  }
+
+  void check() {
+    for (std::size_t who : {0u, 1u}) {
+      EXPECT_EQ(ends_[who].sent, static_cast<int>(ends_[1 - who].got.size())) << "from " << who;
+      for (std::size_t rail = 0; rail < count_; ++rail) {
+        EXPECT_TRUE(end(who, rail).up) << who << " " << rail;
+        EXPECT_FALSE(end(who, rail).held);
+      }
+    }
+  }
+  int moved() const { return moved_; }
+
+ private:
+  struct Session {
+    bool up = false;
+    bool held = false;
+    bool moved = false;
+    std::deque<Message> unsure;   // posted, and not known to have arrived
+    std::deque<Message> pending;  // not posted
+    std::uint32_t next = 0;       // the number of the next one to be posted
+    std::uint32_t received = 0;
+    std::size_t under_way = 0;    // of the unsure ones, by the connection
+  };
+  struct End {
+    Handover handover;
+    std::array<Session, most_rails> sessions;
+    int sent = 0;
+    std::set<int> got;
+    std::deque<std::pair<bool, std::size_t>> news;  // up, rail
+  };
+
+  struct Ways {
+    World& world;
+    std::size_t who;
+
+    std::optional<std::uint32_t> hold(std::size_t rail) {
+      Session& session = world.end(who, rail);
+      if (session.up) world.cut(who, rail);
+      session.held = true;
+      return session.received;
+    }
+    void give_away(std::size_t rail, std::uint32_t received) {
+      Session& session = world.end(who, rail);
+      ASSERT_TRUE(session.held);
+      world.learn(session, received);
+      session.moved = true;
+      ++world.moved_;
+      while (!session.pending.empty()) {
+        const Message message = session.pending.front();
+        session.pending.pop_front();
+        ASSERT_TRUE(world.post(who, message));
+      }
+    }
+    void let_go(std::size_t rail) { world.end(who, rail).held = false; }
+    bool send(std::size_t over, const HandoverMessage& message) {
+      Session& session = world.end(who, over);
+      if (session.moved && !session.up) return false;
+      session.pending.push_back({-1, message});
+      world.flush(session);
+      return true;
+    }
+  };
+
+  std::size_t draw(std::size_t below) { return random_() % below; }
+  Session& end(std::size_t who, std::size_t rail) { return ends_[who].sessions[rail]; }
+
+  void flush(Session& session) {
+    if (!session.up) return;
+    for (; !session.pending.empty(); session.pending.pop_front()) {
+      session.unsure.push_back(session.pending.front());
+      ++session.next;
+      ++session.under_way;
+    }
+  }
+
+  // Over the first rail that takes it.
+  bool post(std::size_t who, const Message& message) {
+    for (bool up : {true, false}) {
+      for (std::size_t rail = 0; rail < count_; ++rail) {
+        Session& session = end(who, rail);
+        if (session.up != up || (!up && session.moved)) continue;
+        session.pending.push_back(message);
+        flush(session);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void send(std::size_t who) {
+    ASSERT_TRUE(post(who, {ends_[who].sent, {}}));
+    ++ends_[who].sent;
+  }
+
+  void deliver(std::size_t who, std::size_t rail) {
+    while (!ends_[who].news.empty() && draw(4) != 0) tell(who);
+    Session& from = end(1 - who, rail);
+    Session& to = end(who, rail);
+    if (!from.up || !to.up || from.under_way == 0) return;
+    const Message message = from.unsure[from.unsure.size() - from.under_way];
+    --from.under_way;
+    ++to.received;
+    // Sometimes the acknowledgement comes at once.
+    if (from.under_way + 1 == from.unsure.size() && draw(2) == 0) from.unsure.pop_front();
+    if (message.number < 0) {
+      ends_[who].handover.on_message(message.handover, rail, Ways{*this, who});
+    } else {
+      EXPECT_TRUE(ends_[who].got.insert(message.number).second) << message.number << " came twice";
+    }
+  }
+
+  void tell(std::size_t who) {
+    const auto [up, rail] = ends_[who].news.front();
+    ends_[who].news.pop_front();
+    up ? ends_[who].handover.on_up(rail, Ways{*this, who})
+       : ends_[who].handover.on_down(rail, Ways{*this, who});
+  }
+
+  // The peer's end still believes in the connection.
+  void cut(std::size_t who, std::size_t rail) {
+    Session& session = end(who, rail);
+    session.up = false;
+    session.under_way = 0;
+    end(1 - who, rail).under_way = 0;
+    ends_[who].news.emplace_back(false, rail);
+  }
+  void break_end(std::size_t who, std::size_t rail) {
+    if (end(who, rail).up) cut(who, rail);
+  }
+
+  void learn(Session& session, std::uint32_t received) {
+    const auto in_doubt = static_cast<std::uint32_t>(session.unsure.size());
+    const std::uint32_t arrived = received - (session.next - in_doubt);
+    ASSERT_LE(arrived, in_doubt);
+    session.unsure.erase(session.unsure.begin(), session.unsure.begin() + arrived);
+    for (; !session.unsure.empty(); session.unsure.pop_back()) {
+      session.pending.push_front(session.unsure.back());
+    }
+    session.next = received;
+  }
+
+  void resume(std::size_t rail) {
+    Session& a = end(0, rail);
+    Session& b = end(1, rail);
+    if (a.up || b.up || a.held || b.held) return;
+    learn(a, b.received);
+    learn(b, a.received);
+    for (std::size_t who : {0u, 1u}) {
+      Session& session = end(who, rail);
+      session.up = true;
+      session.moved = false;
+      session.under_way = 0;
+      ends_[who].news.emplace_back(true, rail);
+      flush(session);
+    }
+  }
+
+  std::mt19937 random_;
+  std::size_t count_;
+  std::array<End, 2> ends_;
+  int moved_ = 0;
+};
+
+TEST(Handover, EveryFrameArrivesOnceWhateverBreaks) {
+  int moved = 0;
+  for (std::uint32_t seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed, 2 + seed % 3);
+    for (int i = 0; i < 400; ++i) world.step();
+    world.settle();
+    world.check();
+    moved += world.moved();
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(moved, 2000);
+}
+
+}  // namespace
+}  // namespace weir
