@@ -46,13 +46,13 @@ std::string yaml_of(const Advice& advice) {
 
 Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t seed,
               const std::function<void(std::size_t done, std::size_t all, double left_s)>& tell) {
-  figures::Playing playing{.name = "advise", .figure = {}};
+  figures::Figure candidates;
   Advice advice;
   network::Scenario scenario = cluster;
   scenario.from_cycles = 8'000;  // a window of 16 large chunks has come round some times
   scenario.to_cycles = 20'000;
   scenario.protocol = network::Protocol::push;
-  playing.figure.points.push_back(figures::point("no bound", 0, scenario));
+  candidates.points.push_back(figures::point("no bound", 0, scenario));
   scenario.protocol = network::Protocol::reads;
   for (const std::uint64_t chunk : chunks) {
     for (const std::uint32_t reads : bounds) {
@@ -61,13 +61,13 @@ Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t see
       scenario.reads = reads;
       scenario.queue_bytes = shipped_queue;
       scenario.least_bytes = shipped_least;
-      playing.figure.points.push_back(
+      candidates.points.push_back(
           figures::point(config::format_size(static_cast<std::int64_t>(chunk)), reads, scenario));
       advice.candidates.push_back({.chunk_bytes = chunk, .reads = reads, .violation = {}});
     }
   }
   const figures::Results results =
-      figures::play({playing}, jobs, seed, [&](const figures::Progress& progress) {
+      figures::play({candidates}, jobs, seed, [&](const figures::Progress& progress) {
         if (tell) tell(progress.done, progress.points, progress.left_s);
       })[0];
   advice.unbounded = results.rows[0].measured["throughput"];

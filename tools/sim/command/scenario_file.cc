@@ -299,7 +299,8 @@ constexpr Row rows[] = {
     row({"senders", Kind::count, "16", 1, 1024}, put<&Scenario::senders>,
         "Incast: from how many each"),
     row({"rounds", Kind::count, "4", 1, 10'000}, put<&Scenario::rounds>,
-        "Of halo, sparse, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
+        "Of halo, sparse, wavefront (sweeps) and all_to_all (stages); of pairs and incast with "
+        "endpoints: "
         "core"),
     row({"message_size", Kind::size, "256KiB", 0, GiB}, put<&Scenario::message_bytes>,
         "Of halo, wavefront, all_to_all and sparse; of pairs and incast with endpoints: core"),

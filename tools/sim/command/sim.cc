@@ -17,13 +17,14 @@
 #include "tools/sim/command/advise.h"
 #include "tools/sim/command/scenario_file.h"
 #include "tools/sim/figures/report.h"
+#include "tools/sim/figures/runner.h"
 
 namespace weir::tools {
 namespace {
 
 using sim::figures::Claims;
+using sim::figures::Figure;
 using sim::figures::Measured;
-using sim::figures::Playing;
 using sim::figures::Progress;
 using sim::figures::Results;
 using sim::figures::Shown;
@@ -84,11 +85,11 @@ struct RunOptions {
 
 void run(const RunOptions& options) {
   const Scenario scenario = read_good_scenario(options.file);
-  Playing playing{.name = "run", .figure = {}};
-  playing.figure.points.push_back(sim::figures::point("", 0, scenario, options.seeds));
+  Figure figure;
+  figure.points.push_back(sim::figures::point("", 0, scenario, options.seeds));
   const Results results = [&] {
     Bar bar;
-    return sim::figures::play({playing}, jobs_of(options.jobs), options.seed,
+    return sim::figures::play({figure}, jobs_of(options.jobs), options.seed,
                               [&](const Progress& p) { bar.show(p.done, p.points, p.left_s, ""); });
   }()[0];
 
@@ -136,25 +137,25 @@ struct ReproduceOptions {
 
 void reproduce(const ReproduceOptions& options) {
   const Size size = options.smoke ? Size::smoke : Size::full;
-  std::vector<Playing> playing;
-  for (const sim::figures::Entry& entry : sim::figures::all()) {
-    const auto& wanted = options.figures;
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
-      playing.push_back({entry.name, entry.make(size)});
-    }
-  }
   for (const std::string& name : options.figures) {
     if (sim::figures::find(name) == nullptr) {
       fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
       throw CLI::RuntimeError(2);
     }
   }
-  const Claims claims = Claims::read(options.claims);
+  const Claims claims = sim::figures::read_claims(options.claims);
+  std::vector<Figure> figures;
+  for (const sim::figures::Entry& entry : sim::figures::all()) {
+    const auto& wanted = options.figures;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
+      figures.push_back(sim::figures::make(entry, size, claims));
+    }
+  }
   const unsigned jobs = jobs_of(options.jobs);
   Progress last;
   const std::vector<Results> results = [&] {
     Bar bar;
-    return sim::figures::play(playing, jobs, options.seed, [&](const Progress& p) {
+    return sim::figures::play(figures, jobs, options.seed, [&](const Progress& p) {
       last = p;
       bar.show(p.done, p.points, p.left_s, p.figure);
     });
@@ -168,10 +169,10 @@ void reproduce(const ReproduceOptions& options) {
   double peak_mib = 0;
   std::uint64_t events = 0;
   bool good = true;
-  for (std::size_t i = 0; i < playing.size(); ++i) {
-    shown.push_back(sim::figures::judge(playing[i], results[i], claims, size));
-    pictures.push_back(sim::figures::to_svg(playing[i].figure, results[i]));
-    const std::string& name = playing[i].name;
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    shown.push_back(sim::figures::judge(figures[i], results[i], size));
+    pictures.push_back(sim::figures::to_svg(figures[i], results[i]));
+    const std::string& name = figures[i].name;
     write_file(directory / (name + ".csv"), sim::figures::to_csv(results[i]));
     write_file(directory / (name + ".json"), sim::figures::to_json(shown.back()));
     if (!pictures.back().empty()) write_file(directory / (name + ".svg"), pictures.back());
@@ -237,8 +238,9 @@ void advise(const AdviseOptions& options) {
 }
 
 void list() {
+  const Claims claims = sim::figures::read_claims(WEIR_SIM_CLAIMS);
   for (const sim::figures::Entry& entry : sim::figures::all()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.make(Size::smoke).title);
+    fmt::print("{:<12} {}\n", entry.name, claims.at(entry.name).title);
   }
 }
 

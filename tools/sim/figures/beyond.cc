@@ -30,16 +30,6 @@ Scenario base(Size size) {
 
 Figure routing_variants(Size size) {
   Figure figure;
-  figure.title = "Which routing collapses beside slow nodes";
-  figure.source = "[RDRP §4.1]'s explanation of Fig. 1";
-  figure.shows =
-      "The paper explains the drop by adaptive routing that spreads the congestion tree in its "
-      "attempt to route around it, and shows one routing only.";
-  figure.differs =
-      "1,056 nodes. How readily a blocked flow leaves its shortest path decides: with shortest "
-      "paths only there is hardly a drop, with Valiant's it is total. Compared with the paper is "
-      "progressive with bias 1.";
-  figure.x_label = "slow nodes (8x)";
   struct Variant {
     const char* name;
     Routing routing;
@@ -73,15 +63,6 @@ Figure routing_variants(Size size) {
 
 Figure budget_per_node(Size size) {
   Figure figure;
-  figure.title = "A read budget belongs to the node, not to the transfer";
-  figure.source = "beyond [RDRP §3.3]";
-  figure.shows =
-      "The paper's implementation bounds the gets of a transfer, its simulation those of a node. "
-      "With one transfer a node that is the same; with many it is not.";
-  figure.differs =
-      "1,056 nodes in pairs; 11 of them pull from 16 others each instead, and are 4x slower or "
-      "not.";
-  figure.x_label = "c";
   const auto add = [&](const char* series, std::uint32_t c, std::uint32_t factor, BudgetOf of,
                        bool own_lane = true) {
     Scenario scenario = base(size);
@@ -119,15 +100,6 @@ Figure budget_per_node(Size size) {
 
 Figure request_lane(Size size) {
   Figure figure;
-  figure.title = "Read requests on a virtual lane of their own";
-  figure.source = "beyond [RDRP]";
-  figure.shows =
-      "Not in the paper. A request that waits behind data makes its reader slow; the flow that "
-      "fares worst shows it.";
-  figure.differs = "1,056 nodes, 1 % of them 8x slower; the first percentile of the other nodes.";
-  figure.x_label = "c";
-  figure.y_label = "throughput of the first percentile";
-  figure.y = "first_percentile";
   for (const bool own : {true, false}) {
     for (const std::uint32_t c : {8u, 16u, 30u, 60u}) {
       if (size == Size::smoke && c != 30) continue;
@@ -187,16 +159,6 @@ Regret regret(const Results& r, double x) {
 Figure adaptive_budget(Size size) {
   const bool full = size == Size::full;
   Figure figure;
-  figure.title = "A c that adapts against every constant c";
-  figure.source = "beyond [RDRP §3.2] (c chosen by the buffers of the switches)";
-  figure.shows =
-      "The paper chooses c for one fabric. Here one in ten nodes is slow (2x, 4x, 8x), on five "
-      "fabrics with other buffers and latencies.";
-  figure.differs =
-      "1,056 nodes. c = 0 on the axis is the shipped controller (rendezvous/budget_controller.h), "
-      "queue_bytes 16 packets everywhere. A setting is judged by what it has of the best constant "
-      "of each fabric, which may be less than what the controller has.";
-  figure.x_label = "c (0: adaptive)";
   const std::vector<std::uint32_t> reads =
       full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};
   for (const Fabric& fabric : fabrics) {

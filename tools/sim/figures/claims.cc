@@ -1,8 +1,12 @@
 #include "tools/sim/figures/claims.h"
 
+#include <fmt/ranges.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace weir::sim::figures {
 namespace {
@@ -11,6 +15,24 @@ std::optional<Band> band_of(const nlohmann::json& claim, const char* size) {
   if (!claim.contains(size)) return std::nullopt;
   const auto band = claim.at(size).get<std::array<double, 3>>();
   return Band{band[0], band[1], band[2]};
+}
+
+void read_texts(const nlohmann::json& texts, Said& said) {
+  const std::pair<const char*, std::string*> fields[] = {{"title", &said.title},
+                                                         {"source", &said.source},
+                                                         {"shows", &said.shows},
+                                                         {"differs", &said.differs},
+                                                         {"x_label", &said.x_label},
+                                                         {"y_label", &said.y_label},
+                                                         {"y", &said.y},
+                                                         {"log", &said.log}};
+  for (const auto& [name, field] : fields) {
+    if (!texts.contains(name)) continue;
+    const nlohmann::json& text = texts.at(name);
+    *field = text.is_array()
+                 ? fmt::format("{}", fmt::join(text.get<std::vector<std::string>>(), " "))
+                 : text.get<std::string>();
+  }
 }
 
 }  // namespace
@@ -40,32 +62,29 @@ std::string Claim::fault() const {
   return {};
 }
 
-Claims Claims::read(const std::string& file) {
+Claims read_claims(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error(file + ": cannot be read");
   Claims claims;
   try {
     const auto all = nlohmann::json::parse(stream);
     for (const auto& [figure, of_figure] : all.items()) {
-      for (const auto& [name, claim] : of_figure.items()) {
-        claims.claims_[figure][name] = {.is = claim.at("is"),
-                                        .of = claim.value("of", ""),
-                                        .shows = claim.value("shows", ""),
-                                        .paper = claim.value("paper", ""),
-                                        .bands = {band_of(claim, "full"), band_of(claim, "smoke")}};
+      for (const auto& [name, said] : of_figure.items()) {
+        if (name == "figure") {
+          read_texts(said, claims[figure]);
+        } else {
+          claims[figure].claims[name] = {.is = said.at("is"),
+                                         .of = said.value("of", ""),
+                                         .shows = said.value("shows", ""),
+                                         .paper = said.value("paper", ""),
+                                         .bands = {band_of(said, "full"), band_of(said, "smoke")}};
+        }
       }
     }
   } catch (const std::exception& error) {
     throw std::runtime_error(file + ": " + error.what());
   }
   return claims;
-}
-
-const Claim* Claims::find(const std::string& figure, const std::string& name) const {
-  const auto of_figure = claims_.find(figure);
-  if (of_figure == claims_.end()) return nullptr;
-  const auto claim = of_figure->second.find(name);
-  return claim == of_figure->second.end() ? nullptr : &claim->second;
 }
 
 }  // namespace weir::sim::figures

@@ -62,20 +62,6 @@ Point point_of(Size size, const Series& series, std::uint32_t processes) {
 
 Figure core_tokens(Size size) {
   Figure figure;
-  figure.title = "Tokens and a proxy on a fabric, with all of the core";
-  figure.source = "[TOK] Fig. 5, on the fabric of [RDRP §4.1]";
-  figure.shows =
-      "Throughput falls with what a node has in its adapter. Tokens (ITT), Algorithm 1, and a "
-      "process that sends for the others (Proxy) avoid that.";
-  figure.differs =
-      "Four nodes at one switch (two in smoke) send 1,000 bytes from each process to each, and the "
-      "protocol core "
-      "that ships is all there. The adapters are a model: a node's holds the contexts of 20 "
-      "requests, or of 64 queue pairs, and one that is gone costs 600 ns "
-      "(tools/sim/shared_adapter.h). Another adapter has other curves, or none; what copying "
-      "costs a proxy is not in it.";
-  figure.x_label = "processes of a node";
-  figure.log_x = true;
   for (const Series& series : all_series) {
     for (const std::uint32_t processes : {1u, 2u, 4u, 8u, 16u}) {
       const bool ends = processes == 1 || processes == most_processes(size);

@@ -1,6 +1,6 @@
 // A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc;
-// a new one is a function there and in a file of its own. What its claims say, and what they are
-// held to, is in claims.json (claims.h).
+// a new one is a function there and in a file of its own. What it and its claims say, and what they
+// are held to, is in claims.json (claims.h).
 //
 // Plain values; `Point::play` may run in any thread, with others beside it.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/sim/figures/claims.h"
 #include "tools/sim/network/scenario.h"
 
 namespace weir::sim {
@@ -54,21 +55,9 @@ class Results {
   std::vector<double> all(const std::string& series, double x, const std::string& value) const;
 };
 
-enum class Size : std::uint8_t {
-  full,   // the paper's
-  smoke,  // a few points on a small fabric, for every change: seconds
-};
-
 struct Figure {
-  std::string title;
-  std::string source;   // "[RDRP] Fig. 1"
-  std::string shows;    // what the paper's figure shows, for the report
-  std::string differs;  // how ours differs, and what is not reproduced
-  std::string x_label;
-  std::string y_label = "throughput, flits a node and cycle";
-  std::string y = "throughput";  // which value is drawn
-  bool log_x = false;
-  bool log_y = false;
+  std::string name;
+  Said said;
   std::vector<Point> points;
   std::function<Values(const Results&)> claims;  // by their names in claims.json
 };
@@ -80,6 +69,8 @@ struct Entry {
 
 std::span<const Entry> all();
 const Entry* find(const std::string& name);
+// With what the file says of it.
+Figure make(const Entry& entry, Size size, const Claims& claims);
 
 // 1 and 2 in full, 1 in smoke.
 inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }

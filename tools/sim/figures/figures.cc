@@ -10,15 +10,15 @@ namespace weir::sim::figures {
 namespace {
 
 constexpr std::array entries = {
-    Entry{"rdrp-fig1", rdrp_fig1},     Entry{"rdrp-fig4", rdrp_fig4},
-    Entry{"rdrp-fig5", rdrp_fig5},     Entry{"routing", routing_variants},
-    Entry{"budget", budget_per_node},  Entry{"adaptive", adaptive_budget},
-    Entry{"lane", request_lane},       Entry{"outage", lossy_links},
-    Entry{"workloads", workloads},     Entry{"arws-fig2", arws_fig2},
-    Entry{"arws-fig3", arws_fig3},     Entry{"core-window", core_window},
-    Entry{"core-scale", core_scale},   Entry{"core-budget", core_budget},
+    Entry{"rdrp-fig1", rdrp_fig1},       Entry{"rdrp-fig4", rdrp_fig4},
+    Entry{"rdrp-fig5", rdrp_fig5},       Entry{"routing", routing_variants},
+    Entry{"budget", budget_per_node},    Entry{"adaptive", adaptive_budget},
+    Entry{"lane", request_lane},         Entry{"outage", lossy_links},
+    Entry{"workloads", workloads},       Entry{"arws-fig2", arws_fig2},
+    Entry{"arws-fig3", arws_fig3},       Entry{"core-window", core_window},
+    Entry{"core-scale", core_scale},     Entry{"core-budget", core_budget},
     Entry{"core-sharing", core_sharing}, Entry{"core-tokens", core_tokens},
-    Entry{"tok-rate", tok_rate}, Entry{"tok-cores", tok_cores}};
+    Entry{"tok-rate", tok_rate},         Entry{"tok-cores", tok_cores}};
 
 }  // namespace
 
@@ -28,6 +28,13 @@ const Entry* find(const std::string& name) {
   const auto at = std::find_if(entries.begin(), entries.end(),
                                [&](const Entry& entry) { return name == entry.name; });
   return at == entries.end() ? nullptr : &*at;
+}
+
+Figure make(const Entry& entry, Size size, const Claims& claims) {
+  Figure figure = entry.make(size);
+  figure.name = entry.name;
+  if (const auto said = claims.find(entry.name); said != claims.end()) figure.said = said->second;
+  return figure;
 }
 
 std::vector<double> Results::all(const std::string& series, double x,

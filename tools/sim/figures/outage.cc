@@ -22,20 +22,6 @@ Scenario base(Size size) {
 
 Figure lossy_links(Size size) {
   Figure figure;
-  figure.title = "Links that are down, or lose packets";
-  figure.source = "beyond the papers";
-  figure.shows =
-      "Not in the papers. What is lost an adapter asks for again after a timeout of 40 us, with "
-      "all "
-      "that its queue pair had behind it.";
-  figure.differs =
-      "72 nodes in pairs, c = 16, and the protocol core that ships. Links between groups (36 there "
-      "are) go down at 20 us and come up at 120 us; or each link loses packets at random (the axis "
-      "then is packets in a million). A switch discards what has no way, and knows of every link "
-      "that is down at once.";
-  figure.x_label = "links down, or packets lost in a million";
-  figure.y_label = "time until all is received, us";
-  figure.y = "finished_us";
   for (const std::uint32_t links : {0u, 1u, 4u}) {
     if (size == Size::smoke && links == 1) continue;
     for (const Routing routing : {Routing::minimal, Routing::progressive}) {

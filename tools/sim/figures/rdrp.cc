@@ -54,17 +54,6 @@ std::string unbounded_series(std::uint32_t factor, const Setting& setting) {
 Figure rdrp_fig1(Size size) {
   const bool full = size == Size::full;
   Figure figure;
-  figure.title = "Slow nodes pull a whole fabric down";
-  figure.source = "[RDRP] Fig. 1";
-  figure.shows =
-      "Normalized throughput of a 5,256 node dragonfly over the share of slow nodes: .59 without "
-      "any, and a dramatic drop from 0.1 % on, for nodes that are 2x and 8x slower.";
-  figure.differs =
-      "Drawn is the mean of cycles 6,000 to 12,000, with progressive adaptive routing that leaves "
-      "the shortest path when q_min > q_other + 30 (bias 1). The paper's wording, a bias of 2x, "
-      "gives a weaker drop: the series 8x, bias 2. The drop at 2x with 0.1 % slow nodes is not "
-      "reproduced.";
-  figure.x_label = "slow nodes";
   const std::vector<std::uint32_t> counts =
       full ? std::vector<std::uint32_t>{0, 1, 2, 5, 13, 26, 53} : std::vector<std::uint32_t>{0, 11};
   for (const std::uint32_t factor : {8u, 2u}) {
@@ -96,18 +85,6 @@ Figure rdrp_fig1(Size size) {
 Figure rdrp_fig4(Size size) {
   const bool full = size == Size::full;
   Figure figure;
-  figure.title = "Explicit congestion notification does not help";
-  figure.source = "[RDRP] Fig. 4";
-  figure.shows =
-      "Throughput with FECN/BECN in two settings against none, for 2x, 4x and 8x slower nodes: a "
-      "gain only at 2x with few slow nodes; the aggressive setting costs 40 % where nobody is "
-      "slow; at 8x up to 50 % less than without.";
-  figure.differs =
-      "The paper's constants: marks from half of the next queue on, +8, -1, at most 20, one less "
-      "in 4 cycles (default) or 50 (aggressive, marks twice as likely). The queue is one virtual "
-      "channel's, with what is on the link to it. Aggressive marking costs half again as much as "
-      "in the paper, and the gain at 2x with few slow nodes is not reproduced.";
-  figure.x_label = "slow nodes";
   const std::vector<std::uint32_t> factors =
       full ? std::vector<std::uint32_t>{2, 4, 8} : std::vector<std::uint32_t>{8};
   const std::vector<std::uint32_t> counts =
@@ -141,21 +118,6 @@ Figure rdrp_fig4(Size size) {
 Figure rdrp_fig5(Size size) {
   const bool full = size == Size::full;
   Figure figure;
-  figure.title = "Bounded reads keep a fabric going";
-  figure.source = "[RDRP] Fig. 5";
-  figure.shows =
-      "Throughput with 1 % slow nodes over c, the reads that a node has outstanding: too few waste "
-      "bandwidth, too many congest. c = 30 is best at 8x. Gains over the best alternative: 1.7x, "
-      "3.3x and 4.3x for 2x, 4x and 8x slower nodes.";
-  figure.differs =
-      "Reads are issued by rendezvous/scheduler.h, one packet each, with requests of one flit on "
-      "virtual channels of their own (the paper piggy-backs credits). The alternatives are no "
-      "bound (200 on the axis), and that with FECN/BECN in the two settings of Fig. 4. Every point "
-      "is the mean of cycles 6,000 to 12,000; a collapse that is given more time gets deeper. The "
-      "gains at 2x and 4x are not reproduced, at 8x it is weaker, and c = 16 to 30 are equally "
-      "good.";
-  figure.x_label = "c";
-  figure.log_x = true;
   // Two seeds for what collapses; with a bound they are a quarter of a percent apart.
   const std::vector<std::uint32_t> reads =
       full ? std::vector<std::uint32_t>{2, 4, 8, 16, 24, 30, 40, 60, 128}

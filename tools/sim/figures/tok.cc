@@ -144,23 +144,6 @@ constexpr std::array all_series = {Series{"none", Limit::none}, Series{"ITT", Li
                                    Series{"Algorithm 1", Limit::thresholds},
                                    Series{"IRT", Limit::rate}};
 
-const char* const model =
-    "A model: the adapter has a cache of 20 contexts and a miss costs six services, set by two of "
-    "the "
-    "paper's numbers (tools/sim/shared_adapter.h). Another adapter has other curves, or none. The "
-    "token pool, the thresholds and the rate limiter are those that ship, 20 tokens, in the "
-    "protocol "
-    "core of each process. After every eighth event what the processes have out is compared with "
-    "what their pool says and with 20, or the point fails.";
-
-Figure tok_figure() {
-  Figure figure;
-  figure.differs = model;
-  figure.y_label = "messages a microsecond, all cores (a service takes 0.1 us)";
-  figure.log_x = true;
-  return figure;
-}
-
 }  // namespace
 
 Plan tok_world(std::uint64_t seed) {
@@ -168,13 +151,7 @@ Plan tok_world(std::uint64_t seed) {
 }
 
 Figure tok_rate(Size size) {
-  Figure figure = tok_figure();
-  figure.title = "Rate congestion: outstanding messages of each of 16 cores";
-  figure.source = "[TOK] Figs. 2 and 5";
-  figure.shows =
-      "Throughput falls with outstanding messages per core, to a quarter on InfiniBand; tokens "
-      "(ITT) are up to 3 times as fast, limiting the rate (IRT) helps a little less.";
-  figure.x_label = "outstanding messages a core";
+  Figure figure;
   for (const Series& series : all_series) {
     for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
       if (size == Size::smoke && outstanding != 1 && outstanding != 64) continue;
@@ -201,14 +178,7 @@ Figure tok_rate(Size size) {
 }
 
 Figure tok_cores(Size size) {
-  Figure figure = tok_figure();
-  figure.title = "Concurrency congestion: active cores with one message each";
-  figure.source = "[TOK] Figs. 1 and 5";
-  figure.shows =
-      "On InfiniBand throughput falls when more than 20 cores are active; two stages of 16 cores "
-      "are "
-      "up to 37 % faster than 32 at once; ITT gains 50 % with blocking communication.";
-  figure.x_label = "active cores";
+  Figure figure;
   for (const Series& series : all_series) {
     for (const std::uint32_t cores : {4u, 8u, 16u, 24u, 32u}) {
       if (size == Size::smoke && cores != 4 && cores != 32) continue;

@@ -44,19 +44,6 @@ Point point_of(Size size, const std::string& series, const Load& load, std::uint
 
 Figure core_window(Size size) {
   Figure figure;
-  figure.title = "Receive memory of an adaptive window, on a fabric";
-  figure.source = "[ARWS] Fig. 2, on the fabric of [RDRP §4.1]";
-  figure.shows =
-      "With W_max 256 and more, applications run as fast as with a fixed window of 512, with a "
-      "part of its receive memory.";
-  figure.differs =
-      "72 processes, one a node of a small dragonfly, with invented traffic and the protocol core "
-      "that ships; nobody waits for anybody's message. The paper has applications and no "
-      "congestion.";
-  figure.x_label = "W_max, buffers of 4 KiB";
-  figure.y_label = "peak receive memory of a process, KiB";
-  figure.y = "memory_kib";
-  figure.log_x = figure.log_y = true;
   for (const Load& load : loads) {
     for (const std::uint32_t most : {16u, 64u, 256u, 1024u}) {
       if (size == Size::smoke && most != 16 && most != 256) continue;
@@ -111,19 +98,6 @@ Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint3
 
 Figure core_budget(Size size) {
   Figure figure;
-  figure.title = "A read budget belongs to the node, with all of the core";
-  figure.source = "beyond [RDRP §3.3]";
-  figure.shows =
-      "The paper's implementation bounds the gets of a transfer. Shown is what nodes get that have "
-      "nothing to do with an incast, while two others are sent to by 16 each.";
-  figure.differs =
-      "72 nodes of a small dragonfly with 4 processes each and the protocol core that ships; those "
-      "of a node share its budget through the node's tokens, as they do in a job, or each has its "
-      "own; or nothing counts but max_rd_atomic, c a connection, at most 16. Two receivers take "
-      "data 4x slower than the link, or at its rate. c = 0 on the axis is the shipped controller.";
-  figure.x_label = "c (0: adaptive)";
-  figure.y_label = "throughput of the others, flits a node and cycle";
-  figure.y = "others";
   const auto add = [&](const char* series, BudgetOf of, std::uint32_t c, std::uint32_t factor) {
     figure.points.push_back(incast_point(size, series, of, c, factor));
   };
@@ -183,19 +157,6 @@ Point sharing_point(Size size, bool incast, bool shared, const Spells& spell) {
 
 Figure core_sharing(Size size) {
   Figure figure;
-  figure.title = "What a node's read budget costs where processes compute";
-  figure.source = "beyond [RDRP §3.3]";
-  figure.shows =
-      "What is under way when a process begins to compute is all that moves before its event "
-      "thread looks. With one budget for the node that is less.";
-  figure.differs =
-      "72 nodes of a small dragonfly, the shipped controller with a budget for the node or one for "
-      "each process. Beside an incast of 16 processes a node at 4x, as in core-budget, the others "
-      "gain. A halo of 4 processes a node has nobody to protect. Processes compute two thirds of "
-      "the time, in spells of up to so many ms (0: never).";
-  figure.x_label = "longest spell of computing, ms";
-  figure.y_label = "time until all is received, us";
-  figure.y = "finished_us";
   for (const bool incast : {true, false}) {
     for (const bool shared : {true, false}) {
       for (const Spells& spell : spells) {
