@@ -90,7 +90,7 @@ Error percent(Scenario& s, const Value& value) {
       !number(value.text.substr(0, value.text.size() - 1), 0, 50, read)) {
     return not_a(value.text, "a percentage from 0% to 50%, as 0.01%");
   }
-  s.loss = read / 100;
+  s.fabric.loss = read / 100;
   return {};
 }
 
@@ -138,12 +138,12 @@ Error slow_nodes(Scenario& s, const Value& value) {
 // "3@50us-90us, 1@0-240us", "none"
 Error outages(Scenario& s, const Value& value) {
   const std::uint32_t trunks = s.fabric.topology.trunks();
-  s.outages.clear();
+  s.fabric.outages.clear();
   Error error;
   const bool good = all_parts(value.text, [&](Text part) {
     const std::size_t at = std::min(part.find('@'), part.size());
     const std::size_t dash = part.find('-', at);
-    Scenario::Outage outage;
+    network::Outage outage;
     std::int64_t from = 0;
     std::int64_t to = 0;
     Error ignored;
@@ -156,7 +156,7 @@ Error outages(Scenario& s, const Value& value) {
     if (static_cast<double>(to) / s.cycle_ns > most_cycles) error = too_many_cycles;
     outage.from_cycles = static_cast<std::uint64_t>(static_cast<double>(from) / s.cycle_ns);
     outage.to_cycles = static_cast<std::uint64_t>(static_cast<double>(to) / s.cycle_ns);
-    s.outages.push_back(outage);
+    s.fabric.outages.push_back(outage);
     return true;
   });
   return good ? error : not_a(value.text, "a list of links and times, as 3@50us-90us");

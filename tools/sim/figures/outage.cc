@@ -27,7 +27,7 @@ Figure lossy_links(Size size) {
     for (const Routing routing : {Routing::minimal, Routing::progressive}) {
       Scenario scenario = base(size);
       scenario.fabric.switching.routing = routing;
-      if (links > 0) scenario.outages = {{links, 1'000, 6'000}};
+      if (links > 0) scenario.fabric.outages = {{links, 1'000, 6'000}};
       const bool minimal = routing == Routing::minimal;
       figure.points.push_back(
           point(minimal ? "down, minimal" : "down, progressive", links, scenario, 2 * seeds(size)));
@@ -36,7 +36,7 @@ Figure lossy_links(Size size) {
   for (const std::uint32_t millionth : {1u, 10u, 100u, 1'000u}) {
     if (size == Size::smoke && millionth < 1'000) continue;
     Scenario scenario = base(size);
-    scenario.loss = millionth * 1e-6;
+    scenario.fabric.loss = millionth * 1e-6;
     figure.points.push_back(point("loss", millionth, scenario, 2 * seeds(size)));
   }
   for (Point& point : figure.points) point.cost = size == Size::full ? 1.2 : 0.3;
