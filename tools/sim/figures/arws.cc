@@ -112,13 +112,6 @@ Figure arws_fig2(Size size) {
     figure.points.push_back(arws_point(std::string(load.name) + ", fixed", fixed_window, load.load,
                                        {.initial = fixed_window, .most = fixed_window}));
   }
-  figure.claims = [size](const Results& results) {
-    Values claims;
-    for (const Named& load : loads) {
-      if (is_played(size, load.load)) claim_windows(results, load.name, "time_us", claims);
-    }
-    return claims;
-  };
   return figure;
 }
 
@@ -142,28 +135,6 @@ Figure arws_fig3(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& results) {
-    const auto naks = [&](const char* series) {
-      return results.mean(series, shortest.ms, "rnr_naks");
-    };
-    const auto slower = [&](const char* series) {
-      return results.mean(series, longer.ms, "time_us") /
-             results.mean(series, shortest.ms, "time_us");
-    };
-    const auto time = [&](const char* series, const Timer& timer) {
-      return results.mean(series, timer.ms, "time_us");
-    };
-    return Values{{"all-to-one-16-auto", time("all-to-one, W_max 16, auto", longer) /
-                                             time("all-to-one, W_max 16", longer)},
-                  {"all-to-all-16-auto", time("all-to-all, W_max 16, auto", longer) /
-                                             time("all-to-all, W_max 16", shortest)},
-                  {"all-to-all-16-slower", slower("all-to-all, W_max 16")},
-                  {"all-to-one-16-slower", slower("all-to-one, W_max 16")},
-                  {"all-to-one-32-slower", slower("all-to-one, W_max 32")},
-                  {"all-to-one-16-naks", naks("all-to-one, W_max 16")},
-                  {"halo-32-naks", naks("halo, W_max 32")},
-                  {"wavefront-16-naks", naks("wavefront, W_max 16")}};
-  };
   return figure;
 }
 

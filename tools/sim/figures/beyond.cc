@@ -51,13 +51,6 @@ Figure routing_variants(Size size) {
       figure.points.push_back(point(variant.name, slow, scenario, seeds(size)));
     }
   }
-  figure.claims = [](const Results& r) {
-    const auto left = [&](const char* name) { return r.mean(name, one_percent) / r.mean(name, 0); };
-    return Values{{"minimal", left("minimal")},
-                  {"valiant", left("valiant")},
-                  {"progressive", left("progressive")},
-                  {"progressive-bias2", left("progressive, bias 2")}};
-  };
   return figure;
 }
 
@@ -85,16 +78,6 @@ Figure budget_per_node(Size size) {
   add("of the node, 4x, one lane", 30, 4, BudgetOf::node, false);
   add("of a transfer, fast", 30, 1, BudgetOf::transfer);
   add("of the node, fast", 30, 1, BudgetOf::node);
-  figure.claims = [](const Results& r) {
-    const auto gain = [&](const std::string& which) {
-      return r.mean("of the node, " + which, 30) / r.mean("of a transfer, " + which, 30);
-    };
-    return Values{{"transfer-30", r.mean("of a transfer, 4x", 30)},
-                  {"node-30", r.mean("of the node, 4x", 30)},
-                  {"gain-slow", gain("4x")},
-                  {"gain-one-lane", gain("4x, one lane")},
-                  {"gain-fast", gain("fast")}};
-  };
   return figure;
 }
 
@@ -111,10 +94,6 @@ Figure request_lane(Size size) {
       figure.points.push_back(point(own ? "own lane" : "with data", c, scenario, seeds(size)));
     }
   }
-  figure.claims = [](const Results& r) {
-    const double own = r.mean("own lane", 30, "first_percentile");
-    return Values{{"own", own}, {"gain", own / r.mean("with data", 30, "first_percentile")}};
-  };
   return figure;
 }
 
@@ -183,8 +162,7 @@ Figure adaptive_budget(Size size) {
       best.worst = std::max(best.worst, regret(r, c).worst);
       best.mean = std::max(best.mean, regret(r, c).mean);
     }
-    return Values{{"adaptive-of-16", r.mean(fabrics[0].name, 0) / r.mean(fabrics[0].name, 16)},
-                  {"adaptive-worst", adaptive.worst},
+    return Values{{"adaptive-worst", adaptive.worst},
                   {"adaptive-mean", adaptive.mean},
                   {"constant-worst", best.worst},
                   {"constant-mean", best.mean}};

@@ -11,13 +11,34 @@
 namespace weir::sim::figures {
 namespace {
 
-std::optional<Band> band_of(const nlohmann::json& claim, const char* size) {
+std::optional<Band> band_of(const nlohmann::ordered_json& claim, const char* size) {
   if (!claim.contains(size)) return std::nullopt;
   const auto band = claim.at(size).get<std::array<double, 3>>();
   return Band{band[0], band[1], band[2]};
 }
 
-void read_texts(const nlohmann::json& texts, Said& said) {
+Term term_of(const nlohmann::ordered_json& from) {
+  Term term{.series = from.at(0), .x = {}};
+  if (from.at(1).is_array()) {
+    term.x = from.at(1);
+  } else {
+    term.x.fill(from.at(1));
+  }
+  if (from.size() > 2) term.value = from.at(2);
+  if (from.size() > 3) term.how = from.at(3);
+  return term;
+}
+
+// One, or several; none if there is no such key.
+std::vector<Term> terms_of(const nlohmann::ordered_json& claim, const char* key) {
+  std::vector<Term> terms;
+  if (!claim.contains(key)) return terms;
+  if (claim.at(key).at(0).is_string()) return {term_of(claim.at(key))};
+  for (const nlohmann::ordered_json& term : claim.at(key)) terms.push_back(term_of(term));
+  return terms;
+}
+
+void read_texts(const nlohmann::ordered_json& texts, Said& said) {
   const std::pair<const char*, std::string*> fields[] = {{"title", &said.title},
                                                          {"source", &said.source},
                                                          {"shows", &said.shows},
@@ -28,7 +49,7 @@ void read_texts(const nlohmann::json& texts, Said& said) {
                                                          {"log", &said.log}};
   for (const auto& [name, field] : fields) {
     if (!texts.contains(name)) continue;
-    const nlohmann::json& text = texts.at(name);
+    const nlohmann::ordered_json& text = texts.at(name);
     *field = text.is_array()
                  ? fmt::format("{}", fmt::join(text.get<std::vector<std::string>>(), " "))
                  : text.get<std::string>();
@@ -67,17 +88,20 @@ Claims read_claims(const std::string& file) {
   if (!stream) throw std::runtime_error(file + ": cannot be read");
   Claims claims;
   try {
-    const auto all = nlohmann::json::parse(stream);
+    const auto all = nlohmann::ordered_json::parse(stream);
     for (const auto& [figure, of_figure] : all.items()) {
       for (const auto& [name, said] : of_figure.items()) {
         if (name == "figure") {
           read_texts(said, claims[figure]);
         } else {
-          claims[figure].claims[name] = {.is = said.at("is"),
-                                         .of = said.value("of", ""),
-                                         .shows = said.value("shows", ""),
-                                         .paper = said.value("paper", ""),
-                                         .bands = {band_of(said, "full"), band_of(said, "smoke")}};
+          claims[figure].claims.emplace_back(
+              name, Claim{.is = said.at("is"),
+                          .of = said.value("of", ""),
+                          .shows = said.value("shows", ""),
+                          .paper = said.value("paper", ""),
+                          .bands = {band_of(said, "full"), band_of(said, "smoke")},
+                          .number = terms_of(said, "number"),
+                          .over = terms_of(said, "over")});
         }
       }
     }

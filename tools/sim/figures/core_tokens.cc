@@ -71,21 +71,8 @@ Figure core_tokens(Size size) {
     }
   }
   figure.claims = [most = most_processes(size)](const Results& r) {
-    const double none = r.mean("no limit", most);
-    const auto gain = [&](const char* series) { return r.mean(series, most) / none; };
-    const double needed = r.mean("no limit", most, "contexts_needed");
     const double straight = r.mean("Algorithm 1", most, "straight_through");
     return Values{
-        {"drop", none / r.best("no limit")},
-        {"itt-gain", gain("ITT")},
-        {"algorithm1-gain", gain("Algorithm 1")},
-        {"proxy-gain", gain("Proxy")},
-        {"proxy-itt-gain", gain("Proxy + ITT")},
-        {"itt-window-8-gain", gain("ITT, window from 8")},
-        {"pairs-itt-gain",
-         r.mean("queue pairs, ITT", most) / r.mean("queue pairs, no limit", most)},
-        {"itt-cost", r.mean("ITT", 1) / r.mean("no limit", 1)},
-        {"misses", r.mean("no limit", most, "context_misses") / needed},
         {"straight", straight / (straight + r.mean("Algorithm 1", most, "token_requests"))}};
   };
   return figure;

@@ -50,6 +50,8 @@ class Results {
   double median(const std::string& series, double x, const std::string& value = "throughput") const;
   // The most of the means over all x.
   double best(const std::string& series) const;
+  // The most of those.
+  double most(const std::vector<Term>& terms, Size size) const;
 
  private:
   std::vector<double> all(const std::string& series, double x, const std::string& value) const;
@@ -59,7 +61,7 @@ struct Figure {
   std::string name;
   Said said;
   std::vector<Point> points;
-  std::function<Values(const Results&)> claims;  // by their names in claims.json
+  std::function<Values(const Results&)> claims;  // numbers that claims.json does not say how to get
 };
 
 struct Entry {
@@ -71,6 +73,8 @@ std::span<const Entry> all();
 const Entry* find(const std::string& name);
 // With what the file says of it.
 Figure make(const Entry& entry, Size size, const Claims& claims);
+// What is claimed, by name.
+Values numbers(const Figure& figure, const Results& results, Size size);
 
 // 1 and 2 in full, 1 in smoke.
 inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
@@ -86,12 +90,10 @@ Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& val
 network::Topology middle_dragonfly();
 network::Topology small_dragonfly(Size size);
 
-// Of an adaptive receive window with W_max 256 or 16, beside one of 512 that is there from the
-// start, whose series is that of the load with ", fixed". `time` is the value that says how long it
-// took.
+// The window that is there from the start, beside adaptive ones; its series is that of the load
+// with
+// ", fixed".
 inline constexpr std::uint32_t fixed_window = 512;
-void claim_windows(const Results& results, const std::string& load, const char* time,
-                   Values& claims);
 
 // Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
 // changes what ships in them.

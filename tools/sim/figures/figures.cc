@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -37,6 +38,16 @@ Figure make(const Entry& entry, Size size, const Claims& claims) {
   return figure;
 }
 
+Values numbers(const Figure& figure, const Results& results, Size size) {
+  Values numbers = figure.claims ? figure.claims(results) : Values{};
+  for (const auto& [name, claim] : figure.said.claims) {
+    if (claim.number.empty() || !claim.band(size)) continue;
+    const double over = claim.over.empty() ? 1 : results.most(claim.over, size);
+    numbers.emplace_back(name, results.most(claim.number, size) / over);
+  }
+  return numbers;
+}
+
 std::vector<double> Results::all(const std::string& series, double x,
                                  const std::string& value) const {
   std::vector<double> found;
@@ -68,6 +79,18 @@ double Results::best(const std::string& series) const {
   return best;
 }
 
+double Results::most(const std::vector<Term>& terms, Size size) const {
+  double most = std::numeric_limits<double>::quiet_NaN();
+  for (const Term& term : terms) {
+    const double x = term.x[static_cast<int>(size)];
+    const double number = term.how == "best"     ? best(term.series)
+                          : term.how == "median" ? median(term.series, x, term.value)
+                                                 : mean(term.series, x, term.value);
+    most = std::fmax(most, number);
+  }
+  return most;
+}
+
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
   const Outcome outcome = run(plan);
   return {.values = values(outcome),
@@ -92,17 +115,6 @@ network::Topology middle_dragonfly() { return {.p = 4, .a = 8, .h = 4}; }
 network::Topology small_dragonfly(Size size) {
   if (size == Size::full) return {.p = 2, .a = 4, .h = 2};
   return {.p = 2, .a = 2, .h = 1};
-}
-
-void claim_windows(const Results& results, const std::string& load, const char* time,
-                   Values& claims) {
-  const auto of_fixed = [&](double most, const char* value) {
-    return results.mean(load + ", fixed", fixed_window, value) / results.mean(load, most, value);
-  };
-  claims.insert(claims.end(), {{load + "-memory", of_fixed(256, "memory_kib")},
-                               {load + "-window", results.mean(load, 256, "window")},
-                               {load + "-speed-256", of_fixed(256, time)},
-                               {load + "-speed-16", of_fixed(16, time)}});
 }
 
 }  // namespace weir::sim::figures

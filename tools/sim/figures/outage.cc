@@ -40,17 +40,6 @@ Figure lossy_links(Size size) {
     figure.points.push_back(point("loss", millionth, scenario, 2 * seeds(size)));
   }
   for (Point& point : figure.points) point.cost = size == Size::full ? 1.2 : 0.3;
-  figure.claims = [](const Results& r) {
-    const auto time = [&](const char* series, double x) {
-      return r.mean(series, x, "finished_us");
-    };
-    const double whole = time("down, progressive", 0);
-    return Values{{"minimal-4", time("down, minimal", 4) / time("down, minimal", 0)},
-                  {"progressive-4", time("down, progressive", 4) / whole},
-                  {"loss-1", time("loss", 1) / whole},
-                  {"loss-100", time("loss", 100) / whole},
-                  {"loss-1000", time("loss", 1'000) / whole}};
-  };
   return figure;
 }
 

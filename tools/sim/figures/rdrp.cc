@@ -68,17 +68,6 @@ Figure rdrp_fig1(Size size) {
     scenario.fabric.switching.bias = 2;
     figure.points.push_back(point("8x, bias 2", slow, scenario));
   }
-  const double most = percent(size);
-  figure.claims = [most](const Results& r) {
-    const double none = r.mean("8x", 0);
-    return Values{{"none", none},
-                  {"none-best", r.mean("8x", 0, "best_window")},
-                  {"8x-1pct", r.mean("8x", most) / none},
-                  {"2x-1pct", r.mean("2x", most) / none},
-                  {"8x-1pct-bias2", r.mean("8x, bias 2", most)},
-                  {"8x-0.1pct", r.mean("8x", 5) / none},
-                  {"2x-0.1pct", r.mean("2x", 5) / none}};
-  };
   return figure;
 }
 
@@ -107,11 +96,6 @@ Figure rdrp_fig4(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& r) {
-    const double none = r.mean("none", 0);
-    return Values{{"aggressive-cost", r.mean("aggressive", 0) / none},
-                  {"default-cost", r.mean("default", 0) / none}};
-  };
   return figure;
 }
 
@@ -137,23 +121,6 @@ Figure rdrp_fig5(Size size) {
                                     seeds(size)));
     }
   }
-  figure.claims = [](const Results& r) {
-    Values claims = {{"c2-8x", r.mean("8x", 2)},
-                     {"c16-8x", r.mean("8x", 16)},
-                     {"c30-8x", r.mean("8x", 30)},
-                     {"c128-8x", r.mean("8x", 128)},
-                     {"latency-8x", r.mean("8x", 16, "latency_cycles") /
-                                        r.mean("8x", unbounded, "latency_cycles")}};
-    for (const std::uint32_t factor : {2u, 4u, 8u}) {
-      const std::string name = times(factor);
-      double other = 0;
-      for (const Setting& setting : settings) {
-        other = std::fmax(other, r.mean(unbounded_series(factor, setting), unbounded));
-      }
-      claims.emplace_back("gain-" + name, std::fmax(r.mean(name, 16), r.mean(name, 30)) / other);
-    }
-    return claims;
-  };
   return figure;
 }
 

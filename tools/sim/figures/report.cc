@@ -109,9 +109,11 @@ std::string gnuplot_script(const Said& said, const Results& results) {
 
 Shown judge(const Figure& figure, const Results& results, Size size) {
   Shown shown{.figure = &figure, .results = &results, .claims = {}, .violations = {}};
-  for (const auto& [name, ours] : figure.claims(results)) {
+  for (const auto& [name, ours] : numbers(figure, results, size)) {
     Judged judged{.name = name, .ours = ours, .claim = {}, .band = {}};
-    if (const auto claim = figure.said.claims.find(name); claim != figure.said.claims.end()) {
+    const auto claim = std::find_if(figure.said.claims.begin(), figure.said.claims.end(),
+                                    [&](const auto& said) { return said.first == name; });
+    if (claim != figure.said.claims.end()) {
       judged.claim = claim->second;
       judged.band = judged.claim.band(size);
       if (!judged.band) continue;  // of the other size

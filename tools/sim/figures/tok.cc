@@ -123,17 +123,6 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
           }};
 }
 
-// Of what the waits of a point were.
-void claim_waits(const Results& results, const char* series, double x, const std::string& key,
-                 Values& claims) {
-  const auto mean = [&](const char* value) { return results.mean(series, x, value); };
-  claims.insert(claims.end(),
-                {{key + "-median", mean("wait_median_us")},
-                 {key + "-p99", mean("wait_p99_us")},
-                 {key + "-longest", mean("wait_longest_us")},
-                 {key + "-spread", mean("wait_most_core_us") / mean("wait_least_core_us")}});
-}
-
 constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 200 : 400; }
 
 struct Series {
@@ -160,20 +149,6 @@ Figure tok_rate(Size size) {
                                         series.limit));
     }
   }
-  figure.claims = [](const Results& results) {
-    const double none = results.mean("none", 64);
-    Values claims = {{"drop", none / results.best("none")},
-                     {"itt-gain", results.mean("ITT", 64) / none},
-                     {"algorithm1-gain", results.mean("Algorithm 1", 64) / none},
-                     {"irt-gain", results.median("IRT", 64) / none},
-                     {"itt-cost", results.mean("ITT", 1) / results.mean("none", 1)},
-                     {"algorithm1-cost", results.mean("Algorithm 1", 1) / results.mean("none", 1)},
-                     {"itt-fair", results.mean("ITT", 64, "first_done")},
-                     {"itt-below", results.mean("ITT", 1, "wait_longest_us")}};
-    claim_waits(results, "ITT", 64, "itt-wait", claims);
-    claim_waits(results, "Algorithm 1", 64, "algorithm1-wait", claims);
-    return claims;
-  };
   return figure;
 }
 
@@ -186,12 +161,6 @@ Figure tok_cores(Size size) {
           series.name, cores, {.cores = cores, .messages = messages(size)}, series.limit));
     }
   }
-  figure.claims = [](const Results& results) {
-    Values claims = {{"itt-32", results.mean("ITT", 32) / results.mean("none", 32)},
-                     {"itt-4", results.mean("ITT", 4) / results.mean("none", 4)}};
-    claim_waits(results, "ITT", 32, "itt-32-wait", claims);
-    return claims;
-  };
   return figure;
 }
 

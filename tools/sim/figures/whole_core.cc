@@ -52,15 +52,6 @@ Figure core_window(Size size) {
     figure.points.push_back(
         point_of(size, std::string(load.name) + ", fixed", load, fixed_window, fixed_window));
   }
-  figure.claims = [](const Results& results) {
-    Values claims;
-    for (const Load& load : loads) {
-      claim_windows(results, load.name, "finished_us", claims);
-      claims.emplace_back(std::string(load.name) + "-naks-16",
-                          results.mean(load.name, 16, "rnr_naks"));
-    }
-    return claims;
-  };
   return figure;
 }
 
@@ -112,20 +103,6 @@ Figure core_budget(Size size) {
   add("of the node, fast", BudgetOf::node, 30, 1);
   add("of each of 4 processes, fast", BudgetOf::process, 30, 1);
   add("of a connection, fast", BudgetOf::transfer, 16, 1);
-  figure.claims = [](const Results& r) {
-    const auto others = [&](const char* series, double c) { return r.mean(series, c, "others"); };
-    const double node = others("of the node, 4x", 30);
-    const double fast = others("of the node, fast", 30);
-    return Values{{"node-30", node},
-                  {"process-30", others("of each of 4 processes, 4x", 30)},
-                  {"connection-16", others("of a connection, 4x", 16)},
-                  {"gain-process", node / others("of each of 4 processes, 4x", 30)},
-                  {"gain-connection", node / others("of a connection, 4x", 16)},
-                  {"gain-fast-process", fast / others("of each of 4 processes, fast", 30)},
-                  {"gain-fast-connection", fast / others("of a connection, fast", 16)},
-                  {"shared-of-one", node / others("of the node, 1 process, 4x", 30)},
-                  {"adaptive", others("of the node, 4x", 0) / node}};
-  };
   return figure;
 }
 
@@ -166,17 +143,6 @@ Figure core_sharing(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& r) {
-    const auto of_own = [&](const std::string& series, double ms, const char* value) {
-      return r.mean(series + ", shared", ms, value) / r.mean(series, ms, value);
-    };
-    return Values{{"others", of_own("incast", 0, "others")},
-                  {"others-computing", of_own("incast", 1, "others")},
-                  {"incast", of_own("incast", 0, "finished_us")},
-                  {"incast-computing", of_own("incast", 1, "finished_us")},
-                  {"halo", of_own("halo", 0, "finished_us")},
-                  {"halo-computing", of_own("halo", 1, "finished_us")}};
-  };
   return figure;
 }
 

@@ -58,21 +58,6 @@ Figure workloads(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& r) {
-    Values claims;
-    for (const Load& load : loads) {
-      const std::string key = load.key;
-      const std::string name = load.name;
-      const auto gain = [&](double slow, const char* value) {
-        return r.mean(name + ", push", slow, value) / r.mean(name + ", reads", slow, value);
-      };
-      claims.emplace_back(key + "-time-none", gain(0, "finished_us"));
-      claims.emplace_back(key + "-time", gain(1, "finished_us"));
-      claims.emplace_back(key + "-median", gain(1, "median_us"));
-      claims.emplace_back(key + "-p99", gain(1, "p99_us"));
-    }
-    return claims;
-  };
   return figure;
 }
 
