@@ -105,8 +105,8 @@ Figure arws_fig2(Size size) {
   Figure figure;
   for (const Named& load : loads) {
     if (!is_played(size, load.load)) continue;
-    for (const std::uint32_t most : {16u, 32u, 64u, 128u, 256u, 512u, 1024u, 4096u}) {
-      if (size == Size::smoke && most != 16 && most != 256) continue;
+    for (const std::uint32_t most :
+         axis(size, {16, 32, 64, 128, 256, 512, 1024, 4096}, {16, 256})) {
       figure.points.push_back(arws_point(load.name, most, load.load, {.most = most}));
     }
     figure.points.push_back(arws_point(std::string(load.name) + ", fixed", fixed_window, load.load,

@@ -69,8 +69,7 @@ Figure budget_per_node(Size size) {
     scenario.fabric.switching.request_lanes = own_lane;
     figure.points.push_back(point(series, c, scenario, seeds(size)));
   };
-  for (const std::uint32_t c : {4u, 16u, 30u}) {
-    if (size == Size::smoke && c == 16) continue;
+  for (const std::uint32_t c : axis(size, {4, 16, 30}, {4, 30})) {
     add("of a transfer, 4x", c, 4, BudgetOf::transfer);
     add("of the node, 4x", c, 4, BudgetOf::node);
   }
@@ -84,8 +83,7 @@ Figure budget_per_node(Size size) {
 Figure request_lane(Size size) {
   Figure figure;
   for (const bool own : {true, false}) {
-    for (const std::uint32_t c : {8u, 16u, 30u, 60u}) {
-      if (size == Size::smoke && c != 30) continue;
+    for (const std::uint32_t c : axis(size, {8, 16, 30, 60}, {30})) {
       Scenario scenario = base(size);
       scenario.slow = {{one_percent, 8}};
       scenario.protocol = Protocol::reads;
@@ -138,8 +136,7 @@ Regret regret(const Results& r, double x) {
 Figure adaptive_budget(Size size) {
   const bool full = size == Size::full;
   Figure figure;
-  const std::vector<std::uint32_t> reads =
-      full ? std::vector<std::uint32_t>{0, 4, 8, 16, 30, 60} : std::vector<std::uint32_t>{0, 16};
+  const Axis reads = axis(size, {0, 4, 8, 16, 30, 60}, {0, 16});
   for (const Fabric& fabric : fabrics) {
     if (!full && &fabric != &fabrics[0]) break;
     for (const std::uint32_t c : reads) {

@@ -53,9 +53,7 @@ Point point_of(Size size, const Series& series, std::uint32_t processes) {
     scenario.cct = scenario.nrct = "4KiB=" + std::to_string(request_contexts);
   }
   scenario.proxy_servers = series.proxy ? 1 : 0;
-  Point point = figures::point(series.name, processes, scenario);
-  point.cost = (size == Size::full ? 0.05 : 0.01) * processes;
-  return point;
+  return point(series.name, processes, scenario, 1, (size == Size::full ? 0.05 : 0.01) * processes);
 }
 
 }  // namespace

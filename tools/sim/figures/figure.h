@@ -76,12 +76,17 @@ Figure make(const Entry& entry, Size size, const Claims& claims);
 // What is claimed, by name.
 Values numbers(const Figure& figure, const Results& results, Size size);
 
+// What an axis has in that size.
+using Axis = std::vector<std::uint32_t>;
+inline Axis axis(Size size, Axis full, Axis smoke) { return size == Size::full ? full : smoke; }
+
 // 1 and 2 in full, 1 in smoke.
 inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
 
 // A point that plays a scenario.
+// So many CPU seconds: 0 is by the size of the fabric.
 Point point(std::string series, double x, const network::Scenario& scenario,
-            std::uint32_t seeds = 1);
+            std::uint32_t seeds = 1, double cost = 0);
 
 // Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);

@@ -100,13 +100,15 @@ Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& val
           .violation = outcome.ok() ? "" : outcome.violations.front()};
 }
 
-Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {
+Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds,
+            double cost) {
   const double reads = scenario.protocol == network::Protocol::reads ? 2 : 1;
   return {.series = std::move(series),
           .x = x,
           .seeds = seeds,
-          .cost = reads * 7e-8 * scenario.fabric.topology.nodes() *
-                  static_cast<double>(scenario.to_cycles),
+          .cost = cost > 0 ? cost
+                           : reads * 7e-8 * scenario.fabric.topology.nodes() *
+                                 static_cast<double>(scenario.to_cycles),
           .play = [scenario](std::uint64_t seed) { return run(scenario, seed); }};
 }
 

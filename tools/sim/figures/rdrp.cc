@@ -1,6 +1,5 @@
 // The figures of [RDRP §4.1]: 5,256 nodes in pairs that send to each other, some of them slow.
 #include <array>
-#include <cmath>
 
 #include "tools/sim/figures/figure.h"
 
@@ -52,18 +51,14 @@ std::string unbounded_series(std::uint32_t factor, const Setting& setting) {
 }  // namespace
 
 Figure rdrp_fig1(Size size) {
-  const bool full = size == Size::full;
   Figure figure;
-  const std::vector<std::uint32_t> counts =
-      full ? std::vector<std::uint32_t>{0, 1, 2, 5, 13, 26, 53} : std::vector<std::uint32_t>{0, 11};
   for (const std::uint32_t factor : {8u, 2u}) {
-    for (const std::uint32_t slow : counts) {
+    for (const std::uint32_t slow : axis(size, {0, 1, 2, 5, 13, 26, 53}, {0, 11})) {
       figure.points.push_back(
           point(times(factor), slow, with_slow(size, slow, factor), seeds(size)));
     }
   }
-  for (const std::uint32_t slow :
-       full ? std::vector<std::uint32_t>{0, 5, 53} : std::vector<std::uint32_t>{11}) {
+  for (const std::uint32_t slow : axis(size, {0, 5, 53}, {11})) {
     Scenario scenario = with_slow(size, slow, 8);
     scenario.fabric.switching.bias = 2;
     figure.points.push_back(point("8x, bias 2", slow, scenario));
@@ -72,16 +67,11 @@ Figure rdrp_fig1(Size size) {
 }
 
 Figure rdrp_fig4(Size size) {
-  const bool full = size == Size::full;
   Figure figure;
-  const std::vector<std::uint32_t> factors =
-      full ? std::vector<std::uint32_t>{2, 4, 8} : std::vector<std::uint32_t>{8};
-  const std::vector<std::uint32_t> counts =
-      full ? std::vector<std::uint32_t>{5, 53} : std::vector<std::uint32_t>{11};
   for (const Setting& setting : settings) {
     const auto add = [&](const std::string& series, std::uint32_t slow, std::uint32_t factor) {
       Scenario scenario = with_slow(size, slow, factor);
-      if (full) {
+      if (size == Size::full) {
         scenario.from_cycles = 5'000;
         scenario.to_cycles = 10'000;
       }
@@ -90,8 +80,8 @@ Figure rdrp_fig4(Size size) {
           point(series, slow, with_ecn(scenario, setting), slow == 0 ? seeds(size) : 1));
     };
     add(setting.name, 0, 1);
-    for (const std::uint32_t factor : factors) {
-      for (const std::uint32_t slow : counts) {
+    for (const std::uint32_t factor : axis(size, {2, 4, 8}, {8})) {
+      for (const std::uint32_t slow : axis(size, {5, 53}, {11})) {
         add(std::string(setting.name) + " " + times(factor), slow, factor);
       }
     }
@@ -100,16 +90,10 @@ Figure rdrp_fig4(Size size) {
 }
 
 Figure rdrp_fig5(Size size) {
-  const bool full = size == Size::full;
   Figure figure;
   // Two seeds for what collapses; with a bound they are a quarter of a percent apart.
-  const std::vector<std::uint32_t> reads =
-      full ? std::vector<std::uint32_t>{2, 4, 8, 16, 24, 30, 40, 60, 128}
-           : std::vector<std::uint32_t>{2, 16, 30};
-  const std::vector<std::uint32_t> factors =
-      full ? std::vector<std::uint32_t>{2, 4, 8} : std::vector<std::uint32_t>{8};
-  for (const std::uint32_t factor : factors) {
-    for (const std::uint32_t c : reads) {
+  for (const std::uint32_t factor : axis(size, {2, 4, 8}, {8})) {
+    for (const std::uint32_t c : axis(size, {2, 4, 8, 16, 24, 30, 40, 60, 128}, {2, 16, 30})) {
       Scenario scenario = with_slow(size, percent(size), factor);
       scenario.protocol = Protocol::reads;
       scenario.reads = c;

@@ -142,8 +142,7 @@ Plan tok_world(std::uint64_t seed) {
 Figure tok_rate(Size size) {
   Figure figure;
   for (const Series& series : all_series) {
-    for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
-      if (size == Size::smoke && outstanding != 1 && outstanding != 64) continue;
+    for (const std::uint32_t outstanding : axis(size, {1, 2, 4, 8, 16, 32, 64}, {1, 64})) {
       figure.points.push_back(tok_point(series.name, outstanding,
                                         {.outstanding = outstanding, .messages = messages(size)},
                                         series.limit));
@@ -155,8 +154,7 @@ Figure tok_rate(Size size) {
 Figure tok_cores(Size size) {
   Figure figure;
   for (const Series& series : all_series) {
-    for (const std::uint32_t cores : {4u, 8u, 16u, 24u, 32u}) {
-      if (size == Size::smoke && cores != 4 && cores != 32) continue;
+    for (const std::uint32_t cores : axis(size, {4, 8, 16, 24, 32}, {4, 32})) {
       figure.points.push_back(tok_point(
           series.name, cores, {.cores = cores, .messages = messages(size)}, series.limit));
     }

@@ -35,9 +35,8 @@ network::Scenario scenario_of(Size size, const Load& load, std::uint32_t initial
 
 Point point_of(Size size, const std::string& series, const Load& load, std::uint32_t initial,
                std::uint32_t most) {
-  Point point = figures::point(series, most, scenario_of(size, load, initial, most), seeds(size));
-  point.cost = size == Size::full ? 2 : 0.1;
-  return point;
+  return point(series, most, scenario_of(size, load, initial, most), seeds(size),
+               size == Size::full ? 2 : 0.1);
 }
 
 }  // namespace
@@ -45,8 +44,7 @@ Point point_of(Size size, const std::string& series, const Load& load, std::uint
 Figure core_window(Size size) {
   Figure figure;
   for (const Load& load : loads) {
-    for (const std::uint32_t most : {16u, 64u, 256u, 1024u}) {
-      if (size == Size::smoke && most != 16 && most != 256) continue;
+    for (const std::uint32_t most : axis(size, {16, 64, 256, 1024}, {16, 256})) {
       figure.points.push_back(point_of(size, load.name, load, 8, most));
     }
     figure.points.push_back(
@@ -80,9 +78,7 @@ network::Scenario incast_scenario(Size size, BudgetOf of, std::uint32_t c, std::
 Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint32_t c,
                    std::uint32_t factor, std::uint32_t processes = 4) {
   const network::Scenario scenario = incast_scenario(size, of, c, factor, processes);
-  Point point = figures::point(series, c, scenario, seeds(size));
-  point.cost = size == Size::full ? 1.2 : 0.4;
-  return point;
+  return point(series, c, scenario, seeds(size), size == Size::full ? 1.2 : 0.4);
 }
 
 }  // namespace
@@ -125,9 +121,7 @@ Point sharing_point(Size size, bool incast, bool shared, const Spells& spell) {
   scenario.compute_permille = spell.permille;
   scenario.compute_ns = static_cast<std::int64_t>(spell.ms * 1e6);
   const std::string series = std::string(incast ? "incast" : "halo") + (shared ? ", shared" : "");
-  Point point = figures::point(series, spell.ms, scenario, seeds(size));
-  point.cost = size == Size::full ? 3 : 1;
-  return point;
+  return point(series, spell.ms, scenario, seeds(size), size == Size::full ? 3 : 1);
 }
 
 }  // namespace

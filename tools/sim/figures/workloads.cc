@@ -42,9 +42,7 @@ Point load_point(Size size, const Load& load, std::uint32_t slow, Protocol proto
   scenario.to_cycles = 1'000'000;
   const std::string series =
       std::string(load.name) + (protocol == Protocol::push ? ", push" : ", reads");
-  Point made = point(series, slow, scenario, seeds(size));
-  made.cost = size == Size::full ? 3 : 0.1;  // it ends long before that
-  return made;
+  return point(series, slow, scenario, seeds(size), size == Size::full ? 3 : 0.1);
 }
 
 }  // namespace
