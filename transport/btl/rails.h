@@ -149,6 +149,10 @@ class Rails {
   int look();
   void ask_again();
 
+  // Whether one more loss is told, and whether the end of one is.
+  bool tells_loss() { return losses_told_.fetch_add(1) < most_losses_told; }
+  bool may_tell() const { return losses_told_.load() <= most_losses_told; }
+
   static constexpr int most_losses_told = 8;
   static constexpr std::uint32_t idle_calls_a_look = 64;
   static constexpr Duration asks_every = seconds(1);
@@ -159,12 +163,12 @@ class Rails {
   std::atomic<std::uint32_t> side_parts_{0};  // under way on further rails
   std::atomic<std::uint32_t> idle_calls_{0};
   std::atomic<std::uint32_t> endpoints_down_{0};  // whose first rail broke
-  std::mutex handover_lock_;                      // of the endpoints' handovers and their bits
+  std::atomic<std::int64_t> asked_ns_{0};         // when the first rail was last asked for again
+  std::atomic<int> losses_told_{0};
+  std::mutex handover_lock_;  // of the endpoints' handovers and their bits
 
   std::mutex lock_;  // of what follows, and of the endpoints' ways
   Divisions divisions_;
-  int losses_told_ = 0;
-  Time asked_{};  // when the first rail was last asked for again; by who makes progress
 };
 
 }  // namespace weir::btl

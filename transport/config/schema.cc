@@ -76,8 +76,8 @@ constexpr std::array keys{
     number_or_auto(
         "rails", Kind::count, "auto", 1, 4, 2,
         {"Ports that a process uses: the first for everything, each with its part of large "
-         "messages, the second with the peer's second and so on; what a further rail loses goes "
-         "over the first; auto takes those that device names, and with device auto one",
+         "messages, the second with the peer's second and so on; what a rail loses goes "
+         "over another one; auto takes those that device names, and with device auto one",
          "A second port doubles what large messages get, but memory for buffers and connections, "
          "too, and it is not measured on real adapters yet"},
         &Settings::rails),

@@ -485,7 +485,11 @@ void Engine::make_lane_end(const ConnectAction& action) {
 
 // Crossed and closing requests are normal; somebody has to look into all others.
 void Engine::note_refusal(const ConnectAction& action) {
-  if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing) return;
+  // What belongs to the lives of connections is nobody's fault.
+  if (action.reason == wire::Reject::crossed || action.reason == wire::Reject::closing ||
+      action.reason == wire::Reject::over) {
+    return;
+  }
   const std::uint64_t count = ++core_.counters().requests_refused;
   if (count > refusals_told) return;
   arrived_notices_.emplace_back(Refusal{action.reason, action.hello.from,

@@ -124,5 +124,10 @@ Figure core_sharing(Size size);
 Figure core_tokens(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
+Figure ord_fig8a(Size size);
+Figure ord_fig8b(Size size);
+Figure ord_fig10(Size size);
+Figure ord_fig11(Size size);
+Figure ord_fig12(Size size);
 
 }  // namespace weir::sim::figures

@@ -19,7 +19,10 @@ constexpr std::array entries = {
     Entry{"arws-fig3", arws_fig3},       Entry{"core-window", core_window},
     Entry{"core-scale", core_scale},     Entry{"core-budget", core_budget},
     Entry{"core-sharing", core_sharing}, Entry{"core-tokens", core_tokens},
-    Entry{"tok-rate", tok_rate},         Entry{"tok-cores", tok_cores}};
+    Entry{"tok-rate", tok_rate},         Entry{"tok-cores", tok_cores},
+    Entry{"ord-fig8a", ord_fig8a},       Entry{"ord-fig8b", ord_fig8b},
+    Entry{"ord-fig10", ord_fig10},       Entry{"ord-fig11", ord_fig11},
+    Entry{"ord-fig12", ord_fig12}};
 
 }  // namespace
 
