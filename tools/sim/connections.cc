@@ -4,6 +4,8 @@
 
 namespace weir::sim {
 
+using Kind = ConnectionNews::Kind;
+
 Connections::End* Connections::find(EndId id) {
   const auto found = ends_.find(id);
   return found == ends_.end() ? nullptr : &found->second;
@@ -15,13 +17,9 @@ EndId Connections::add(const End& end) {
   return id;
 }
 
-ConnectionListener* Connections::listener(Node node) const {
-  return node < listeners_.size() ? listeners_[node] : nullptr;
-}
-
-void Connections::listen(Node node, ConnectionListener* listener) {
+void Connections::listen(Node node, Listener listener) {
   if (listeners_.size() <= node) listeners_.resize(node + 1);
-  listeners_[node] = listener;
+  listeners_[node] = std::move(listener);
 }
 
 void Connections::kill(Node node, bool told) {
@@ -39,7 +37,7 @@ void Connections::kill(Node node, bool told) {
   }
 }
 
-void Connections::message(Node from, Node to, EventQueue::Action arrive, EventQueue::Action lost,
+void Connections::attempt(Node from, Node to, EventQueue::Action arrive, EndId fails,
                           std::uint32_t tries, EndId for_end) {
   const Duration delay = {fabric_.timing.connection_message.ns +
                           fabric_.random.up_to(fabric_.timing.connection_jitter).ns};
@@ -49,24 +47,19 @@ void Connections::message(Node from, Node to, EventQueue::Action arrive, EventQu
     fabric_.events.at(last, std::move(arrive));
     return;
   }
-  fabric_.events.after(
-      fabric_.timing.connection_repeat,
-      [this, from, to, arrive = std::move(arrive), lost = std::move(lost), tries, for_end] {
-        if (for_end != EndId::none && find(for_end) == nullptr) return;
-        if (tries <= 1) {
-          if (lost) lost();
-        } else {
-          message(from, to, arrive, lost, tries - 1, for_end);
-        }
-      });
+  fabric_.events.after(fabric_.timing.connection_repeat, [=, this] {
+    if (for_end != EndId::none && find(for_end) == nullptr) return;
+    if (tries > 1) return attempt(from, to, arrive, fails, tries - 1, for_end);
+    fail(fails, FailReason::connect_timeout);
+  });
 }
 
 EndId Connections::connect(Node from, Node to, QpNumber qp, const wire::Hello& hello) {
   const End end{.node = from, .remote_node = to, .qp = qp, .phase = Phase::asking};
   const EndId id = add(end);
-  message(
-      from, to, [this, id, end, hello] { request(id, end, hello); },
-      [this, id] { fail(id, FailReason::connect_timeout); }, fabric_.timing.connection_tries, id);
+  attempt(
+      from, to, [this, id, end, hello] { request(id, end, hello); }, id,
+      fabric_.timing.connection_tries, id);
   return id;
 }
 
@@ -74,13 +67,10 @@ EndId Connections::connect(Node from, Node to, QpNumber qp, const wire::Hello& h
 // overtaken the request, sometimes not.
 void Connections::request(EndId asker, const End& from, const wire::Hello& hello) {
   if (find(asker) == nullptr && fabric_.random.chance(500)) return;
-  ConnectionListener* there = listener(from.remote_node);
-  if (there == nullptr) {
-    message(
+  if (!listens(from.remote_node)) {
+    return message(
         from.remote_node, from.node, [this, asker] { fail(asker, FailReason::connect_refused); },
-        [this, asker] { fail(asker, FailReason::connect_timeout); },
-        fabric_.timing.connection_tries);
-    return;
+        asker);
   }
   const EndId id = add({.node = from.remote_node,
                         .remote_node = from.node,
@@ -88,7 +78,7 @@ void Connections::request(EndId asker, const End& from, const wire::Hello& hello
                         .remote_qp = from.qp,
                         .phase = Phase::requested});
   if (find(asker) != nullptr) acceptor_of_[asker] = id;
-  there->on_requested(id, hello);
+  tell(from.remote_node, id, {.kind = Kind::requested, .hello = hello});
 }
 
 bool Connections::accept(EndId id, QpNumber qp, const wire::Hello& hello) {
@@ -98,9 +88,9 @@ bool Connections::accept(EndId id, QpNumber qp, const wire::Hello& hello) {
   end->phase = Phase::accepting;
   if (Nic* nic = fabric_.nics[end->node]) nic->connect_qp(qp, end->remote_node, end->remote_qp);
   const EndId asker = end->remote;
-  message(
+  attempt(
       end->node, end->remote_node, [this, asker, id, qp, hello] { answer(asker, id, qp, hello); },
-      [this, id] { fail(id, FailReason::connect_timeout); }, fabric_.timing.connection_tries, id);
+      id, fabric_.timing.connection_tries, id);
   return true;
 }
 
@@ -111,9 +101,7 @@ void Connections::answer(EndId asker, EndId acceptor, QpNumber qp, const wire::H
     if (const End* other = find(acceptor)) {
       message(
           other->remote_node, other->node,
-          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
-          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
-          fabric_.timing.connection_tries);
+          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); }, acceptor);
     }
     return;
   }
@@ -121,7 +109,7 @@ void Connections::answer(EndId asker, EndId acceptor, QpNumber qp, const wire::H
   end->remote = acceptor;
   end->remote_qp = qp;
   acceptor_of_.erase(asker);
-  if (ConnectionListener* here = listener(end->node)) here->on_answered(asker, hello);
+  tell(end->node, asker, {.kind = Kind::answered, .hello = hello});
 }
 
 bool Connections::establish(EndId asker) {
@@ -137,10 +125,9 @@ bool Connections::establish(EndId asker) {
         End* other = find(acceptor);
         if (other == nullptr || other->phase != Phase::accepting) return;
         other->phase = Phase::established;
-        if (ConnectionListener* there = listener(other->node)) there->on_established(acceptor);
+        tell(other->node, acceptor, {.kind = Kind::established});
       },
-      [this, acceptor] { fail(acceptor, FailReason::connect_timeout); },
-      fabric_.timing.connection_tries);
+      acceptor);
   return true;
 }
 
@@ -159,9 +146,9 @@ void Connections::reject(EndId id, wire::Reject reason) {
         const Node node = other->node;
         ends_.erase(asker);
         acceptor_of_.erase(asker);
-        if (ConnectionListener* there = listener(node)) there->on_rejected(asker, reason);
+        tell(node, asker, {.kind = Kind::rejected, .reject = reason});
       },
-      [this, asker] { fail(asker, FailReason::connect_timeout); }, fabric_.timing.connection_tries);
+      asker);
 }
 
 // An attempt came to nothing; the process drops its end when it hears of it.
@@ -169,7 +156,7 @@ void Connections::fail(EndId id, FailReason reason) {
   End* end = find(id);
   if (end == nullptr || end->phase == Phase::established || end->phase == Phase::failed) return;
   end->phase = Phase::failed;
-  if (ConnectionListener* here = listener(end->node)) here->on_failed(id, reason);
+  tell(end->node, id, {.kind = Kind::failed, .reason = reason});
 }
 
 void Connections::drop(EndId id) {
@@ -185,12 +172,12 @@ void Connections::drop(EndId id) {
   hang_up(end, remote);
 }
 
-// Tells the other end: a connection that was established goes down, an attempt fails. Only once: the
-// kernel repeats nothing for an end that is gone.
+// Tells the other end: a connection that was established goes down, an attempt fails. Only once:
+// the kernel repeats nothing for an end that is gone.
 void Connections::hang_up(const End& end, EndId remote) {
   if (remote == EndId::none) return;
   const bool was_established = end.phase == Phase::established;
-  message(
+  attempt(
       end.node, end.remote_node,
       [this, remote, was_established] {
         const End* other = find(remote);
@@ -200,9 +187,9 @@ void Connections::hang_up(const End& end, EndId remote) {
         }
         const Node node = other->node;
         ends_.erase(remote);
-        if (ConnectionListener* there = listener(node)) there->on_disconnected(remote);
+        tell(node, remote, {.kind = Kind::gone});
       },
-      nullptr, 1);
+      EndId::none, 1, EndId::none);
 }
 
 }  // namespace weir::sim

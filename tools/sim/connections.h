@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -25,23 +26,21 @@ namespace weir::sim {
 // One end of one connection attempt.
 enum class EndId : std::uint64_t { none = 0 };
 
-// What a process hears.
-class ConnectionListener {
- public:
-  virtual ~ConnectionListener() = default;
-  virtual void on_requested(EndId end, const wire::Hello& hello) = 0;
-  virtual void on_answered(EndId end, const wire::Hello& hello) = 0;
-  virtual void on_established(EndId end) = 0;
-  virtual void on_rejected(EndId end, wire::Reject reason) = 0;
-  virtual void on_failed(EndId end, FailReason reason) = 0;
-  virtual void on_disconnected(EndId end) = 0;
+// What a process hears of an end.
+struct ConnectionNews {
+  enum class Kind : std::uint8_t { requested, answered, established, rejected, failed, gone };
+  Kind kind;
+  wire::Hello hello{};  // of the other side, if it was requested or answered
+  wire::Reject reject{};
+  FailReason reason{};  // of what failed
 };
 
 class Connections {
  public:
   explicit Connections(Fabric& fabric) : fabric_(fabric) {}
 
-  void listen(Node node, ConnectionListener* listener);
+  using Listener = std::function<void(EndId end, const ConnectionNews& news)>;
+  void listen(Node node, Listener listener);
   // The process is gone. With `told`, its kernel says goodbye for it.
   void kill(Node node, bool told);
 
@@ -52,8 +51,6 @@ class Connections {
   bool establish(EndId end);
   void reject(EndId end, wire::Reject reason);
   void drop(EndId end);
-
-  std::size_t live_ends() const { return ends_.size(); }
 
  private:
   enum class Phase : std::uint8_t { asking, requested, accepting, answered, established, failed };
@@ -69,18 +66,24 @@ class Connections {
 
   End* find(EndId id);
   EndId add(const End& end);
-  ConnectionListener* listener(Node node) const;
-  // Runs `arrive` after a while, on the other side; `lost` if no try gets through. Nothing is
-  // repeated for an end that is gone (`for_end`, if any).
-  void message(Node from, Node to, EventQueue::Action arrive, EventQueue::Action lost,
-               std::uint32_t tries, EndId for_end = EndId::none);
+  bool listens(Node node) const { return node < listeners_.size() && listeners_[node]; }
+  void tell(Node node, EndId end, const ConnectionNews& news) {
+    if (listens(node)) listeners_[node](end, news);
+  }
+  // Runs `arrive` after a while, on the other side; if no try gets through, `fails` does, if any.
+  void message(Node from, Node to, EventQueue::Action arrive, EndId fails) {
+    attempt(from, to, std::move(arrive), fails, fabric_.timing.connection_tries, EndId::none);
+  }
+  // As often at the most. Nothing is repeated for an end that is gone (`for_end`, if any).
+  void attempt(Node from, Node to, EventQueue::Action arrive, EndId fails, std::uint32_t tries,
+               EndId for_end);
   void request(EndId asker, const End& from, const wire::Hello& hello);
   void answer(EndId asker, EndId acceptor, QpNumber qp, const wire::Hello& hello);
   void fail(EndId id, FailReason reason);
   void hang_up(const End& end, EndId remote);
 
   Fabric& fabric_;
-  std::vector<ConnectionListener*> listeners_;
+  std::vector<Listener> listeners_;  // by node
   std::map<EndId, End> ends_;
   std::map<EndId, EndId> acceptor_of_;  // asker → acceptor, once the request arrived
   std::map<std::pair<Node, Node>, Time> last_arrival_;  // messages of one path do not overtake

@@ -58,7 +58,7 @@ Engine::Engine(Fabric& fabric, Connections& connections, Node node, const Config
   }
   nic_.on_limit = [this] { soon([this, since = fabric_.events.now()] { on_limit_event(since); }); };
   nic_.advertise_rnr_timer(rnr_timer_duration(config.core.rnr_code));
-  connections_.listen(node, this);
+  connections_.listen(node, [this](EndId end, const ConnectionNews& news) { hear(end, news); });
   core_.start(out_);
   settle();
   sleep();
@@ -168,7 +168,7 @@ void Engine::advertise_rnr_timer(std::uint8_t code) {
 void Engine::hand_up(const Retired& retired) {
   fabric_.note(retired.slot->frame_bytes, retired.delivered);
   if (retired.slot->notify) {
-    arrived_.push_back({.kind = Upcall::Kind::retired, .retired = retired});
+    arrived_.push_back([retired](Upcalls& to) { to.on_retired(retired.slot, retired.delivered); });
   } else {
     discard(retired.slot);
   }
@@ -178,12 +178,12 @@ void Engine::hand_up(const Failure& failure) {
   fabric_.note(index(failure.peer), failure.reason, failure.completion, failure.frame.fault);
   fabric_.trace(node(), "gives up peer ", index(failure.peer), ": ", to_text(failure.reason), ", ",
                 to_text(failure.completion), ", ", to_text(failure.frame.fault));
-  arrived_.push_back({.kind = Upcall::Kind::failure, .failure = failure});
+  arrived_.push_back([failure](Upcalls& to) { to.on_failure(failure); });
 }
 
 void Engine::hand_up(const TransferEnd& end) {
   fabric_.note(end.token, end.ok);
-  arrived_.push_back({.kind = Upcall::Kind::transfer, .transfer = end});
+  arrived_.push_back([end](Upcalls& to) { to.on_transfer(end); });
 }
 
 // The core says how many tickets had to wait, not when; no time passes within a step.
@@ -366,21 +366,14 @@ int Engine::progress(Upcalls& upcalls) {
   for (const Delivery& delivery : out_.deliveries) {
     fabric_.note(index(delivery.peer), index(delivery.buffer), delivery.length_bytes, delivery.tag,
                  delivery.last);
-    arrived_.push_back({.kind = Upcall::Kind::message, .delivery = delivery});
+    arrived_.push_back([delivery](Upcalls& to) { to.on_message(delivery); });
   }
   out_.deliveries.clear();
   for (std::size_t left = arrived_.size(); left > 0 && !dead_; --left) {
-    const Upcall upcall = arrived_.front();
+    const auto tell = std::move(arrived_.front());
     arrived_.pop_front();
     ++count;
-    switch (upcall.kind) {
-      case Upcall::Kind::message: upcalls.on_message(upcall.delivery); break;
-      case Upcall::Kind::retired:
-        upcalls.on_retired(upcall.retired.slot, upcall.retired.delivered);
-        break;
-      case Upcall::Kind::failure: upcalls.on_failure(upcall.failure); break;
-      case Upcall::Kind::transfer: upcalls.on_transfer(upcall.transfer); break;
-    }
+    tell(upcalls);
   }
   if (!dead_ && core_.has_held()) {
     flush_held();
@@ -452,13 +445,37 @@ void Engine::sleep() {
   });
 }
 
-void Engine::on_requested(EndId end, const wire::Hello& hello) {
-  soon([this, end, hello] {
-    const RequestId request{next_request_++};
-    fabric_.trace(node(), "request from rank ", hello.from.rank);
-    requests_[static_cast<std::uint64_t>(request)] = end;
-    add_request({request, hello});
+// The event thread hears of it later, and of an end that has a lane only if it still has one then.
+void Engine::hear(EndId end, const ConnectionNews& news) {
+  soon([this, end, news] {
+    if (news.kind == ConnectionNews::Kind::requested) {
+      const RequestId request{next_request_++};
+      fabric_.trace(node(), "request from rank ", news.hello.from.rank);
+      requests_[static_cast<std::uint64_t>(request)] = end;
+      return add_request({request, news.hello});
+    }
+    on_connection_event([&](const Now& now) {
+      const auto found = lane_of_end_.find(end);
+      if (found != lane_of_end_.end()) on_news(now, found->second, end, news);
+    });
   });
+}
+
+void Engine::on_news(const Now& now, LaneId lane, EndId end, const ConnectionNews& news) {
+  constexpr const char* kinds[] = {"request",  "answer",         "established",
+                                   "rejected", "attempt failed", "disconnected"};
+  fabric_.trace(node(), kinds[static_cast<int>(news.kind)], ", lane ", index(lane));
+  switch (news.kind) {
+    case ConnectionNews::Kind::requested: break;
+    case ConnectionNews::Kind::answered:
+      // Or it is withdrawn; the news of that is under way.
+      if (connections_.establish(end)) on_answer(now, lane, news.hello);
+      break;
+    case ConnectionNews::Kind::established: core_.on_established(now, lane, out_); break;
+    case ConnectionNews::Kind::rejected: core_.on_rejected(now, lane, news.reject, out_); break;
+    case ConnectionNews::Kind::failed: core_.on_connect_failed(now, lane, news.reason, out_); break;
+    case ConnectionNews::Kind::gone: core_.on_disconnected(now, lane, out_); break;
+  }
 }
 
 // One after the other; meanwhile the event thread hears of nothing else.
@@ -476,49 +493,6 @@ void Engine::begin_service() {
     run_thread([this] {
       serves_ = false;
       serve_request();
-    });
-  });
-}
-
-void Engine::on_answered(EndId end, const wire::Hello& hello) {
-  news_of(end, "answer", [this, end, hello](const Now& now, LaneId lane) {
-    if (!connections_.establish(end)) return;  // withdrawn; the news of it is under way
-    on_answer(now, lane, hello);
-  });
-}
-
-void Engine::on_established(EndId end) {
-  news_of(end, "established",
-          [this](const Now& now, LaneId lane) { core_.on_established(now, lane, out_); });
-}
-
-void Engine::on_rejected(EndId end, wire::Reject reason) {
-  news_of(end, "rejected", [this, reason](const Now& now, LaneId lane) {
-    core_.on_rejected(now, lane, reason, out_);
-  });
-}
-
-void Engine::on_failed(EndId end, FailReason reason) {
-  news_of(end, "attempt failed", [this, reason](const Now& now, LaneId lane) {
-    core_.on_connect_failed(now, lane, reason, out_);
-  });
-}
-
-void Engine::on_disconnected(EndId end) {
-  news_of(end, "disconnected",
-          [this](const Now& now, LaneId lane) { core_.on_disconnected(now, lane, out_); });
-}
-
-// For the lane of that end, if it still has one when the event thread hears of it.
-template <typename Tell>
-void Engine::news_of(EndId end, const char* what, Tell tell) {
-  soon([this, end, what, tell] {
-    on_connection_event([&](const Now& now) {
-      const auto found = lane_of_end_.find(end);
-      if (found == lane_of_end_.end()) return;
-      const LaneId lane = found->second;
-      fabric_.trace(node(), what, ", lane ", index(lane));
-      tell(now, lane);
     });
   });
 }

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <unordered_map>
@@ -36,7 +37,7 @@ class Upcalls {
   virtual void on_transfer(const TransferEnd&) {}
 };
 
-class Engine : private Driver<Engine>, public ConnectionListener {
+class Engine : private Driver<Engine> {
  public:
   struct Config {
     Core::Config core;
@@ -125,23 +126,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
     return door_ == nullptr ? 0 : door_->requests.asked() + door_->reads.asked();
   }
 
-  // ConnectionListener
-  void on_requested(EndId end, const wire::Hello& hello) override;
-  void on_answered(EndId end, const wire::Hello& hello) override;
-  void on_established(EndId end) override;
-  void on_rejected(EndId end, wire::Reject reason) override;
-  void on_failed(EndId end, FailReason reason) override;
-  void on_disconnected(EndId end) override;
-
  private:
-  struct Upcall {
-    enum class Kind : std::uint8_t { message, retired, failure, transfer } kind;
-    Delivery delivery{};
-    Retired retired{};
-    Failure failure{};
-    TransferEnd transfer{};
-  };
-
   struct LanePair {
     QpNumber qp = QpNumber::none;
     EndId end = EndId::none;
@@ -194,8 +179,8 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   void serve_requests();
   void begin_service();
   void sleep();
-  template <typename Tell>
-  void news_of(EndId end, const char* what, Tell tell);
+  void hear(EndId end, const ConnectionNews& news);
+  void on_news(const Now& now, LaneId lane, EndId end, const ConnectionNews& news);
   void forget(LaneId lane);
 
   Fabric& fabric_;
@@ -213,7 +198,7 @@ class Engine : private Driver<Engine>, public ConnectionListener {
   std::uint64_t next_request_ = 1;
   bool serves_ = false;  // a request
 
-  std::deque<Upcall> arrived_;
+  std::deque<std::function<void(Upcalls&)>> arrived_;
   std::vector<Slab> slabs_;
   std::uint64_t slabs_dropped_ = 0;
   std::deque<SlotMemory> slots_;

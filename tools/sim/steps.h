@@ -6,13 +6,14 @@
 //           ─ received ─▶ a step of its target
 //
 // Who moves the messages is not known here: processes with all of the core (ranks.h), or models of
-// adapters (network/models.h).
+// adapters (network/models.cc).
 //
 // Single-threaded.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "tools/sim/wire.h"
@@ -70,16 +71,55 @@ class Steps {
     ~Mover() = default;
   };
 
-  Steps(Workload workload, Mover& mover);
+  Steps(Workload workload, Mover& mover)
+      : workload_(std::move(workload)), mover_(mover), progress_(workload_.messages.size()) {}
 
   // What happens to messages, in this order; steps are taken with the next `take`.
-  void begin();
+  void begin() {
+    // Those that wait for nothing; `waits` of others falls to nothing while these are entered.
+    std::vector<StepId> first;
+    for (StepId id = 0; id < workload_.steps.size(); ++id) {
+      if (workload_.steps[id].waits == 0) first.push_back(id);
+    }
+    for (const StepId id : first) {
+      ++workload_.steps[id].waits;
+      release(id);
+    }
+    take();
+  }
+
   void due(StepId step) { ready_.push_back(step); }
-  void arrived(MessageId message);
-  void received(MessageId message);
-  void sent(MessageId message);
+
+  void arrived(MessageId id) {
+    progress_[id].there = true;
+    if (workload_.messages[id].posted) mover_.match(id);
+  }
+
+  void received(MessageId id) {
+    Progress& progress = progress_[id];
+    if (progress.received) return mover_.violation("a rank received a message twice");
+    progress.received = true;
+    progress.ended = last_received_ = mover_.now();
+    ++received_;
+    for (const StepId step : workload_.messages[id].on_received) release(step);
+  }
+
+  void sent(MessageId id) {
+    if (progress_[id].sent) return mover_.violation("a send was over twice");
+    progress_[id].sent = true;
+    ++sent_;
+    for (const StepId step : workload_.messages[id].on_sent) release(step);
+  }
+
   // One step after the other: one may be the last thing that another one waits for.
-  void take();
+  void take() {
+    while (!ready_.empty()) {
+      const Step& step = workload_.steps[ready_.front()];
+      ready_.pop_front();
+      enter(step);
+      mover_.entered(step.node);
+    }
+  }
 
   const Workload& workload() const { return workload_; }
   bool has_received(MessageId message) const {
@@ -89,7 +129,16 @@ class Steps {
   bool all_sent() const { return sent_ == progress_.size(); }
   std::uint64_t received_count() const { return received_; }
   // From the start of the send to the end of the receive, of those between nodes.
-  std::vector<std::int64_t> latencies() const;
+  std::vector<std::int64_t> latencies() const {
+    std::vector<std::int64_t> latencies;
+    for (MessageId id = 0; id < progress_.size(); ++id) {
+      const Progress& progress = progress_[id];
+      if (!progress.received || workload_.is_local(workload_.messages[id])) continue;
+      latencies.push_back(progress.ended - progress.started);
+    }
+    return latencies;
+  }
+
   std::int64_t last_received() const { return last_received_; }
 
  private:
@@ -101,8 +150,22 @@ class Steps {
     std::int64_t ended = 0;
   };
 
-  void release(StepId step);
-  void enter(const Step& step);
+  // One thing less that the step waits for.
+  void release(StepId id) {
+    if (--workload_.steps[id].waits == 0 && mover_.may_enter(id)) due(id);
+  }
+
+  void enter(const Step& step) {
+    for (const MessageId id : step.receives) {
+      workload_.messages[id].posted = true;
+      if (progress_[id].there) mover_.match(id);
+    }
+    for (const MessageId id : step.sends) {
+      progress_[id].started = mover_.now();
+      mover_.send(id);
+    }
+    if (step.next != no_step) release(step.next);
+  }
 
   Workload workload_;
   Mover& mover_;

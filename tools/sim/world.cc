@@ -161,7 +161,7 @@ class World {
     if (hosts_.empty() || plan_.engine.core.admission.policy == Admission::Policy::off) return;
     const std::uint64_t limit = plan_.engine.core.admission.tokens;
     token_movers_.resize(hosts_.size());
-    ++token_looks_;
+    ++outcome_.token_looks;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
       std::uint64_t out = 0;
       bool excused = false;
@@ -181,7 +181,7 @@ class World {
         token_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
                                  counters.tokens_out, drawn.out != counters.tokens_out);
       }
-      tokens_out_most_ = std::max(tokens_out_most_, out);
+      outcome_.tokens_out_most = std::max(outcome_.tokens_out_most, out);
       if (excused ? token_movers_[host].exceed(limit) : out > limit) {
         fabric_.violation("a host has more tokens out than there are");
       }
@@ -211,7 +211,7 @@ class World {
       read_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
                               waits ? counters.reads_out : drawn.out, waits);
     }
-    reads_out_most_ = std::max(reads_out_most_, out);
+    outcome_.reads_out_most = std::max(outcome_.reads_out_most, out);
     const BudgetController::Config& reads = core.transfers.reads;
     if (!counts || reads.adaptive) return;
     const std::uint64_t limit =
@@ -403,9 +403,6 @@ class World {
     if (ranks_ != nullptr) outcome_.latencies = ranks_->latencies();
     outcome_.hazards = fabric_.hazards;
     outcome_.wire = fabric_.wire->counts();
-    outcome_.tokens_out_most = tokens_out_most_;
-    outcome_.token_looks = token_looks_;
-    outcome_.reads_out_most = reads_out_most_;
     return outcome_;
   }
 
@@ -420,10 +417,7 @@ class World {
   Outcome outcome_;
   std::vector<Movers> token_movers_;  // by host
   std::vector<Movers> read_movers_;
-  std::uint64_t tokens_out_most_ = 0;
-  std::uint64_t token_looks_ = 0;
   std::uint64_t read_looks_ = 0;
-  std::uint64_t reads_out_most_ = 0;
 };
 
 }  // namespace

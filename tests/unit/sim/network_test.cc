@@ -108,8 +108,8 @@ TEST(Network, WhatIsLostIsCountedAndItsCreditsComeBack) {
       config.fabric.topology = topology;
       config.fabric.switching.routing = routing;
       config.fabric.switching.vc_flits = 32;
-      config.loss = 0.02;
-      config.outages = {{.links = 1, .from = 100, .to = 600}, {.links = 2, .from = 300, .to = 900}};
+      config.fabric.loss = 0.02;
+      config.fabric.outages = {{1, 33, 200}, {2, 100, 300}};
       config.check_interval = 50;
       Batch batch(topology.nodes(), 60, 7);
       Network network(config, batch, 3);
@@ -129,7 +129,7 @@ TEST(Network, AdaptiveRoutingGoesRoundALinkThatIsDown) {
       Network::Config config;
       config.fabric.topology = topology;
       config.fabric.switching.routing = routing;
-      config.outages = {{.links = 2, .from = 0, .to = 1'000'000}};  // before anything is sent
+      config.fabric.outages = {{2, 0, 333'333}};  // before anything is sent
       Batch batch(topology.nodes(), 60, 7);
       Network network(config, batch, 3);
       network.run_until(60'000);

@@ -41,7 +41,7 @@ TEST(ScenarioFile, TheShippedOnesPlay) {
     network::Scenario scenario = read_scenario(entry.path()).scenario;
     scenario.from_cycles = 0;
     scenario.to_cycles = 1'500;
-    for (network::Scenario::Outage& outage : scenario.outages) outage = {outage.links, 200, 800};
+    for (network::Outage& outage : scenario.fabric.outages) outage = {outage.links, 200, 800};
     const bool core = scenario.endpoints == network::EndpointsAre::core;
     if (core) scenario.rounds = 2;  // it is over when that is received
     const network::Measured measured = network::run(scenario, 1);
@@ -79,7 +79,7 @@ TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
     EXPECT_EQ(s->eager_bytes, c.eager_bytes);
     EXPECT_EQ(s->work_cycles, c.work_cycles);
     EXPECT_EQ(s->timeout_cycles, c.timeout_cycles);
-    EXPECT_FALSE(s->lossy());
+    EXPECT_FALSE(s->fabric.lossy());
     EXPECT_DOUBLE_EQ(s->cycle_ns, c.cycle_ns);
     EXPECT_EQ(s->window_initial, c.window_initial);
     EXPECT_EQ(s->window_max, c.window_max);

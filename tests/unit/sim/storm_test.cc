@@ -85,28 +85,20 @@ TEST_P(StormOf, TwoThousandTakesLittleMoreThanServingThem) {
   RecordProperty("stale", static_cast<int>(seen.stale));
 }
 
-// Does not know the key of those it asks, and asks on.
-struct Stranger : ConnectionListener {
-  void on_requested(EndId, const wire::Hello&) override {}
-  void on_answered(EndId, const wire::Hello&) override { ADD_FAILURE() << "accepted"; }
-  void on_established(EndId) override {}
-  void on_rejected(EndId, wire::Reject reason) override {
-    EXPECT_EQ(reason, wire::Reject::stranger);
-    ++refused;
-  }
-  void on_failed(EndId, FailReason) override {}
-  void on_disconnected(EndId) override {}
-  int refused = 0;
-};
-
 TEST(Storm, StrangersTakeNobodysTurn) {
   constexpr int strangers = 500;
   const Duration service = microseconds(6700);
   Fabric fabric({.connection_service = service}, {}, 11);
   Connections connections(fabric);
   Engine asked(fabric, connections, 0, config_of(0, 64));
-  Stranger stranger;
-  connections.listen(2, &stranger);
+  // Does not know the key of those it asks, and asks on.
+  int refused = 0;
+  connections.listen(2, [&](EndId, const ConnectionNews& news) {
+    EXPECT_NE(news.kind, ConnectionNews::Kind::answered);
+    if (news.kind != ConnectionNews::Kind::rejected) return;
+    EXPECT_EQ(news.reject, wire::Reject::stranger);
+    ++refused;
+  });
   wire::Hello hello{.from = {9, 2}, .to = {1, 0}, .buffer_bytes = 512};
   hello.key.fill(0xff);
   for (int i = 0; i < strangers; ++i) connections.connect(2, 0, QpNumber{1u}, hello);
@@ -118,7 +110,7 @@ TEST(Storm, StrangersTakeNobodysTurn) {
   Nobody nobody;
   one.progress(nobody);
   EXPECT_EQ(one.core().state(peer), PeerState::ready);
-  EXPECT_EQ(stranger.refused, strangers);
+  EXPECT_EQ(refused, strangers);
   EXPECT_EQ(fabric.violations, std::vector<std::string>{});
 }
 

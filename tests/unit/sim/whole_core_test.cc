@@ -377,7 +377,7 @@ TEST(WholeCore, RanksTakeTheirStepsToTheEnd) {
     }
   }
   Scenario lossy = stepping(Pattern::halo_2d, 20'000);
-  lossy.loss = 0.0005;
+  lossy.fabric.loss = 0.0005;
   lossy.timeout_cycles = 50'000;
   EXPECT_GT(played(lossy)["lost_packets"], 0u);
 }
@@ -542,7 +542,7 @@ TEST(WholeCore, AQueuePairHasNoMoreReadsUnderWayThanAgreed) {
 
 TEST(WholeCore, LostPacketsAreSentAgain) {
   Scenario point = scenario(dragonfly, Pattern::halo_2d, 20'000);
-  point.loss = 0.0005;
+  point.fabric.loss = 0.0005;
   point.timeout_cycles = 50'000;
   EXPECT_GT(played(point)["lost_packets"], 0u);
 }
@@ -553,7 +553,7 @@ TEST(WholeCore, ALinkThatComesBackIsWaitedFor) {
   point.fabric.switching.routing = Routing::minimal;
   point.timeout_cycles = 2'000;
   const double up = played(point)["finished_us"];
-  point.outages = {{.links = 2, .from_cycles = 500, .to_cycles = 5'500}};
+  point.fabric.outages = {{.links = 2, .from_cycles = 500, .to_cycles = 5'500}};
   const Measured waits = played(point);
   EXPECT_GT(waits["lost_packets"], 0u);
   EXPECT_GT(waits["finished_us"], up + 50);

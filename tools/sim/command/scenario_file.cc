@@ -1,5 +1,7 @@
 #include "tools/sim/command/scenario_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -33,7 +35,6 @@ using Text = std::string_view;
 constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::int64_t GiB = 1024 * MiB;
-constexpr std::int64_t most_ns = 10'000'000'000;
 constexpr std::uint32_t most_nodes = 100'000;
 constexpr std::uint32_t most_cores = 512;  // every one knows every other
 // Ticks, of which a cycle has three, are kept modulo 2^32 in places.
@@ -41,21 +42,24 @@ constexpr double most_cycles = 1'000'000'000;
 const char* const too_many_cycles =
     "more than 1,000,000,000 cycles; one is the time of 256 bytes at the link's rate";
 
-// What was read, for a field of any kind.
+// What was read, for a field of any kind: 0 where a word stands for a number.
 struct Value {
   std::int64_t number;  // of a choice its place
   Text text;
   template <typename T>
   operator T() const {
-    return static_cast<T>(number);
+    return static_cast<T>(std::max<std::int64_t>(number, 0));
   }
 };
 
 // ---- values that are more than a number with a unit
 
-Error not_a(Text text, const char* what) { return "'" + std::string(text) + "' is not " + what; }
+Error not_a(Text text, const char* what) { return fmt::format("'{}' is not {}", text, what); }
 
-bool number(Text text, double low, double high, double& value) {
+bool number(Text text, Text unit, double low, double high, double& value) {
+  if (!text.ends_with(unit)) return false;
+  text.remove_suffix(unit.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc{} && end == text.data() + text.size() && value >= low && value <= high;
 }
@@ -69,15 +73,13 @@ bool count(Text text, std::int64_t low, std::int64_t high, std::uint32_t& value)
 }
 
 Error bias(Scenario& s, const Value& value) {
-  const bool good = number(value.text, 0, 100, s.fabric.switching.bias);
+  const bool good = number(value.text, "", 0, 100, s.fabric.switching.bias);
   return good ? "" : not_a(value.text, "a number from 0 to 100");
 }
 
 Error rate(Scenario& s, const Value& value) {
-  Text digits = value.text.substr(0, value.text.find("Gbit/s"));
-  while (digits.ends_with(' ')) digits.remove_suffix(1);
   double gbit_s = 0;
-  if (!value.text.ends_with("Gbit/s") || !number(digits, 0.1, 10'000, gbit_s)) {
+  if (!number(value.text, "Gbit/s", 0.1, 10'000, gbit_s)) {
     return not_a(value.text, "a rate from 0.1Gbit/s to 10000Gbit/s, as 100Gbit/s");
   }
   s.cycle_ns = network::flit_bytes * 8 / gbit_s;
@@ -86,11 +88,10 @@ Error rate(Scenario& s, const Value& value) {
 
 Error percent(Scenario& s, const Value& value) {
   double read = 0;
-  if (!value.text.ends_with('%') ||
-      !number(value.text.substr(0, value.text.size() - 1), 0, 50, read)) {
+  if (!number(value.text, "%", 0, 50, read)) {
     return not_a(value.text, "a percentage from 0% to 50%, as 0.01%");
   }
-  s.loss = read / 100;
+  s.fabric.loss = read / 100;
   return {};
 }
 
@@ -121,7 +122,7 @@ Error slow_nodes(Scenario& s, const Value& value) {
     if (!count(part.substr(at + 1, part.size() - at - 2), 1, 1'000, group.factor)) return false;
     if (how_many.ends_with('%')) {
       double of_hundred = 0;
-      if (!number(how_many.substr(0, at - 1), 0, 100, of_hundred)) return false;
+      if (!number(how_many, "%", 0, 100, of_hundred)) return false;
       group.nodes = static_cast<std::uint32_t>(std::lround(of_hundred / 100 * nodes));
     } else if (!count(how_many, 0, UINT32_MAX, group.nodes)) {
       return false;
@@ -132,18 +133,18 @@ Error slow_nodes(Scenario& s, const Value& value) {
   });
   if (!good) return not_a(value.text, "a list of slow nodes, as 1%@8x or 5@2x, 1@8x");
   if (all <= nodes) return {};
-  return "they are " + std::to_string(all) + " nodes; the fabric has " + std::to_string(nodes);
+  return fmt::format("they are {} nodes; the fabric has {}", all, nodes);
 }
 
 // "3@50us-90us, 1@0-240us", "none"
 Error outages(Scenario& s, const Value& value) {
   const std::uint32_t trunks = s.fabric.topology.trunks();
-  s.outages.clear();
+  s.fabric.outages.clear();
   Error error;
   const bool good = all_parts(value.text, [&](Text part) {
     const std::size_t at = std::min(part.find('@'), part.size());
     const std::size_t dash = part.find('-', at);
-    Scenario::Outage outage;
+    network::Outage outage;
     std::int64_t from = 0;
     std::int64_t to = 0;
     Error ignored;
@@ -152,11 +153,11 @@ Error outages(Scenario& s, const Value& value) {
         !config::parse_duration(part.substr(dash + 1), to, ignored) || to <= from) {
       return false;
     }
-    if (outage.links > trunks) error = "there are " + std::to_string(trunks) + " such links";
+    if (outage.links > trunks) error = fmt::format("there are {} such links", trunks);
     if (static_cast<double>(to) / s.cycle_ns > most_cycles) error = too_many_cycles;
     outage.from_cycles = static_cast<std::uint64_t>(static_cast<double>(from) / s.cycle_ns);
     outage.to_cycles = static_cast<std::uint64_t>(static_cast<double>(to) / s.cycle_ns);
-    s.outages.push_back(outage);
+    s.fabric.outages.push_back(outage);
     return true;
   });
   return good ? error : not_a(value.text, "a list of links and times, as 3@50us-90us");
@@ -175,12 +176,6 @@ Error table(Scenario& s, const Value& value) {
 template <auto field>
 Error put(Scenario& s, const Value& value) {
   s.*field = value;
-  return {};
-}
-// 0 for the word that means so.
-template <auto field>
-Error put_or_none(Scenario& s, const Value& value) {
-  s.*field = Value{std::max<std::int64_t>(value.number, 0), {}};
   return {};
 }
 template <auto field>
@@ -229,161 +224,166 @@ Error nothing(Scenario&, const Value&) { return {}; }
 
 // ---- the table
 
+using Set = Error (*)(Scenario& s, const Value& value);
+
 struct Row {
   config::Form form;
-  Error (*set)(Scenario& s, const Value& value);
+  Set set;
   const char* help;
-  const char* takes;  // of text
+  const char* takes = nullptr;  // of text
 };
 
-constexpr Row row(const config::Form& form, Error (*set)(Scenario& s, const Value& value),
-                  const char* help, const char* takes = nullptr) {
-  return {form, set, help, takes};
+constexpr Row choice(const char* name, const char* fallback, const char* choices, Set set,
+                     const char* help) {
+  return {{name, Kind::choice, fallback, 0, 0, nullptr, choices}, set, help};
+}
+
+constexpr Row count(const char* name, const char* fallback, std::int64_t min, std::int64_t max,
+                    Set set, const char* help, const char* word = nullptr) {
+  return {{name, Kind::count, fallback, min, max, word}, set, help};
+}
+
+constexpr Row size(const char* name, const char* fallback, std::int64_t min, std::int64_t max,
+                   Set set, const char* help) {
+  return {{name, Kind::size, fallback, min, max}, set, help};
+}
+
+constexpr Row duration(const char* name, const char* fallback, std::int64_t min, Set set,
+                       const char* help) {
+  return {{name, Kind::duration, fallback, min, 10'000'000'000}, set, help};
+}
+
+constexpr Row text(const char* name, const char* fallback, Set set, const char* help,
+                   const char* takes) {
+  return {{name, Kind::text, fallback}, set, help, takes};
 }
 
 // They are set in this order: cycles after the link's rate, what counts nodes after the topology.
 constexpr Row rows[] = {
-    row({"topology", Kind::choice, "dragonfly", 0, 0, nullptr,
-         "dragonfly, fat_tree, single_switch"},
-        topology<&Topology::shape>, "The fabric's shape"),
-    row({"p", Kind::count, "6", 1, 64}, topology<&Topology::p>,
-        "Nodes on a router (dragonfly) or leaf (fat tree)"),
-    row({"a", Kind::count, "12", 2, 64}, topology<&Topology::a>, "Dragonfly: routers of a group"),
-    row({"h", Kind::count, "6", 1, 32}, topology<&Topology::h>,
-        "Dragonfly: global links of a router; there are a * h + 1 groups"),
-    row({"leaves", Kind::count, "16", 2, 512}, topology<&Topology::leaves>,
-        "Fat tree: switches with nodes"),
-    row({"spines", Kind::count, "16", 1, 512}, topology<&Topology::spines>,
-        "Fat tree: switches above them"),
-    row({"ports", Kind::count, "16", 2, 1024}, topology<&Topology::ports>,
-        "Single switch: its nodes"),
-    row({"link_rate", Kind::text, "102.4Gbit/s"}, rate, "What a link moves", "rate, as 100Gbit/s"),
-    row({"local_latency", Kind::duration, "40ns", 1, most_ns},
-        cycles<switching<&Switching::local_cycles>>,
-        "Of links inside a group, or between leaf and spine"),
-    row({"global_latency", Kind::duration, "200ns", 1, most_ns},
-        cycles<switching<&Switching::global_cycles>>, "Of links between groups"),
-    row({"node_latency", Kind::duration, "20ns", 1, most_ns},
-        cycles<switching<&Switching::node_cycles>>, "Of the link between a node and its router"),
-    row({"buffers", Kind::size, "64KiB", 4 * KiB, 16 * MiB}, flits<&Switching::vc_flits>,
-        "Of one virtual channel of an input"),
-    row({"routing", Kind::choice, "progressive", 0, 0, nullptr,
-         "minimal, valiant, ugal, progressive"},
-        switching<&Switching::routing>,
-        "Where a packet goes when there is a choice (on a fat tree ugal is progressive)"),
-    row({"bias", Kind::text, "1"}, bias,
-        "Dragonfly: the shortest path is left when its queue is more than bias times the other "
-        "one, and threshold",
-        "number, 0 to 100"),
-    row({"threshold", Kind::size, "7680B", 0, 16 * MiB}, flits<&Switching::threshold>, "See bias"),
-    row({"request_lane", Kind::choice, "yes", 0, 0, nullptr, "no, yes, false, true"}, request_lane,
-        "Read requests have virtual channels of their own"),
-    row({"ecn", Kind::choice, "off", 0, 0, nullptr, "off, default, aggressive"}, ecn,
-        "FECN/BECN with the constants of [RDRP]"),
-    row({"loss", Kind::text, "0%"}, percent, "Core: of the packets on each link",
-        "percentage, 0% to 50%"),
-    row({"down", Kind::text, "none"}, outages,
-        "Core: links that are down from one time of the traffic to another, drawn by the seed from "
-        "those between groups, between leaves and spines, or of a single switch",
-        "as 3@50us-90us, 1@0-1ms; none"),
-    row({"retry_timeout", Kind::duration, "100us", 1, most_ns},
-        cycles<put<&Scenario::timeout_cycles>>,
+    choice("topology", "dragonfly", "dragonfly, fat_tree, single_switch",
+           topology<&Topology::shape>, "The fabric's shape"),
+    count("p", "6", 1, 64, topology<&Topology::p>,
+          "Nodes on a router (dragonfly) or leaf (fat tree)"),
+    count("a", "12", 2, 64, topology<&Topology::a>, "Dragonfly: routers of a group"),
+    count("h", "6", 1, 32, topology<&Topology::h>,
+          "Dragonfly: global links of a router; there are a * h + 1 groups"),
+    count("leaves", "16", 2, 512, topology<&Topology::leaves>, "Fat tree: switches with nodes"),
+    count("spines", "16", 1, 512, topology<&Topology::spines>, "Fat tree: switches above them"),
+    count("ports", "16", 2, 1024, topology<&Topology::ports>, "Single switch: its nodes"),
+    text("link_rate", "102.4Gbit/s", rate, "What a link moves", "rate, as 100Gbit/s"),
+    duration("local_latency", "40ns", 1, cycles<switching<&Switching::local_cycles>>,
+             "Of links inside a group, or between leaf and spine"),
+    duration("global_latency", "200ns", 1, cycles<switching<&Switching::global_cycles>>,
+             "Of links between groups"),
+    duration("node_latency", "20ns", 1, cycles<switching<&Switching::node_cycles>>,
+             "Of the link between a node and its router"),
+    size("buffers", "64KiB", 4 * KiB, 16 * MiB, flits<&Switching::vc_flits>,
+         "Of one virtual channel of an input"),
+    choice("routing", "progressive", "minimal, valiant, ugal, progressive",
+           switching<&Switching::routing>,
+           "Where a packet goes when there is a choice (on a fat tree ugal is progressive)"),
+    text("bias", "1", bias,
+         "Dragonfly: the shortest path is left when its queue is more than bias times the other "
+         "one, and threshold",
+         "number, 0 to 100"),
+    size("threshold", "7680B", 0, 16 * MiB, flits<&Switching::threshold>, "See bias"),
+    choice("request_lane", "yes", "no, yes, false, true", request_lane,
+           "Read requests have virtual channels of their own"),
+    choice("ecn", "off", "off, default, aggressive", ecn, "FECN/BECN with the constants of [RDRP]"),
+    text("loss", "0%", percent, "Core: of the packets on each link", "percentage, 0% to 50%"),
+    text("down", "none", outages,
+         "Core: links that are down from one time of the traffic to another, drawn by the seed "
+         "from those between groups, between leaves and spines, or of a single switch",
+         "as 3@50us-90us, 1@0-1ms; none"),
+    duration(
+        "retry_timeout", "100us", 1, cycles<put<&Scenario::timeout_cycles>>,
         "Core: an adapter sends again what is not answered for so long, where packets get lost"),
-    row({"pattern", Kind::choice, "pairs", 0, 0, nullptr,
-         "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, sparse, trace"},
-        put<&Scenario::pattern>,
-        "Streams: random pairs that send to each other, with incast some receive from many, too; "
-        "or messages of ranks until all are received"),
-    row({"receivers", Kind::count, "0", 0, 100'000}, put<&Scenario::receivers>,
-        "Incast: nodes that receive from many"),
-    row({"senders", Kind::count, "16", 1, 1024}, put<&Scenario::senders>,
-        "Incast: from how many each"),
-    row({"rounds", Kind::count, "4", 1, 10'000}, put<&Scenario::rounds>,
-        "Of halo, sparse, wavefront (sweeps) and all_to_all (stages); of pairs and incast with endpoints: "
-        "core"),
-    row({"message_size", Kind::size, "256KiB", 0, GiB}, put<&Scenario::message_bytes>,
-        "Of halo, wavefront, all_to_all and sparse; of pairs and incast with endpoints: core"),
-    row({"eager_max", Kind::size, "4KiB", 0, MiB}, put<&Scenario::eager_bytes>,
-        "Messages up to that go without a rendezvous"),
-    row({"work", Kind::duration, "0", 0, most_ns}, cycles<put<&Scenario::work_cycles>>,
-        "What a rank computes before each of its steps but the first; core: without progress"),
-    row({"trace", Kind::text, "none"}, nothing,
-        "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of the "
-        "message it comes after",
-        "file, beside this one; none"),
-    row({"slow", Kind::text, "none"}, slow_nodes,
-        "Nodes whose memory takes so many times longer than the link",
-        "as 1%@8x or 5@2x, 1@8x; none"),
-    row({"endpoints", Kind::choice, "models", 0, 0, nullptr, "models, core"},
-        put<&Scenario::endpoints>,
-        "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
-        "processes with all of transport/core over RC queue pairs"),
-    row({"steps", Kind::choice, "free", 0, 0, nullptr, "free, wait"}, put<&Scenario::steps_wait>,
-        "Core: a rank sends as fast as it may, or each step when what it needs is there, as models "
-        "do and a trace always"),
-    row({"match_time", Kind::duration, "0", 0, most_ns}, put<&Scenario::match_ns>,
-        "Core, with steps: wait and traces: what it takes a rank to match a message with its "
-        "receive; it does nothing else meanwhile"),
-    row({"window_initial", Kind::count, "8", 1, 65'536}, put<&Scenario::window_initial>,
-        "Core: receive buffers of a process, at first"),
-    row({"window_max", Kind::count, "auto", 1, 65'536, "auto"}, put_or_none<&Scenario::window_max>,
-        "Core: W_max; auto is the transport's: 512, more where so many peers need it"),
-    row({"window_unasked", Kind::count, "auto", 1, 65'536, "auto"},
-        put_or_none<&Scenario::window_unasked>,
-        "Core: beyond, the window grows for peers without credits only; auto: 256 with window_max "
-        "auto, else window_max"),
-    row({"max_rd_atomic", Kind::count, "16", 1, 128}, put<&Scenario::max_rd_atomic>,
-        "Core: reads of a queue pair under way"),
-    row({"proxy_servers", Kind::count, "0", 0, 32}, put<&Scenario::proxy_servers>,
-        "Core: processes of a node that send eager frames for the others at a time; 0: each sends "
-        "its own"),
-    row({"context_cache", Kind::count, "off", 1, 1'000'000, "off"},
-        put_or_none<&Scenario::context_cache>,
-        "Core: contexts that a node's adapter holds; off: all there are"),
-    row({"context_of", Kind::choice, "queue_pair", 0, 0, nullptr, "request, queue_pair"},
-        put<&Scenario::context_of>,
-        "With context_cache: what has one, each queue pair, or each request until it is answered "
-        "(the adapter that the tok figures declare)"),
-    row({"context_miss", Kind::duration, "600ns", 0, most_ns}, put<&Scenario::context_miss_ns>,
-        "With context_cache: what a request or an answer waits for its context if it is not held; "
-        "the adapter does nothing else meanwhile"),
-    row({"limit_event", Kind::choice, "hardware", 0, 0, nullptr, "hardware, rxe"},
-        put<&Scenario::rxe_limit>,
-        "Core: armed below the limit, an SRQ fires at once, or with the next receive"),
-    row({"protocol", Kind::choice, "push", 0, 0, nullptr, "push, reads"}, put<&Scenario::protocol>,
-        "Who decides when data is sent: the sender or the receiver; the core reads"),
-    row({"processes", Kind::count, "1", 1, 32}, put<&Scenario::processes>,
-        "Core: of each node; senders are dealt out to them, or ranks: one each"),
-    row({"budget", Kind::choice, "node", 0, 0, nullptr, "node, process, transfer"},
-        put<&Scenario::budget_of>,
+    choice("pattern", "pairs",
+           "pairs, incast, halo_2d, halo_3d, wavefront, all_to_all, sparse, trace",
+           put<&Scenario::pattern>,
+           "Streams: random pairs that send to each other, with incast some receive from many, "
+           "too; or messages of ranks until all are received"),
+    count("receivers", "0", 0, 100'000, put<&Scenario::receivers>,
+          "Incast: nodes that receive from many"),
+    count("senders", "16", 1, 1024, put<&Scenario::senders>, "Incast: from how many each"),
+    count("rounds", "4", 1, 10'000, put<&Scenario::rounds>,
+          "Of halo, sparse, wavefront (sweeps) and all_to_all (stages); of pairs and incast with "
+          "endpoints: core"),
+    size("message_size", "256KiB", 0, GiB, put<&Scenario::message_bytes>,
+         "Of halo, wavefront, all_to_all and sparse; of pairs and incast with endpoints: core"),
+    size("eager_max", "4KiB", 0, MiB, put<&Scenario::eager_bytes>,
+         "Messages up to that go without a rendezvous"),
+    duration("work", "0", 0, cycles<put<&Scenario::work_cycles>>,
+             "What a rank computes before each of its steps but the first; core: without progress"),
+    text("trace", "none", nothing,
+         "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of "
+         "the message it comes after",
+         "file, beside this one; none"),
+    text("slow", "none", slow_nodes, "Nodes whose memory takes so many times longer than the link",
+         "as 1%@8x or 5@2x, 1@8x; none"),
+    choice("endpoints", "models", "models, core", put<&Scenario::endpoints>,
+           "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
+           "processes with all of transport/core over RC queue pairs"),
+    choice("steps", "free", "free, wait", put<&Scenario::steps_wait>,
+           "Core: a rank sends as fast as it may, or each step when what it needs is there, as "
+           "models do and a trace always"),
+    duration("match_time", "0", 0, put<&Scenario::match_ns>,
+             "Core, with steps: wait and traces: what it takes a rank to match a message with its "
+             "receive; it does nothing else meanwhile"),
+    count("window_initial", "8", 1, 65'536, put<&Scenario::window_initial>,
+          "Core: receive buffers of a process, at first"),
+    count("window_max", "auto", 1, 65'536, put<&Scenario::window_max>,
+          "Core: W_max; auto is the transport's: 512, more where so many peers need it", "auto"),
+    count("window_unasked", "auto", 1, 65'536, put<&Scenario::window_unasked>,
+          "Core: beyond, the window grows for peers without credits only; auto: 256 with "
+          "window_max auto, else window_max",
+          "auto"),
+    count("max_rd_atomic", "16", 1, 128, put<&Scenario::max_rd_atomic>,
+          "Core: reads of a queue pair under way"),
+    count("proxy_servers", "0", 0, 32, put<&Scenario::proxy_servers>,
+          "Core: processes of a node that send eager frames for the others at a time; 0: each "
+          "sends its own"),
+    count("context_cache", "off", 1, 1'000'000, put<&Scenario::context_cache>,
+          "Core: contexts that a node's adapter holds; off: all there are", "off"),
+    choice("context_of", "queue_pair", "request, queue_pair", put<&Scenario::context_of>,
+           "With context_cache: what has one, each queue pair, or each request until it is "
+           "answered (the adapter that the tok figures declare)"),
+    duration("context_miss", "600ns", 0, put<&Scenario::context_miss_ns>,
+             "With context_cache: what a request or an answer waits for its context if it is not "
+             "held; the adapter does nothing else meanwhile"),
+    choice("limit_event", "hardware", "hardware, rxe", put<&Scenario::rxe_limit>,
+           "Core: armed below the limit, an SRQ fires at once, or with the next receive"),
+    choice("protocol", "push", "push, reads", put<&Scenario::protocol>,
+           "Who decides when data is sent: the sender or the receiver; the core reads"),
+    count("processes", "1", 1, 32, put<&Scenario::processes>,
+          "Core: of each node; senders are dealt out to them, or ranks: one each"),
+    choice(
+        "budget", "node", "node, process, transfer", put<&Scenario::budget_of>,
         "What the read budget belongs to; with all of the core, the processes of a node share it "
         "or have one each, and transfer is a connection, which has no more than max_rd_atomic"),
-    row({"tokens", Kind::count, "off", 1, 65'535, "off"}, put_or_none<&Scenario::tokens>,
-        "Core: requests of a node, frames and chunks, take one of so many"),
-    row({"admission", Kind::choice, "always", 0, 0, nullptr, "always, thresholds"},
-        put<&Scenario::thresholds>,
-        "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"),
-    row({"cct", Kind::text, "none"}, table<&Scenario::cct>,
-        "With admission thresholds, by size of the request: with so many active processes on the "
-        "node all take tokens",
-        "table, as 64B=12, 4KiB=8; none"),
-    row({"nrct", Kind::text, "none"}, table<&Scenario::nrct>,
-        "The same: what the node may have under way before the next one takes a token",
-        "table, as 64B=12, 4KiB=8; none"),
-    row({"crct", Kind::text, "none"}, table<&Scenario::crct, config::TableOf::counts_by_cores>,
-        "The same of one process, by active processes and size", "table, as 1@4KiB=64; none"),
-    row({"reads_max", Kind::count, "30", 1, 100'000, "auto"}, reads_max,
-        "c, the reads outstanding; auto adapts"),
-    row({"reads_queue", Kind::size, "64KiB", 4 * KiB, 16 * MiB}, put<&Scenario::queue_bytes>,
-        "With reads_max auto: what may queue in the fabric (q)"),
-    row({"reads_window_min", Kind::size, "4KiB", 4 * KiB, GiB}, put<&Scenario::least_bytes>,
-        "With reads_max auto: the least window"),
-    row({"chunk_size", Kind::size, "4KiB", 4 * KiB, 8 * MiB}, put<&Scenario::chunk_bytes>,
-        "What one read fetches"),
-    row({"from", Kind::duration, "120us", 0, most_ns}, cycles<put<&Scenario::from_cycles>>,
-        "When measuring begins"),
-    row({"to", Kind::duration, "240us", 1, most_ns}, cycles<put<&Scenario::to_cycles>>,
-        "When it ends, if not before"),
+    count("tokens", "off", 1, 65'535, put<&Scenario::tokens>,
+          "Core: requests of a node, frames and chunks, take one of so many", "off"),
+    choice("admission", "always", "always, thresholds", put<&Scenario::thresholds>,
+           "With tokens: each request takes one, or when the tables below say so (Algorithm 1)"),
+    text("cct", "none", table<&Scenario::cct>,
+         "With admission thresholds, by size of the request: with so many active processes on the "
+         "node all take tokens",
+         "table, as 64B=12, 4KiB=8; none"),
+    text("nrct", "none", table<&Scenario::nrct>,
+         "The same: what the node may have under way before the next one takes a token",
+         "table, as 64B=12, 4KiB=8; none"),
+    text("crct", "none", table<&Scenario::crct, config::TableOf::counts_by_cores>,
+         "The same of one process, by active processes and size", "table, as 1@4KiB=64; none"),
+    count("reads_max", "30", 1, 100'000, reads_max, "c, the reads outstanding; auto adapts",
+          "auto"),
+    size("reads_queue", "64KiB", 4 * KiB, 16 * MiB, put<&Scenario::queue_bytes>,
+         "With reads_max auto: what may queue in the fabric (q)"),
+    size("reads_window_min", "4KiB", 4 * KiB, GiB, put<&Scenario::least_bytes>,
+         "With reads_max auto: the least window"),
+    size("chunk_size", "4KiB", 4 * KiB, 8 * MiB, put<&Scenario::chunk_bytes>,
+         "What one read fetches"),
+    duration("from", "120us", 0, cycles<put<&Scenario::from_cycles>>, "When measuring begins"),
+    duration("to", "240us", 1, cycles<put<&Scenario::to_cycles>>, "When it ends, if not before"),
 };
 
 Error set(const Row& row, Text text, Scenario& s) {
@@ -452,9 +452,9 @@ class File {
   void check() {
     const std::uint32_t nodes = s_.fabric.topology.nodes();
     if (nodes > most_nodes) {
-      return blame({"p", "a", "h", "leaves", "ports"},
-                   "the fabric has " + std::to_string(nodes) + " nodes; at most " +
-                       std::to_string(most_nodes) + " are simulated");
+      return blame(
+          {"p", "a", "h", "leaves", "ports"},
+          fmt::format("the fabric has {} nodes; at most {} are simulated", nodes, most_nodes));
     }
     if (s_.to_cycles <= s_.from_cycles) blame({"to", "from"}, "'to' has to be later than 'from'");
     const Shape shape = s_.fabric.topology.shape;
@@ -475,11 +475,11 @@ class File {
       blame({"receivers", "pattern"}, "'pattern: incast' and 'receivers' belong together");
     }
     if (s_.receivers > nodes) {
-      blame("receivers", "the fabric has " + std::to_string(nodes) + " nodes");
+      blame("receivers", fmt::format("the fabric has {} nodes", nodes));
     }
     if (incast && s_.senders >= nodes) {
-      blame({"senders", "pattern"}, "a receiver has at most the " + std::to_string(nodes - 1) +
-                                        " other nodes of the fabric");
+      blame({"senders", "pattern"},
+            fmt::format("a receiver has at most the {} other nodes of the fabric", nodes - 1));
     }
     only_with({"ecn"}, !messages && s_.protocol == Protocol::push,
               "only streams that are pushed are throttled");
@@ -524,14 +524,14 @@ class File {
     if (s_.proxy_servers > 0 && s_.processes < 2) {
       blame("proxy_servers", "a process alone on its node has nobody to send for");
     } else if (s_.proxy_servers > s_.processes) {
-      blame("proxy_servers", "a node has " + std::to_string(s_.processes) + " processes");
+      blame("proxy_servers", fmt::format("a node has {} processes", s_.processes));
     }
     const std::uint64_t processes = std::uint64_t{nodes} * s_.processes;
     if (processes > most_cores) {
       const bool many = s_.processes > 1;
       blame(many ? "processes" : "endpoints",
-            "the fabric has " + std::to_string(processes) + (many ? " processes" : " nodes") +
-                "; at most " + std::to_string(most_cores) + " are simulated with all of the core");
+            fmt::format("the fabric has {} {}; at most {} are simulated with all of the core",
+                        processes, many ? "processes" : "nodes", most_cores));
     }
   }
 

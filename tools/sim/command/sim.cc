@@ -17,13 +17,14 @@
 #include "tools/sim/command/advise.h"
 #include "tools/sim/command/scenario_file.h"
 #include "tools/sim/figures/report.h"
+#include "tools/sim/figures/runner.h"
 
 namespace weir::tools {
 namespace {
 
 using sim::figures::Claims;
+using sim::figures::Figure;
 using sim::figures::Measured;
-using sim::figures::Playing;
 using sim::figures::Progress;
 using sim::figures::Results;
 using sim::figures::Shown;
@@ -31,16 +32,30 @@ using sim::figures::Size;
 using sim::figures::Verdict;
 using sim::network::Scenario;
 
+// Of all subcommands; each takes some of them.
+struct Options {
+  std::string file;
+  std::vector<std::string> figures;
+  std::uint64_t seed = 1;
+  std::uint32_t seeds = 1;
+  unsigned jobs = 0;
+  bool json = false;
+  bool smoke = false;
+  bool table = false;
+  std::string output = "weir-sim";
+  std::string claims = WEIR_SIM_CLAIMS;
+};
+
 // A line that is written over, for people; programs see none.
 class Bar {
  public:
-  void show(std::size_t done, std::size_t all, double left_s, const std::string& what) {
+  void show(const Progress& p) {
     if (!terminal_) return;
     constexpr std::size_t width = 30;
-    const std::size_t full = all == 0 ? width : done * width / all;
+    const std::size_t full = p.done * width / p.points;
     fmt::print(stderr, "\r\x1b[K[{}{}] {}/{}  {}  {}", std::string(full, '#'),
-               std::string(width - full, '.'), done, all, what,
-               done == all ? "" : fmt::format("{:.0f} s left", left_s));
+               std::string(width - full, '.'), p.done, p.points, p.figure,
+               p.done == p.points ? "" : fmt::format("{:.0f} s left", p.left_s));
     std::fflush(stderr);
     shown_ = true;
   }
@@ -74,22 +89,14 @@ Scenario read_good_scenario(const std::string& path) {
 
 // ---- run
 
-struct RunOptions {
-  std::string file;
-  std::uint64_t seed = 1;
-  std::uint32_t seeds = 1;
-  unsigned jobs = 0;
-  bool json = false;
-};
-
-void run(const RunOptions& options) {
+void run(const Options& options) {
   const Scenario scenario = read_good_scenario(options.file);
-  Playing playing{.name = "run", .figure = {}};
-  playing.figure.points.push_back(sim::figures::point("", 0, scenario, options.seeds));
+  Figure figure;
+  figure.points.push_back(sim::figures::point("", 0, scenario, options.seeds));
   const Results results = [&] {
     Bar bar;
-    return sim::figures::play({playing}, jobs_of(options.jobs), options.seed,
-                              [&](const Progress& p) { bar.show(p.done, p.points, p.left_s, ""); });
+    return sim::figures::play({figure}, jobs_of(options.jobs), options.seed,
+                              [&](const Progress& p) { bar.show(p); });
   }()[0];
 
   bool broken = false;
@@ -125,38 +132,29 @@ void run(const RunOptions& options) {
 
 // ---- reproduce
 
-struct ReproduceOptions {
-  std::vector<std::string> figures;
-  bool smoke = false;
-  unsigned jobs = 0;
-  std::uint64_t seed = 1;
-  std::string output = "weir-sim";
-  std::string claims = WEIR_SIM_CLAIMS;
-};
-
-void reproduce(const ReproduceOptions& options) {
+void reproduce(const Options& options) {
   const Size size = options.smoke ? Size::smoke : Size::full;
-  std::vector<Playing> playing;
-  for (const sim::figures::Entry& entry : sim::figures::all()) {
-    const auto& wanted = options.figures;
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
-      playing.push_back({entry.name, entry.make(size)});
-    }
-  }
   for (const std::string& name : options.figures) {
     if (sim::figures::find(name) == nullptr) {
       fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
       throw CLI::RuntimeError(2);
     }
   }
-  const Claims claims = Claims::read(options.claims);
+  const Claims claims = sim::figures::read_claims(options.claims);
+  std::vector<Figure> figures;
+  for (const sim::figures::Entry& entry : sim::figures::all()) {
+    const auto& wanted = options.figures;
+    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
+      figures.push_back(sim::figures::make(entry, size, claims));
+    }
+  }
   const unsigned jobs = jobs_of(options.jobs);
   Progress last;
   const std::vector<Results> results = [&] {
     Bar bar;
-    return sim::figures::play(playing, jobs, options.seed, [&](const Progress& p) {
+    return sim::figures::play(figures, jobs, options.seed, [&](const Progress& p) {
       last = p;
-      bar.show(p.done, p.points, p.left_s, p.figure);
+      bar.show(p);
     });
   }();
 
@@ -168,10 +166,10 @@ void reproduce(const ReproduceOptions& options) {
   double peak_mib = 0;
   std::uint64_t events = 0;
   bool good = true;
-  for (std::size_t i = 0; i < playing.size(); ++i) {
-    shown.push_back(sim::figures::judge(playing[i], results[i], claims, size));
-    pictures.push_back(sim::figures::to_svg(playing[i].figure, results[i]));
-    const std::string& name = playing[i].name;
+  for (std::size_t i = 0; i < figures.size(); ++i) {
+    shown.push_back(sim::figures::judge(figures[i], results[i], size));
+    pictures.push_back(sim::figures::to_svg(figures[i], results[i]));
+    const std::string& name = figures[i].name;
     write_file(directory / (name + ".csv"), sim::figures::to_csv(results[i]));
     write_file(directory / (name + ".json"), sim::figures::to_json(shown.back()));
     if (!pictures.back().empty()) write_file(directory / (name + ".svg"), pictures.back());
@@ -204,14 +202,7 @@ void reproduce(const ReproduceOptions& options) {
 
 // ---- advise
 
-struct AdviseOptions {
-  std::string file;
-  unsigned jobs = 0;
-  std::uint64_t seed = 1;
-  bool table = false;
-};
-
-void advise(const AdviseOptions& options) {
+void advise(const Options& options) {
   const Scenario cluster = read_good_scenario(options.file);
   if (ends(cluster.pattern) || cluster.endpoints != sim::network::EndpointsAre::models) {
     fmt::print(stderr, "weir sim: advice is for 'endpoints: models' with pairs or incast\n");
@@ -220,25 +211,15 @@ void advise(const AdviseOptions& options) {
   const sim::Advice advice = [&] {
     Bar bar;
     return sim::advise(cluster, jobs_of(options.jobs), options.seed,
-                       [&](std::size_t done, std::size_t all, double left_s) {
-                         bar.show(done, all, left_s, "advise");
-                       });
+                       [&](const Progress& p) { bar.show(p); });
   }();
-  if (options.table) {
-    fmt::print("#   chunk_size  reads_max  throughput  worst flow  packet latency us\n");
-    for (const sim::Candidate& c : advice.candidates) {
-      fmt::print("# {} {:>7} KiB {:>10} {:>11.3f} {:>11.3f} {:>18.1f} {}\n",
-                 &c == &advice.candidates[advice.best] ? '*' : ' ', c.chunk_bytes >> 10,
-                 c.reads == 0 ? "auto" : std::to_string(c.reads), c.throughput, c.first_percentile,
-                 c.latency_us, c.violation);
-    }
-  }
-  fmt::print("{}", advice.yaml);
+  fmt::print("{}{}", options.table ? advice.table : "", advice.yaml);
 }
 
-void list() {
+void list(const Options&) {
+  const Claims claims = sim::figures::read_claims(WEIR_SIM_CLAIMS);
   for (const sim::figures::Entry& entry : sim::figures::all()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.make(Size::smoke).title);
+    fmt::print("{:<12} {}\n", entry.name, claims.at(entry.name).title);
   }
 }
 
@@ -271,54 +252,44 @@ void add_sim(CLI::App& app) {
       "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage; 3 without\n"
       "pictures.");
 
-  auto run_options = std::make_shared<RunOptions>();
-  CLI::App* run_app = group->add_subcommand("run", "Play one scenario and show what came of it");
-  run_app->add_option("SCENARIO", run_options->file, "A YAML file")->required();
-  run_app->add_option("--seed", run_options->seed, "The first seed")->capture_default_str();
-  run_app->add_option("--seeds", run_options->seeds, "How many")
+  const auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, void (*command)(const Options&), const char* what,
+                       const std::string& footer) -> CLI::App& {
+    CLI::App* const added = group->add_subcommand(name, what);
+    added->footer(footer)->callback([options, command] { command(*options); });
+    return *added;
+  };
+
+  CLI::App& run_app =
+      add("run", run, "Play one scenario and show what came of it",
+          keys_text() +
+              "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
+              "link); first_percentile, the same for the node that fares worst but for one in\n"
+              "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
+              "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
+              "process so far. Of 'endpoints: core' shown are throughput of what messages\n"
+              "carry, window and memory_kib (receive buffers of a process, their memory at its\n"
+              "peak), rnr_naks, and overcommitted: credits that no buffer stood for; with\n"
+              "tokens token_requests, that took some, and those that went straight_through; with\n"
+              "proxy_servers frames that they took (proxy_served), that shared a send\n"
+              "(proxy_coalesced) and that came back (proxy_repeated); with context_cache\n"
+              "context_misses, of contexts_needed by requests and answers.\n"
+              "\nExamples:\n"
+              "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
+              "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+              "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
+              "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
+              "line).");
+  run_app.add_option("SCENARIO", options->file, "A YAML file")->required();
+  run_app.add_option("--seed", options->seed, "The first seed")->capture_default_str();
+  run_app.add_option("--seeds", options->seeds, "How many")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  run_app->add_option("--jobs", run_options->jobs, "At a time; 0: as many as there are cores");
-  run_app->add_flag("--json", run_options->json, "For programs");
-  run_app->footer(
-      keys_text() +
-      "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
-      "link); first_percentile, the same for the node that fares worst but for one in\n"
-      "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
-      "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
-      "process so far. Of 'endpoints: core' shown are throughput of what messages\n"
-      "carry, window and memory_kib (receive buffers of a process, their memory at its\n"
-      "peak), rnr_naks, and overcommitted: credits that no buffer stood for; with\n"
-      "tokens token_requests, that took some, and those that went straight_through; with\n"
-      "proxy_servers frames that they took (proxy_served), that shared a send\n"
-      "(proxy_coalesced) and that came back (proxy_repeated); with context_cache\n"
-      "context_misses, of contexts_needed by requests and answers.\n"
-      "\nExamples:\n"
-      "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
-      "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
-      "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
-      "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
-      "line).");
-  run_app->callback([run_options] { run(*run_options); });
+  run_app.add_option("--jobs", options->jobs, "At a time; 0: as many as there are cores");
+  run_app.add_flag("--json", options->json, "For programs");
 
-  auto reproduce_options = std::make_shared<ReproduceOptions>();
-  CLI::App* reproduce_app = group->add_subcommand(
-      "reproduce", "Play the papers' figures; write CSV, JSON, SVG and one HTML report");
-  reproduce_app->add_option("--figure", reproduce_options->figures,
-                            "Only this one (repeatable; weir sim list)");
-  reproduce_app->add_flag("--smoke", reproduce_options->smoke,
-                          "A few points of each on a small fabric");
-  reproduce_app->add_option("--jobs", reproduce_options->jobs,
-                            "Points at a time; 0: as many as there are cores");
-  reproduce_app->add_option("--seed", reproduce_options->seed, "The first seed")
-      ->capture_default_str();
-  reproduce_app->add_option("--output", reproduce_options->output, "The directory to write to")
-      ->capture_default_str();
-  reproduce_app
-      ->add_option("--claims", reproduce_options->claims,
-                   "What the numbers are held to, a JSON file")
-      ->type_name("FILE");
-  reproduce_app->footer(
+  CLI::App& reproduce_app = add(
+      "reproduce", reproduce, "Play the papers' figures; write CSV, JSON, SVG and one HTML report",
       "\nEach number is shown with what the paper says and the band that our own model is held\n"
       "to; the report says what differs and what is not reproduced. Pictures need gnuplot.\n"
       "\nExamples:\n"
@@ -326,20 +297,20 @@ void add_sim(CLI::App& app) {
       "  weir sim reproduce --figure rdrp-fig5 --output /tmp/fig5\n"
       "\nExit status: 0; 1 when a number left its band or a check did not hold; 2 on wrong usage;\n"
       "3 when that is all well, but there is no gnuplot to draw pictures.");
-  reproduce_app->callback([reproduce_options] { reproduce(*reproduce_options); });
+  reproduce_app.add_option("--figure", options->figures,
+                           "Only this one (repeatable; weir sim list)");
+  reproduce_app.add_flag("--smoke", options->smoke, "A few points of each on a small fabric");
+  reproduce_app.add_option("--jobs", options->jobs,
+                           "Points at a time; 0: as many as there are cores");
+  reproduce_app.add_option("--seed", options->seed, "The first seed")->capture_default_str();
+  reproduce_app.add_option("--output", options->output, "The directory to write to")
+      ->capture_default_str();
+  reproduce_app
+      .add_option("--claims", options->claims, "What the numbers are held to, a JSON file")
+      ->type_name("FILE");
 
-  auto advise_options = std::make_shared<AdviseOptions>();
-  CLI::App* advise_app = group->add_subcommand(
-      "advise", "Find the chunk size and read budget for a cluster: lines for weir.yaml");
-  advise_app
-      ->add_option("SCENARIO", advise_options->file,
-                   "A YAML file with a cluster's fabric, slow nodes and streams")
-      ->required();
-  advise_app->add_option("--jobs", advise_options->jobs,
-                         "Candidates at a time; 0: as many as there are cores");
-  advise_app->add_option("--seed", advise_options->seed, "The seed")->capture_default_str();
-  advise_app->add_flag("--table", advise_options->table, "Show every candidate, as comments");
-  advise_app->footer(
+  CLI::App& advise_app = add(
+      "advise", advise, "Find the chunk size and read budget for a cluster: lines for weir.yaml",
       "\nPlays chunk sizes and bounds on that and prints the best as YAML ('weir config explain\n"
       "reads_max'); what the file says of them is left aside, and of when is measured. Where\n"
       "several are as good, the one that adapts, for no cluster is quite its model; then the\n"
@@ -348,9 +319,16 @@ void add_sim(CLI::App& app) {
       "  weir sim advise my-cluster.yaml > my.yaml; weir config check my.yaml\n"
       "  weir sim advise conf/sim/fat-tree.yaml --table\n"
       "\nExit status: 0; 2 on wrong usage.");
-  advise_app->callback([advise_options] { advise(*advise_options); });
+  advise_app
+      .add_option("SCENARIO", options->file,
+                  "A YAML file with a cluster's fabric, slow nodes and streams")
+      ->required();
+  advise_app.add_option("--jobs", options->jobs,
+                        "Candidates at a time; 0: as many as there are cores");
+  advise_app.add_option("--seed", options->seed, "The seed")->capture_default_str();
+  advise_app.add_flag("--table", options->table, "Show every candidate, as comments");
 
-  group->add_subcommand("list", "Name the figures that can be reproduced")->callback(list);
+  add("list", list, "Name the figures that can be reproduced", "");
 }
 
 }  // namespace weir::tools

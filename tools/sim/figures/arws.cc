@@ -97,64 +97,26 @@ Point arws_point(const std::string& series, double x, Load load, const Window& w
 // The long ones are for the full size.
 bool is_played(Size size, Load load) { return size == Size::full || load != Load::all_to_all; }
 
-const char* const model =
-    "16 processes with invented traffic and the protocol core that ships; those of the wavefront "
-    "do not wait for each other. tests/bench/arws measures both figures with applications on "
-    "Soft-RoCE.";
-
 }  // namespace
 
 Plan arws_world(std::uint64_t seed) { return plan_of(Load::halo, {.most = 256}, seed); }
 
 Figure arws_fig2(Size size) {
   Figure figure;
-  figure.title = "Receive memory of an adaptive window, and time";
-  figure.source = "[ARWS] Fig. 2";
-  figure.shows =
-      "With W_max 256 and more, applications run as fast as with a fixed window of 512, with a "
-      "part of its receive memory, for the window stays where the traffic needs it; with W_max 32 "
-      "and less three of eight are slower.";
-  figure.differs = model;
-  figure.x_label = "W_max, buffers of 4 KiB";
-  figure.y_label = "peak receive memory of a process, KiB";
-  figure.y = "memory_kib";
-  figure.log_x = figure.log_y = true;
   for (const Named& load : loads) {
     if (!is_played(size, load.load)) continue;
-    for (const std::uint32_t most : {16u, 32u, 64u, 128u, 256u, 512u, 1024u, 4096u}) {
-      if (size == Size::smoke && most != 16 && most != 256) continue;
+    for (const std::uint32_t most :
+         axis(size, {16, 32, 64, 128, 256, 512, 1024, 4096}, {16, 256})) {
       figure.points.push_back(arws_point(load.name, most, load.load, {.most = most}));
     }
     figure.points.push_back(arws_point(std::string(load.name) + ", fixed", fixed_window, load.load,
                                        {.initial = fixed_window, .most = fixed_window}));
   }
-  figure.claims = [size](const Results& results) {
-    Values claims;
-    for (const Named& load : loads) {
-      if (is_played(size, load.load)) claim_windows(results, load.name, "time_us", claims);
-    }
-    return claims;
-  };
   return figure;
 }
 
 Figure arws_fig3(Size size) {
   Figure figure;
-  figure.title = "Time against the RNR timer, with small windows";
-  figure.source = "[ARWS] Fig. 3";
-  figure.shows =
-      "Where W_max is small, a long timer may mean late retries (3.3); for most applications the "
-      "timer has no impact.";
-  figure.differs =
-      std::string(model) +
-      " Senders hold credits, so RNR NAKs come up only where W_max is less than the least credits "
-      "of all peers: at 16 for all-to-one (30 credits, and 30 buffers for control frames) and "
-      "all-to-all, seldom for the halo, never for the wavefront. At 32 hardly ever, and without "
-      "NAKs the timer changes nothing. `auto` begins with the timer given and learns.";
-  figure.x_label = "RNR timer, ms";
-  figure.y_label = "time until all is received, us";
-  figure.y = "time_us";
-  figure.log_x = figure.log_y = true;
   for (const Named& load : loads) {
     if (!is_played(size, load.load)) continue;
     for (const std::uint32_t most : {16u, 32u}) {
@@ -173,28 +135,6 @@ Figure arws_fig3(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& results) {
-    const auto naks = [&](const char* series) {
-      return results.mean(series, shortest.ms, "rnr_naks");
-    };
-    const auto slower = [&](const char* series) {
-      return results.mean(series, longer.ms, "time_us") /
-             results.mean(series, shortest.ms, "time_us");
-    };
-    const auto time = [&](const char* series, const Timer& timer) {
-      return results.mean(series, timer.ms, "time_us");
-    };
-    return Values{{"all-to-one-16-auto", time("all-to-one, W_max 16, auto", longer) /
-                                             time("all-to-one, W_max 16", longer)},
-                  {"all-to-all-16-auto", time("all-to-all, W_max 16, auto", longer) /
-                                             time("all-to-all, W_max 16", shortest)},
-                  {"all-to-all-16-slower", slower("all-to-all, W_max 16")},
-                  {"all-to-one-16-slower", slower("all-to-one, W_max 16")},
-                  {"all-to-one-32-slower", slower("all-to-one, W_max 32")},
-                  {"all-to-one-16-naks", naks("all-to-one, W_max 16")},
-                  {"halo-32-naks", naks("halo, W_max 32")},
-                  {"wavefront-16-naks", naks("wavefront, W_max 16")}};
-  };
   return figure;
 }
 

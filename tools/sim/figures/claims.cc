@@ -1,16 +1,59 @@
 #include "tools/sim/figures/claims.h"
 
+#include <fmt/ranges.h>
+
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace weir::sim::figures {
 namespace {
 
-std::optional<Band> band_of(const nlohmann::json& claim, const char* size) {
+std::optional<Band> band_of(const nlohmann::ordered_json& claim, const char* size) {
   if (!claim.contains(size)) return std::nullopt;
   const auto band = claim.at(size).get<std::array<double, 3>>();
   return Band{band[0], band[1], band[2]};
+}
+
+Term term_of(const nlohmann::ordered_json& from) {
+  Term term{.series = from.at(0), .x = {}};
+  if (from.at(1).is_array()) {
+    term.x = from.at(1);
+  } else {
+    term.x.fill(from.at(1));
+  }
+  if (from.size() > 2) term.value = from.at(2);
+  if (from.size() > 3) term.how = from.at(3);
+  return term;
+}
+
+// One, or several; none if there is no such key.
+std::vector<Term> terms_of(const nlohmann::ordered_json& claim, const char* key) {
+  std::vector<Term> terms;
+  if (!claim.contains(key)) return terms;
+  if (claim.at(key).at(0).is_string()) return {term_of(claim.at(key))};
+  for (const nlohmann::ordered_json& term : claim.at(key)) terms.push_back(term_of(term));
+  return terms;
+}
+
+void read_texts(const nlohmann::ordered_json& texts, Said& said) {
+  const std::pair<const char*, std::string*> fields[] = {{"title", &said.title},
+                                                         {"source", &said.source},
+                                                         {"shows", &said.shows},
+                                                         {"differs", &said.differs},
+                                                         {"x_label", &said.x_label},
+                                                         {"y_label", &said.y_label},
+                                                         {"y", &said.y},
+                                                         {"log", &said.log}};
+  for (const auto& [name, field] : fields) {
+    if (!texts.contains(name)) continue;
+    const nlohmann::ordered_json& text = texts.at(name);
+    *field = text.is_array()
+                 ? fmt::format("{}", fmt::join(text.get<std::vector<std::string>>(), " "))
+                 : text.get<std::string>();
+  }
 }
 
 }  // namespace
@@ -40,32 +83,32 @@ std::string Claim::fault() const {
   return {};
 }
 
-Claims Claims::read(const std::string& file) {
+Claims read_claims(const std::string& file) {
   std::ifstream stream(file);
   if (!stream) throw std::runtime_error(file + ": cannot be read");
   Claims claims;
   try {
-    const auto all = nlohmann::json::parse(stream);
+    const auto all = nlohmann::ordered_json::parse(stream);
     for (const auto& [figure, of_figure] : all.items()) {
-      for (const auto& [name, claim] : of_figure.items()) {
-        claims.claims_[figure][name] = {.is = claim.at("is"),
-                                        .of = claim.value("of", ""),
-                                        .shows = claim.value("shows", ""),
-                                        .paper = claim.value("paper", ""),
-                                        .bands = {band_of(claim, "full"), band_of(claim, "smoke")}};
+      for (const auto& [name, said] : of_figure.items()) {
+        if (name == "figure") {
+          read_texts(said, claims[figure]);
+        } else {
+          claims[figure].claims.emplace_back(
+              name, Claim{.is = said.at("is"),
+                          .of = said.value("of", ""),
+                          .shows = said.value("shows", ""),
+                          .paper = said.value("paper", ""),
+                          .bands = {band_of(said, "full"), band_of(said, "smoke")},
+                          .number = terms_of(said, "number"),
+                          .over = terms_of(said, "over")});
+        }
       }
     }
   } catch (const std::exception& error) {
     throw std::runtime_error(file + ": " + error.what());
   }
   return claims;
-}
-
-const Claim* Claims::find(const std::string& figure, const std::string& name) const {
-  const auto of_figure = claims_.find(figure);
-  if (of_figure == claims_.end()) return nullptr;
-  const auto claim = of_figure->second.find(name);
-  return claim == of_figure->second.end() ? nullptr : &claim->second;
 }
 
 }  // namespace weir::sim::figures

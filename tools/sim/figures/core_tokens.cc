@@ -53,29 +53,13 @@ Point point_of(Size size, const Series& series, std::uint32_t processes) {
     scenario.cct = scenario.nrct = "4KiB=" + std::to_string(request_contexts);
   }
   scenario.proxy_servers = series.proxy ? 1 : 0;
-  Point point = figures::point(series.name, processes, scenario);
-  point.cost = (size == Size::full ? 0.05 : 0.01) * processes;
-  return point;
+  return point(series.name, processes, scenario, 1, (size == Size::full ? 0.05 : 0.01) * processes);
 }
 
 }  // namespace
 
 Figure core_tokens(Size size) {
   Figure figure;
-  figure.title = "Tokens and a proxy on a fabric, with all of the core";
-  figure.source = "[TOK] Fig. 5, on the fabric of [RDRP §4.1]";
-  figure.shows =
-      "Throughput falls with what a node has in its adapter. Tokens (ITT), Algorithm 1, and a "
-      "process that sends for the others (Proxy) avoid that.";
-  figure.differs =
-      "Four nodes at one switch (two in smoke) send 1,000 bytes from each process to each, and the "
-      "protocol core "
-      "that ships is all there. The adapters are a model: a node's holds the contexts of 20 "
-      "requests, or of 64 queue pairs, and one that is gone costs 600 ns "
-      "(tools/sim/shared_adapter.h). Another adapter has other curves, or none; what copying "
-      "costs a proxy is not in it.";
-  figure.x_label = "processes of a node";
-  figure.log_x = true;
   for (const Series& series : all_series) {
     for (const std::uint32_t processes : {1u, 2u, 4u, 8u, 16u}) {
       const bool ends = processes == 1 || processes == most_processes(size);
@@ -85,21 +69,8 @@ Figure core_tokens(Size size) {
     }
   }
   figure.claims = [most = most_processes(size)](const Results& r) {
-    const double none = r.mean("no limit", most);
-    const auto gain = [&](const char* series) { return r.mean(series, most) / none; };
-    const double needed = r.mean("no limit", most, "contexts_needed");
     const double straight = r.mean("Algorithm 1", most, "straight_through");
     return Values{
-        {"drop", none / r.best("no limit")},
-        {"itt-gain", gain("ITT")},
-        {"algorithm1-gain", gain("Algorithm 1")},
-        {"proxy-gain", gain("Proxy")},
-        {"proxy-itt-gain", gain("Proxy + ITT")},
-        {"itt-window-8-gain", gain("ITT, window from 8")},
-        {"pairs-itt-gain",
-         r.mean("queue pairs, ITT", most) / r.mean("queue pairs, no limit", most)},
-        {"itt-cost", r.mean("ITT", 1) / r.mean("no limit", 1)},
-        {"misses", r.mean("no limit", most, "context_misses") / needed},
         {"straight", straight / (straight + r.mean("Algorithm 1", most, "token_requests"))}};
   };
   return figure;

@@ -1,6 +1,6 @@
 // A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc;
-// a new one is a function there and in a file of its own. What its claims say, and what they are
-// held to, is in claims.json (claims.h).
+// a new one is a function there and in a file of its own. What it and its claims say, and what they
+// are held to, is in claims.json (claims.h).
 //
 // Plain values; `Point::play` may run in any thread, with others beside it.
 #pragma once
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/sim/figures/claims.h"
 #include "tools/sim/network/scenario.h"
 
 namespace weir::sim {
@@ -49,28 +50,18 @@ class Results {
   double median(const std::string& series, double x, const std::string& value = "throughput") const;
   // The most of the means over all x.
   double best(const std::string& series) const;
+  // The most of those.
+  double most(const std::vector<Term>& terms, Size size) const;
 
  private:
   std::vector<double> all(const std::string& series, double x, const std::string& value) const;
 };
 
-enum class Size : std::uint8_t {
-  full,   // the paper's
-  smoke,  // a few points on a small fabric, for every change: seconds
-};
-
 struct Figure {
-  std::string title;
-  std::string source;   // "[RDRP] Fig. 1"
-  std::string shows;    // what the paper's figure shows, for the report
-  std::string differs;  // how ours differs, and what is not reproduced
-  std::string x_label;
-  std::string y_label = "throughput, flits a node and cycle";
-  std::string y = "throughput";  // which value is drawn
-  bool log_x = false;
-  bool log_y = false;
+  std::string name;
+  Said said;
   std::vector<Point> points;
-  std::function<Values(const Results&)> claims;  // by their names in claims.json
+  std::function<Values(const Results&)> claims;  // numbers that claims.json does not say how to get
 };
 
 struct Entry {
@@ -80,13 +71,22 @@ struct Entry {
 
 std::span<const Entry> all();
 const Entry* find(const std::string& name);
+// With what the file says of it.
+Figure make(const Entry& entry, Size size, const Claims& claims);
+// What is claimed, by name.
+Values numbers(const Figure& figure, const Results& results, Size size);
+
+// What an axis has in that size.
+using Axis = std::vector<std::uint32_t>;
+inline Axis axis(Size size, Axis full, Axis smoke) { return size == Size::full ? full : smoke; }
 
 // 1 and 2 in full, 1 in smoke.
 inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
 
 // A point that plays a scenario.
+// So many CPU seconds: 0 is by the size of the fabric.
 Point point(std::string series, double x, const network::Scenario& scenario,
-            std::uint32_t seeds = 1);
+            std::uint32_t seeds = 1, double cost = 0);
 
 // Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);
@@ -95,12 +95,10 @@ Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& val
 network::Topology middle_dragonfly();
 network::Topology small_dragonfly(Size size);
 
-// Of an adaptive receive window with W_max 256 or 16, beside one of 512 that is there from the
-// start, whose series is that of the load with ", fixed". `time` is the value that says how long it
-// took.
+// The window that is there from the start, beside adaptive ones; its series is that of the load
+// with
+// ", fixed".
 inline constexpr std::uint32_t fixed_window = 512;
-void claim_windows(const Results& results, const std::string& load, const char* time,
-                   Values& claims);
 
 // Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
 // changes what ships in them.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -10,17 +11,17 @@ namespace weir::sim::figures {
 namespace {
 
 constexpr std::array entries = {
-    Entry{"rdrp-fig1", rdrp_fig1},     Entry{"rdrp-fig4", rdrp_fig4},
-    Entry{"rdrp-fig5", rdrp_fig5},     Entry{"routing", routing_variants},
-    Entry{"budget", budget_per_node},  Entry{"adaptive", adaptive_budget},
-    Entry{"lane", request_lane},       Entry{"outage", lossy_links},
-    Entry{"workloads", workloads},     Entry{"arws-fig2", arws_fig2},
-    Entry{"arws-fig3", arws_fig3},     Entry{"core-window", core_window},
-    Entry{"core-scale", core_scale},   Entry{"core-budget", core_budget},
+    Entry{"rdrp-fig1", rdrp_fig1},       Entry{"rdrp-fig4", rdrp_fig4},
+    Entry{"rdrp-fig5", rdrp_fig5},       Entry{"routing", routing_variants},
+    Entry{"budget", budget_per_node},    Entry{"adaptive", adaptive_budget},
+    Entry{"lane", request_lane},         Entry{"outage", lossy_links},
+    Entry{"workloads", workloads},       Entry{"arws-fig2", arws_fig2},
+    Entry{"arws-fig3", arws_fig3},       Entry{"core-window", core_window},
+    Entry{"core-scale", core_scale},     Entry{"core-budget", core_budget},
     Entry{"core-sharing", core_sharing}, Entry{"core-tokens", core_tokens},
-    Entry{"tok-rate", tok_rate}, Entry{"tok-cores", tok_cores},
-    Entry{"ord-fig8a", ord_fig8a},     Entry{"ord-fig8b", ord_fig8b},
-    Entry{"ord-fig10", ord_fig10},     Entry{"ord-fig11", ord_fig11},
+    Entry{"tok-rate", tok_rate},         Entry{"tok-cores", tok_cores},
+    Entry{"ord-fig8a", ord_fig8a},       Entry{"ord-fig8b", ord_fig8b},
+    Entry{"ord-fig10", ord_fig10},       Entry{"ord-fig11", ord_fig11},
     Entry{"ord-fig12", ord_fig12}};
 
 }  // namespace
@@ -31,6 +32,23 @@ const Entry* find(const std::string& name) {
   const auto at = std::find_if(entries.begin(), entries.end(),
                                [&](const Entry& entry) { return name == entry.name; });
   return at == entries.end() ? nullptr : &*at;
+}
+
+Figure make(const Entry& entry, Size size, const Claims& claims) {
+  Figure figure = entry.make(size);
+  figure.name = entry.name;
+  if (const auto said = claims.find(entry.name); said != claims.end()) figure.said = said->second;
+  return figure;
+}
+
+Values numbers(const Figure& figure, const Results& results, Size size) {
+  Values numbers = figure.claims ? figure.claims(results) : Values{};
+  for (const auto& [name, claim] : figure.said.claims) {
+    if (claim.number.empty() || !claim.band(size)) continue;
+    const double over = claim.over.empty() ? 1 : results.most(claim.over, size);
+    numbers.emplace_back(name, results.most(claim.number, size) / over);
+  }
+  return numbers;
 }
 
 std::vector<double> Results::all(const std::string& series, double x,
@@ -64,6 +82,18 @@ double Results::best(const std::string& series) const {
   return best;
 }
 
+double Results::most(const std::vector<Term>& terms, Size size) const {
+  double most = std::numeric_limits<double>::quiet_NaN();
+  for (const Term& term : terms) {
+    const double x = term.x[static_cast<int>(size)];
+    const double number = term.how == "best"     ? best(term.series)
+                          : term.how == "median" ? median(term.series, x, term.value)
+                                                 : mean(term.series, x, term.value);
+    most = std::fmax(most, number);
+  }
+  return most;
+}
+
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
   const Outcome outcome = run(plan);
   return {.values = values(outcome),
@@ -73,13 +103,15 @@ Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& val
           .violation = outcome.ok() ? "" : outcome.violations.front()};
 }
 
-Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {
+Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds,
+            double cost) {
   const double reads = scenario.protocol == network::Protocol::reads ? 2 : 1;
   return {.series = std::move(series),
           .x = x,
           .seeds = seeds,
-          .cost = reads * 7e-8 * scenario.fabric.topology.nodes() *
-                  static_cast<double>(scenario.to_cycles),
+          .cost = cost > 0 ? cost
+                           : reads * 7e-8 * scenario.fabric.topology.nodes() *
+                                 static_cast<double>(scenario.to_cycles),
           .play = [scenario](std::uint64_t seed) { return run(scenario, seed); }};
 }
 
@@ -88,17 +120,6 @@ network::Topology middle_dragonfly() { return {.p = 4, .a = 8, .h = 4}; }
 network::Topology small_dragonfly(Size size) {
   if (size == Size::full) return {.p = 2, .a = 4, .h = 2};
   return {.p = 2, .a = 2, .h = 1};
-}
-
-void claim_windows(const Results& results, const std::string& load, const char* time,
-                   Values& claims) {
-  const auto of_fixed = [&](double most, const char* value) {
-    return results.mean(load + ", fixed", fixed_window, value) / results.mean(load, most, value);
-  };
-  claims.insert(claims.end(), {{load + "-memory", of_fixed(256, "memory_kib")},
-                               {load + "-window", results.mean(load, 256, "window")},
-                               {load + "-speed-256", of_fixed(256, time)},
-                               {load + "-speed-16", of_fixed(16, time)}});
 }
 
 }  // namespace weir::sim::figures

@@ -22,49 +22,22 @@ Scenario base(Size size) {
 
 Figure lossy_links(Size size) {
   Figure figure;
-  figure.title = "Links that are down, or lose packets";
-  figure.source = "beyond the papers";
-  figure.shows =
-      "Not in the papers. What is lost an adapter asks for again after a timeout of 40 us, with "
-      "all "
-      "that its queue pair had behind it.";
-  figure.differs =
-      "72 nodes in pairs, c = 16, and the protocol core that ships. Links between groups (36 there "
-      "are) go down at 20 us and come up at 120 us; or each link loses packets at random (the axis "
-      "then is packets in a million). A switch discards what has no way, and knows of every link "
-      "that is down at once.";
-  figure.x_label = "links down, or packets lost in a million";
-  figure.y_label = "time until all is received, us";
-  figure.y = "finished_us";
-  for (const std::uint32_t links : {0u, 1u, 4u}) {
-    if (size == Size::smoke && links == 1) continue;
+  for (const std::uint32_t links : axis(size, {0, 1, 4}, {0, 4})) {
     for (const Routing routing : {Routing::minimal, Routing::progressive}) {
       Scenario scenario = base(size);
       scenario.fabric.switching.routing = routing;
-      if (links > 0) scenario.outages = {{links, 1'000, 6'000}};
+      if (links > 0) scenario.fabric.outages = {{links, 1'000, 6'000}};
       const bool minimal = routing == Routing::minimal;
       figure.points.push_back(
           point(minimal ? "down, minimal" : "down, progressive", links, scenario, 2 * seeds(size)));
     }
   }
-  for (const std::uint32_t millionth : {1u, 10u, 100u, 1'000u}) {
-    if (size == Size::smoke && millionth < 1'000) continue;
+  for (const std::uint32_t millionth : axis(size, {1, 10, 100, 1'000}, {1'000})) {
     Scenario scenario = base(size);
-    scenario.loss = millionth * 1e-6;
+    scenario.fabric.loss = millionth * 1e-6;
     figure.points.push_back(point("loss", millionth, scenario, 2 * seeds(size)));
   }
   for (Point& point : figure.points) point.cost = size == Size::full ? 1.2 : 0.3;
-  figure.claims = [](const Results& r) {
-    const auto time = [&](const char* series, double x) {
-      return r.mean(series, x, "finished_us");
-    };
-    const double whole = time("down, progressive", 0);
-    return Values{{"minimal-4", time("down, minimal", 4) / time("down, minimal", 0)},
-                  {"progressive-4", time("down, progressive", 4) / whole},
-                  {"loss-1", time("loss", 1) / whole},
-                  {"loss-100", time("loss", 100) / whole},
-                  {"loss-1000", time("loss", 1'000) / whole}};
-  };
   return figure;
 }
 

@@ -78,14 +78,15 @@ std::string quotable(const std::string& text) {
   return out;
 }
 
-std::string gnuplot_script(const Figure& figure, const Results& results) {
+std::string gnuplot_script(const Said& said, const Results& results) {
   std::string script =
       "set terminal svg size 560,360 font 'sans,11' background 'white'\n"
       "set key outside right\nset grid ytics lc rgb '#e0e0e0'\nset border 3\nset tics nomirror\n";
-  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", quotable(figure.x_label),
-                        quotable(figure.y_label));
-  script += figure.log_x ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
-  script += figure.log_y ? "set logscale y\n" : "set yrange [0:*]\n";
+  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", quotable(said.x_label),
+                        quotable(said.y_label));
+  const auto is_log = [&](char axis) { return said.log.find(axis) != std::string::npos; };
+  script += is_log('x') ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
+  script += is_log('y') ? "set logscale y\n" : "set yrange [0:*]\n";
   const std::vector<std::string> series =
       names_in(results, [](const Results::Row& row, auto&& add) { add(row.series); });
   std::string plots;
@@ -93,7 +94,7 @@ std::string gnuplot_script(const Figure& figure, const Results& results) {
   for (std::size_t i = 0; i < series.size(); ++i) {
     std::map<double, double> points;
     for (const Results::Row& row : results.rows) {
-      if (row.series == series[i]) points[row.x] = results.mean(row.series, row.x, figure.y);
+      if (row.series == series[i]) points[row.x] = results.mean(row.series, row.x, said.y);
     }
     plots += fmt::format(
         "{}'-' using 1:2 with linespoints lc rgb '{}' dt {} pt 7 ps 0.5 title '{}'",
@@ -106,16 +107,16 @@ std::string gnuplot_script(const Figure& figure, const Results& results) {
 
 }  // namespace
 
-Shown judge(const Playing& playing, const Results& results, const Claims& claims, Size size) {
-  Shown shown{.playing = &playing, .results = &results, .claims = {}, .violations = {}};
-  for (const auto& [name, ours] : playing.figure.claims(results)) {
+Shown judge(const Figure& figure, const Results& results, Size size) {
+  Shown shown{.figure = &figure, .results = &results, .claims = {}, .violations = {}};
+  for (const auto& [name, ours] : numbers(figure, results, size)) {
     Judged judged{.name = name, .ours = ours, .claim = {}, .band = {}};
-    if (const Claim* const claim = claims.find(playing.name, name)) {
-      if (!claim->band(size)) continue;  // of the other size
-      judged.claim = *claim;
-      judged.band = claim->band(size);
-    }
-    if (judged.band) {
+    const auto claim = std::find_if(figure.said.claims.begin(), figure.said.claims.end(),
+                                    [&](const auto& said) { return said.first == name; });
+    if (claim != figure.said.claims.end()) {
+      judged.claim = claim->second;
+      judged.band = judged.claim.band(size);
+      if (!judged.band) continue;  // of the other size
       judged.verdict = judged.band->holds(ours) ? Verdict::holds : Verdict::outside;
     }
     shown.claims.push_back(judged);
@@ -123,7 +124,7 @@ Shown judge(const Playing& playing, const Results& results, const Claims& claims
   for (const Results::Row& row : results.rows) {
     if (row.measured.violation.empty()) continue;
     shown.violations.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series,
-                                           playing.figure.x_label, row.x, row.seed,
+                                           figure.said.x_label, row.x, row.seed,
                                            row.measured.violation));
   }
   return shown;
@@ -150,12 +151,14 @@ std::string to_csv(const Results& results) {
 }
 
 std::string to_json(const Shown& shown) {
-  const Figure& figure = shown.playing->figure;
-  nlohmann::ordered_json json = {
-      {"figure", shown.playing->name},    {"title", figure.title},
-      {"source", figure.source},          {"shows", figure.shows},
-      {"differs", figure.differs},        {"claims", nlohmann::json::array()},
-      {"points", nlohmann::json::array()}};
+  const Said& said = shown.figure->said;
+  nlohmann::ordered_json json = {{"figure", shown.figure->name},
+                                 {"title", said.title},
+                                 {"source", said.source},
+                                 {"shows", said.shows},
+                                 {"differs", said.differs},
+                                 {"claims", nlohmann::json::array()},
+                                 {"points", nlohmann::json::array()}};
   for (const Judged& judged : shown.claims) {
     nlohmann::ordered_json claim = {{"name", judged.name},
                                     {"text", text_of(judged.claim)},
@@ -185,7 +188,8 @@ std::string to_svg(const Figure& figure, const Results& results) {
   if (file < 0) return "";
   ::close(file);
   const std::string path = name;
-  std::ofstream(path) << "set output '" << path << ".svg'\n" << gnuplot_script(figure, results);
+  std::ofstream(path) << "set output '" << path << ".svg'\n"
+                      << gnuplot_script(figure.said, results);
   const std::string command = "gnuplot " + path + " >/dev/null 2>&1";
   const int status = std::system(command.c_str());
   std::ostringstream svg;
@@ -197,8 +201,8 @@ std::string to_svg(const Figure& figure, const Results& results) {
 }
 
 std::string to_text(const Shown& shown) {
-  std::string text = fmt::format("{}: {} ({})\n", shown.playing->name, shown.playing->figure.title,
-                                 shown.playing->figure.source);
+  const Said& said = shown.figure->said;
+  std::string text = fmt::format("{}: {} ({})\n", shown.figure->name, said.title, said.source);
   for (const Judged& judged : shown.claims) {
     text += fmt::format("  {:<7}  {:>9}  {:<17}  {}; paper: {}\n", verdict_text(judged.verdict),
                         number(judged.ours), band_text(judged),
@@ -226,13 +230,13 @@ std::string to_html(const std::vector<Shown>& figures, const std::vector<std::st
       "is within its band does not mean that it is the paper's.</p>";
   for (std::size_t i = 0; i < figures.size(); ++i) {
     const Shown& shown = figures[i];
-    const Figure& figure = shown.playing->figure;
+    const Said& said = shown.figure->said;
     html += fmt::format(
         "<h2 id=\"{0}\">{1}</h2><p><b>{2}</b> &middot; {0}</p><div class=\"row\">"
         "<div><p><b>What the paper shows.</b> {3}</p><p><b>What differs "
         "here.</b> {4}</p></div><div>{5}</div></div>",
-        shown.playing->name, escaped(figure.title), escaped(figure.source), escaped(figure.shows),
-        escaped(figure.differs),
+        shown.figure->name, escaped(said.title), escaped(said.source), escaped(said.shows),
+        escaped(said.differs),
         pictures[i].empty() ? "<i>no picture: gnuplot is not installed</i>"
                             : pictures[i].substr(pictures[i].find("<svg")));
     html += "<table><tr><th></th><th>paper</th><th>ours</th><th>band</th><th></th></tr>";

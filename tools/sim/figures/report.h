@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/sim/figures/claims.h"
-#include "tools/sim/figures/runner.h"
+#include "tools/sim/figures/figure.h"
 
 namespace weir::sim::figures {
 
@@ -21,13 +20,13 @@ struct Judged {
 };
 
 struct Shown {
-  const Playing* playing = nullptr;
+  const Figure* figure = nullptr;
   const Results* results = nullptr;
   std::vector<Judged> claims;
   std::vector<std::string> violations;
 };
 
-Shown judge(const Playing& playing, const Results& results, const Claims& claims, Size size);
+Shown judge(const Figure& figure, const Results& results, Size size);
 
 std::string to_csv(const Results& results);
 // Claims and points, for programs.

@@ -43,14 +43,14 @@ unsigned cores() {
   return std::max(1u, static_cast<unsigned>(CPU_COUNT(&set)));
 }
 
-std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
+std::vector<Results> play(const std::vector<Figure>& figures, unsigned jobs,
                           std::uint64_t first_seed,
                           const std::function<void(const Progress&)>& tell) {
   std::vector<Results> results(figures.size());
   std::vector<Task> tasks;
   double total = 0;
   for (std::size_t f = 0; f < figures.size(); ++f) {
-    const std::vector<Point>& points = figures[f].figure.points;
+    const std::vector<Point>& points = figures[f].points;
     for (std::size_t p = 0; p < points.size(); ++p) {
       for (std::uint32_t s = 0; s < points[p].seeds; ++s) {
         const std::uint64_t seed = first_seed + s;
@@ -76,7 +76,7 @@ std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
       Measured& measured = results[task.figure].rows[task.row].measured;
       const double cpu_begin = cpu_seconds();
       try {
-        measured = figures[task.figure].figure.points[task.point].play(task.seed);
+        measured = figures[task.figure].points[task.point].play(task.seed);
       } catch (const std::exception& error) {
         measured.violation = error.what();
       }

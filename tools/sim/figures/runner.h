@@ -19,14 +19,9 @@ struct Progress {
   std::string figure;
 };
 
-struct Playing {
-  std::string name;
-  Figure figure;
-};
-
 // Seeds are first_seed, first_seed + 1, …. `tell` is called after each point, by one thread at a
 // time.
-std::vector<Results> play(const std::vector<Playing>& figures, unsigned jobs,
+std::vector<Results> play(const std::vector<Figure>& figures, unsigned jobs,
                           std::uint64_t first_seed,
                           const std::function<void(const Progress&)>& tell);
 

@@ -45,18 +45,6 @@ std::uint32_t most_of(const Load& load, Size size) {
 
 Figure core_scale(Size size) {
   Figure figure;
-  figure.title = "A rank of a large job is as fast as one of a small job";
-  figure.source = "beyond [ARWS]";
-  figure.shows =
-      "Ranks with the same few neighbours, or with all others, in jobs of 16 to 512 processes with "
-      "the default window: speed, receive memory, and what credits cost.";
-  figure.differs =
-      "One process a port of one switch, with invented traffic and the protocol core that ships; "
-      "nobody waits for anybody's message. All-to-all and all-to-one send so much to each.";
-  figure.x_label = "processes of the job";
-  figure.y_label = "messages received by a process in a ms";
-  figure.y = "rate";
-  figure.log_x = true;
   for (const Load& load : loads) {
     const std::uint32_t most = most_of(load, size);
     if (size == Size::smoke && load.pattern == Pattern::halo_3d) continue;

@@ -123,17 +123,6 @@ Point tok_point(const char* series, double x, const Load& load, Limit limit) {
           }};
 }
 
-// Of what the waits of a point were.
-void claim_waits(const Results& results, const char* series, double x, const std::string& key,
-                 Values& claims) {
-  const auto mean = [&](const char* value) { return results.mean(series, x, value); };
-  claims.insert(claims.end(),
-                {{key + "-median", mean("wait_median_us")},
-                 {key + "-p99", mean("wait_p99_us")},
-                 {key + "-longest", mean("wait_longest_us")},
-                 {key + "-spread", mean("wait_most_core_us") / mean("wait_least_core_us")}});
-}
-
 constexpr std::uint32_t messages(Size size) { return size == Size::smoke ? 200 : 400; }
 
 struct Series {
@@ -144,23 +133,6 @@ constexpr std::array all_series = {Series{"none", Limit::none}, Series{"ITT", Li
                                    Series{"Algorithm 1", Limit::thresholds},
                                    Series{"IRT", Limit::rate}};
 
-const char* const model =
-    "A model: the adapter has a cache of 20 contexts and a miss costs six services, set by two of "
-    "the "
-    "paper's numbers (tools/sim/shared_adapter.h). Another adapter has other curves, or none. The "
-    "token pool, the thresholds and the rate limiter are those that ship, 20 tokens, in the "
-    "protocol "
-    "core of each process. After every eighth event what the processes have out is compared with "
-    "what their pool says and with 20, or the point fails.";
-
-Figure tok_figure() {
-  Figure figure;
-  figure.differs = model;
-  figure.y_label = "messages a microsecond, all cores (a service takes 0.1 us)";
-  figure.log_x = true;
-  return figure;
-}
-
 }  // namespace
 
 Plan tok_world(std::uint64_t seed) {
@@ -168,60 +140,25 @@ Plan tok_world(std::uint64_t seed) {
 }
 
 Figure tok_rate(Size size) {
-  Figure figure = tok_figure();
-  figure.title = "Rate congestion: outstanding messages of each of 16 cores";
-  figure.source = "[TOK] Figs. 2 and 5";
-  figure.shows =
-      "Throughput falls with outstanding messages per core, to a quarter on InfiniBand; tokens "
-      "(ITT) are up to 3 times as fast, limiting the rate (IRT) helps a little less.";
-  figure.x_label = "outstanding messages a core";
+  Figure figure;
   for (const Series& series : all_series) {
-    for (const std::uint32_t outstanding : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
-      if (size == Size::smoke && outstanding != 1 && outstanding != 64) continue;
+    for (const std::uint32_t outstanding : axis(size, {1, 2, 4, 8, 16, 32, 64}, {1, 64})) {
       figure.points.push_back(tok_point(series.name, outstanding,
                                         {.outstanding = outstanding, .messages = messages(size)},
                                         series.limit));
     }
   }
-  figure.claims = [](const Results& results) {
-    const double none = results.mean("none", 64);
-    Values claims = {{"drop", none / results.best("none")},
-                     {"itt-gain", results.mean("ITT", 64) / none},
-                     {"algorithm1-gain", results.mean("Algorithm 1", 64) / none},
-                     {"irt-gain", results.median("IRT", 64) / none},
-                     {"itt-cost", results.mean("ITT", 1) / results.mean("none", 1)},
-                     {"algorithm1-cost", results.mean("Algorithm 1", 1) / results.mean("none", 1)},
-                     {"itt-fair", results.mean("ITT", 64, "first_done")},
-                     {"itt-below", results.mean("ITT", 1, "wait_longest_us")}};
-    claim_waits(results, "ITT", 64, "itt-wait", claims);
-    claim_waits(results, "Algorithm 1", 64, "algorithm1-wait", claims);
-    return claims;
-  };
   return figure;
 }
 
 Figure tok_cores(Size size) {
-  Figure figure = tok_figure();
-  figure.title = "Concurrency congestion: active cores with one message each";
-  figure.source = "[TOK] Figs. 1 and 5";
-  figure.shows =
-      "On InfiniBand throughput falls when more than 20 cores are active; two stages of 16 cores "
-      "are "
-      "up to 37 % faster than 32 at once; ITT gains 50 % with blocking communication.";
-  figure.x_label = "active cores";
+  Figure figure;
   for (const Series& series : all_series) {
-    for (const std::uint32_t cores : {4u, 8u, 16u, 24u, 32u}) {
-      if (size == Size::smoke && cores != 4 && cores != 32) continue;
+    for (const std::uint32_t cores : axis(size, {4, 8, 16, 24, 32}, {4, 32})) {
       figure.points.push_back(tok_point(
           series.name, cores, {.cores = cores, .messages = messages(size)}, series.limit));
     }
   }
-  figure.claims = [](const Results& results) {
-    Values claims = {{"itt-32", results.mean("ITT", 32) / results.mean("none", 32)},
-                     {"itt-4", results.mean("ITT", 4) / results.mean("none", 4)}};
-    claim_waits(results, "ITT", 32, "itt-32-wait", claims);
-    return claims;
-  };
   return figure;
 }
 

@@ -35,45 +35,21 @@ network::Scenario scenario_of(Size size, const Load& load, std::uint32_t initial
 
 Point point_of(Size size, const std::string& series, const Load& load, std::uint32_t initial,
                std::uint32_t most) {
-  Point point = figures::point(series, most, scenario_of(size, load, initial, most), seeds(size));
-  point.cost = size == Size::full ? 2 : 0.1;
-  return point;
+  return point(series, most, scenario_of(size, load, initial, most), seeds(size),
+               size == Size::full ? 2 : 0.1);
 }
 
 }  // namespace
 
 Figure core_window(Size size) {
   Figure figure;
-  figure.title = "Receive memory of an adaptive window, on a fabric";
-  figure.source = "[ARWS] Fig. 2, on the fabric of [RDRP §4.1]";
-  figure.shows =
-      "With W_max 256 and more, applications run as fast as with a fixed window of 512, with a "
-      "part of its receive memory.";
-  figure.differs =
-      "72 processes, one a node of a small dragonfly, with invented traffic and the protocol core "
-      "that ships; nobody waits for anybody's message. The paper has applications and no "
-      "congestion.";
-  figure.x_label = "W_max, buffers of 4 KiB";
-  figure.y_label = "peak receive memory of a process, KiB";
-  figure.y = "memory_kib";
-  figure.log_x = figure.log_y = true;
   for (const Load& load : loads) {
-    for (const std::uint32_t most : {16u, 64u, 256u, 1024u}) {
-      if (size == Size::smoke && most != 16 && most != 256) continue;
+    for (const std::uint32_t most : axis(size, {16, 64, 256, 1024}, {16, 256})) {
       figure.points.push_back(point_of(size, load.name, load, 8, most));
     }
     figure.points.push_back(
         point_of(size, std::string(load.name) + ", fixed", load, fixed_window, fixed_window));
   }
-  figure.claims = [](const Results& results) {
-    Values claims;
-    for (const Load& load : loads) {
-      claim_windows(results, load.name, "finished_us", claims);
-      claims.emplace_back(std::string(load.name) + "-naks-16",
-                          results.mean(load.name, 16, "rnr_naks"));
-    }
-    return claims;
-  };
   return figure;
 }
 
@@ -102,28 +78,13 @@ network::Scenario incast_scenario(Size size, BudgetOf of, std::uint32_t c, std::
 Point incast_point(Size size, const std::string& series, BudgetOf of, std::uint32_t c,
                    std::uint32_t factor, std::uint32_t processes = 4) {
   const network::Scenario scenario = incast_scenario(size, of, c, factor, processes);
-  Point point = figures::point(series, c, scenario, seeds(size));
-  point.cost = size == Size::full ? 1.2 : 0.4;
-  return point;
+  return point(series, c, scenario, seeds(size), size == Size::full ? 1.2 : 0.4);
 }
 
 }  // namespace
 
 Figure core_budget(Size size) {
   Figure figure;
-  figure.title = "A read budget belongs to the node, with all of the core";
-  figure.source = "beyond [RDRP §3.3]";
-  figure.shows =
-      "The paper's implementation bounds the gets of a transfer. Shown is what nodes get that have "
-      "nothing to do with an incast, while two others are sent to by 16 each.";
-  figure.differs =
-      "72 nodes of a small dragonfly with 4 processes each and the protocol core that ships; those "
-      "of a node share its budget through the node's tokens, as they do in a job, or each has its "
-      "own; or nothing counts but max_rd_atomic, c a connection, at most 16. Two receivers take "
-      "data 4x slower than the link, or at its rate. c = 0 on the axis is the shipped controller.";
-  figure.x_label = "c (0: adaptive)";
-  figure.y_label = "throughput of the others, flits a node and cycle";
-  figure.y = "others";
   const auto add = [&](const char* series, BudgetOf of, std::uint32_t c, std::uint32_t factor) {
     figure.points.push_back(incast_point(size, series, of, c, factor));
   };
@@ -138,20 +99,6 @@ Figure core_budget(Size size) {
   add("of the node, fast", BudgetOf::node, 30, 1);
   add("of each of 4 processes, fast", BudgetOf::process, 30, 1);
   add("of a connection, fast", BudgetOf::transfer, 16, 1);
-  figure.claims = [](const Results& r) {
-    const auto others = [&](const char* series, double c) { return r.mean(series, c, "others"); };
-    const double node = others("of the node, 4x", 30);
-    const double fast = others("of the node, fast", 30);
-    return Values{{"node-30", node},
-                  {"process-30", others("of each of 4 processes, 4x", 30)},
-                  {"connection-16", others("of a connection, 4x", 16)},
-                  {"gain-process", node / others("of each of 4 processes, 4x", 30)},
-                  {"gain-connection", node / others("of a connection, 4x", 16)},
-                  {"gain-fast-process", fast / others("of each of 4 processes, fast", 30)},
-                  {"gain-fast-connection", fast / others("of a connection, fast", 16)},
-                  {"shared-of-one", node / others("of the node, 1 process, 4x", 30)},
-                  {"adaptive", others("of the node, 4x", 0) / node}};
-  };
   return figure;
 }
 
@@ -174,28 +121,13 @@ Point sharing_point(Size size, bool incast, bool shared, const Spells& spell) {
   scenario.compute_permille = spell.permille;
   scenario.compute_ns = static_cast<std::int64_t>(spell.ms * 1e6);
   const std::string series = std::string(incast ? "incast" : "halo") + (shared ? ", shared" : "");
-  Point point = figures::point(series, spell.ms, scenario, seeds(size));
-  point.cost = size == Size::full ? 3 : 1;
-  return point;
+  return point(series, spell.ms, scenario, seeds(size), size == Size::full ? 3 : 1);
 }
 
 }  // namespace
 
 Figure core_sharing(Size size) {
   Figure figure;
-  figure.title = "What a node's read budget costs where processes compute";
-  figure.source = "beyond [RDRP §3.3]";
-  figure.shows =
-      "What is under way when a process begins to compute is all that moves before its event "
-      "thread looks. With one budget for the node that is less.";
-  figure.differs =
-      "72 nodes of a small dragonfly, the shipped controller with a budget for the node or one for "
-      "each process. Beside an incast of 16 processes a node at 4x, as in core-budget, the others "
-      "gain. A halo of 4 processes a node has nobody to protect. Processes compute two thirds of "
-      "the time, in spells of up to so many ms (0: never).";
-  figure.x_label = "longest spell of computing, ms";
-  figure.y_label = "time until all is received, us";
-  figure.y = "finished_us";
   for (const bool incast : {true, false}) {
     for (const bool shared : {true, false}) {
       for (const Spells& spell : spells) {
@@ -205,17 +137,6 @@ Figure core_sharing(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& r) {
-    const auto of_own = [&](const std::string& series, double ms, const char* value) {
-      return r.mean(series + ", shared", ms, value) / r.mean(series, ms, value);
-    };
-    return Values{{"others", of_own("incast", 0, "others")},
-                  {"others-computing", of_own("incast", 1, "others")},
-                  {"incast", of_own("incast", 0, "finished_us")},
-                  {"incast-computing", of_own("incast", 1, "finished_us")},
-                  {"halo", of_own("halo", 0, "finished_us")},
-                  {"halo-computing", of_own("halo", 1, "finished_us")}};
-  };
   return figure;
 }
 

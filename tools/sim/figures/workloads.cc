@@ -42,29 +42,13 @@ Point load_point(Size size, const Load& load, std::uint32_t slow, Protocol proto
   scenario.to_cycles = 1'000'000;
   const std::string series =
       std::string(load.name) + (protocol == Protocol::push ? ", push" : ", reads");
-  Point made = point(series, slow, scenario, seeds(size));
-  made.cost = size == Size::full ? 3 : 0.1;  // it ends long before that
-  return made;
+  return point(series, slow, scenario, seeds(size), size == Size::full ? 3 : 0.1);
 }
 
 }  // namespace
 
 Figure workloads(Size size) {
   Figure figure;
-  figure.title = "Messages of ranks, beside one slow node";
-  figure.source = "beyond [RDRP §4]";
-  figure.shows =
-      "The papers have streams without end. Here ranks exchange messages as ob1 does, until all "
-      "are received: is it worth anything to them that large ones are fetched within c?";
-  figure.differs =
-      "1,056 nodes, one rank each, at random places; one node is 8x slower, or none. A rendezvous, "
-      "then either the sender writes all of it at once or the receiver fetches it, c = 30 reads of "
-      "a packet. No eager credits, no copies. The slow rank holds up those that wait for it "
-      "whatever is done; what can be saved are the messages of the others.";
-  figure.x_label = "slow nodes (8x)";
-  figure.y_label = "99th percentile of a message's latency, us";
-  figure.y = "p99_us";
-  figure.log_y = true;
   for (const Load& load : loads) {
     for (const Protocol protocol : {Protocol::push, Protocol::reads}) {
       for (const std::uint32_t slow : {0u, 1u}) {
@@ -72,21 +56,6 @@ Figure workloads(Size size) {
       }
     }
   }
-  figure.claims = [](const Results& r) {
-    Values claims;
-    for (const Load& load : loads) {
-      const std::string key = load.key;
-      const std::string name = load.name;
-      const auto gain = [&](double slow, const char* value) {
-        return r.mean(name + ", push", slow, value) / r.mean(name + ", reads", slow, value);
-      };
-      claims.emplace_back(key + "-time-none", gain(0, "finished_us"));
-      claims.emplace_back(key + "-time", gain(1, "finished_us"));
-      claims.emplace_back(key + "-median", gain(1, "median_us"));
-      claims.emplace_back(key + "-p99", gain(1, "p99_us"));
-    }
-    return claims;
-  };
   return figure;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace weir::sim::network {
 
@@ -67,9 +68,20 @@ struct Switching {
   double marking = 0;
 };
 
+// Links that are down for a while, drawn from those between routers; a single switch's nodes'.
+struct Outage {
+  std::uint32_t links = 1;
+  std::uint64_t from_cycles = 0;
+  std::uint64_t to_cycles = 0;
+};
+
 struct FabricConfig {
   Topology topology;
   Switching switching;
+  double loss = 0;  // of a packet, on each link
+  std::vector<Outage> outages;
+
+  bool lossy() const { return loss > 0 || !outages.empty(); }
 };
 
 }  // namespace weir::sim::network

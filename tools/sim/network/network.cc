@@ -13,7 +13,7 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
       wiring_(Wiring::make(config.fabric)),
       random_(Random(seed).fork(1)),
       loss_random_(Random(seed).fork(6)),
-      lossy_(config.loss > 0 || !config.outages.empty()),
+      lossy_(config.fabric.lossy()),
       request_lanes_(config.fabric.switching.request_lanes),
       inputs_(wiring_->links().size() * channels),
       outputs_(wiring_->links().size()),
@@ -40,13 +40,13 @@ Network::Network(const Config& config, Endpoints& endpoints, std::uint64_t seed)
 
 void Network::plan_outages(std::uint64_t seed) {
   Random random = Random(seed).fork(7);
-  for (const Config::Outage& outage_of : config_.outages) {
+  for (const Outage& planned : config_.fabric.outages) {
     std::vector<Port> links = wiring_->trunks();
-    for (std::uint32_t i = 0; i < outage_of.links && !links.empty(); ++i) {
+    for (std::uint32_t i = 0; i < planned.links && !links.empty(); ++i) {
       const std::size_t which = random.below(links.size());
       for (const Port port : {links[which], wiring_->links()[links[which]].peer}) {
-        events_.at(outage_of.from, outage, {port, 1});
-        events_.at(outage_of.to, outage, {port, 0});
+        events_.at(static_cast<Tick>(planned.from_cycles) * ticks_a_cycle, outage, {port, 1});
+        events_.at(static_cast<Tick>(planned.to_cycles) * ticks_a_cycle, outage, {port, 0});
       }
       links[which] = links.back();
       links.pop_back();
@@ -280,8 +280,9 @@ void Network::arrive(PacketId id) {
   Packet& packet = packets_[id];
   const std::uint32_t at = packet.input;
   const Port port = at / channels;
-  const bool lost = config_.loss > 0 &&
-                    static_cast<double>(loss_random_.below(1u << 30u)) < config_.loss * (1u << 30u);
+  const double loss = config_.fabric.loss;
+  const bool lost =
+      loss > 0 && static_cast<double>(loss_random_.below(1u << 30u)) < loss * (1u << 30u);
   if (lost || ports_[port].down > 0) {
     lose(id);
     return;

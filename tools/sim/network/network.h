@@ -41,13 +41,6 @@ class Network final : private Congestion {
   struct Config {
     FabricConfig fabric;
     std::vector<std::uint32_t> slowness;  // by node: cycles a flit takes into memory; empty: 1
-    double loss = 0;                      // of a packet, on each link
-    struct Outage {
-      std::uint32_t links = 1;  // drawn from those between routers; a single switch's nodes'
-      Tick from = 0;
-      Tick to = 0;
-    };
-    std::vector<Outage> outages;
     Tick check_interval = 3000;
     Tick patience = 150'000;  // without any delivery while packets are under way: stuck
   };

@@ -316,7 +316,7 @@ FabricConfig ordering_fabric() {
 
 Measured run(const OrderingScenario& scenario, std::uint64_t seed) {
   Streams streams(scenario, seed);
-  Network network({.fabric = scenario.fabric, .slowness = {}, .outages = {}}, streams, seed);
+  Network network({.fabric = scenario.fabric, .slowness = {}}, streams, seed);
   streams.begin(network);
   network.run_until(static_cast<Tick>(scenario.from_cycles) * ticks_a_cycle);
   streams.start();

@@ -5,8 +5,7 @@
 #include <memory>
 #include <numeric>
 
-#include "tools/sim/network/models.h"
-#include "tools/sim/network/pushing.h"
+#include "tools/sim/network/traffic.h"
 #include "tools/sim/network/whole_core.h"
 
 namespace weir::sim::network {
@@ -41,10 +40,10 @@ Workload streams(const Roles& roles) {
 std::unique_ptr<Traffic> make_traffic(const Scenario& scenario, const Roles& roles,
                                       std::uint64_t seed) {
   if (ends(scenario.pattern)) {
-    return std::make_unique<Models>(scenario, make_workload(scenario, seed));
+    return make_models(scenario, make_workload(scenario, seed));
   }
-  if (scenario.protocol == Protocol::push) return std::make_unique<Pushing>(scenario, roles);
-  return std::make_unique<Models>(scenario, streams(roles));
+  if (scenario.protocol == Protocol::push) return make_pushing(scenario, roles);
+  return make_models(scenario, streams(roles));
 }
 
 }  // namespace
@@ -114,22 +113,11 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
   return roles;
 }
 
-Network::Config network_config(const Scenario& scenario, const Roles& roles) {
-  Network::Config config{
-      .fabric = scenario.fabric, .slowness = roles.slowness, .loss = scenario.loss, .outages = {}};
-  for (const Scenario::Outage& outage : scenario.outages) {
-    config.outages.push_back({.links = outage.links,
-                              .from = static_cast<Tick>(outage.from_cycles) * ticks_a_cycle,
-                              .to = static_cast<Tick>(outage.to_cycles) * ticks_a_cycle});
-  }
-  return config;
-}
-
 Measured run(const Scenario& scenario, std::uint64_t seed) {
   if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
   const Roles roles = draw_roles(scenario, seed);
   const std::unique_ptr<Traffic> traffic = make_traffic(scenario, roles, seed);
-  Network network(network_config(scenario, roles), *traffic, seed);
+  Network network({.fabric = scenario.fabric, .slowness = roles.slowness}, *traffic, seed);
   traffic->begin(network);
 
   Measured result;

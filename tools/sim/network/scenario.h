@@ -110,17 +110,8 @@ struct Scenario {
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
 
-  // Links that lose packets or are down for a while; of processes that are the whole core, whose
-  // adapters send again what is not answered.
-  double loss = 0;  // of a packet, on each link
-  struct Outage {
-    std::uint32_t links = 1;
-    std::uint64_t from_cycles = 0;
-    std::uint64_t to_cycles = 0;
-  };
-  std::vector<Outage> outages;
+  // Of processes that are the whole core, whose adapters send again what is not answered.
   std::uint64_t timeout_cycles = 5'000;  // 100 us
-  bool lossy() const { return loss > 0 || !outages.empty(); }
 
   // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;

@@ -4,15 +4,13 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <vector>
 
 #include "tools/sim/network/network.h"
 #include "tools/sim/network/scenario.h"
 
 namespace weir::sim::network {
-
-// The fabric of a scenario.
-Network::Config network_config(const Scenario& scenario, const Roles& roles);
 
 class Traffic : public Endpoints {
  public:
@@ -53,5 +51,9 @@ class Traffic : public Endpoints {
   double latency_ = 0;
   std::uint64_t packets_ = 0;
 };
+
+// Senders that send as fast as they may (pushing.cc), and receivers that fetch (models.cc).
+std::unique_ptr<Traffic> make_pushing(const Scenario& scenario, const Roles& roles);
+std::unique_ptr<Traffic> make_models(const Scenario& scenario, Workload workload);
 
 }  // namespace weir::sim::network

@@ -8,13 +8,83 @@
 namespace weir::sim::network {
 namespace {
 
+bool single(const Topology& t) { return t.shape == Shape::single_switch; }
+std::uint32_t nodes_a_leaf(const Topology& t) { return single(t) ? t.ports : t.p; }
+std::uint32_t leaves(const Topology& t) { return single(t) ? 1 : t.leaves; }
+std::uint32_t spines(const Topology& t) { return single(t) ? 0 : t.spines; }
+
 class Tree final : public Wiring {
  public:
-  explicit Tree(const FabricConfig& config);
+  explicit Tree(const FabricConfig& config)
+      : Wiring(config.topology.nodes(), leaves(config.topology) * (nodes_a_leaf(config.topology) +
+                                                                   2 * spines(config.topology))),
+        p_(nodes_a_leaf(config.topology)),
+        leaves_(leaves(config.topology)),
+        spines_(spines(config.topology)),
+        routing_(config.switching.routing) {
+    const Port first_spine = leaves_ * (p_ + spines_);
+    for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+      const Port first = leaf * (p_ + spines_);
+      for (std::uint32_t i = 0; i < p_; ++i) {
+        connect(first + i, port_of(leaf * p_ + i), config.switching.node_cycles);
+      }
+      for (std::uint32_t s = 0; s < spines_; ++s) {
+        connect(first + p_ + s, first_spine + s * leaves_ + leaf, config.switching.local_cycles);
+      }
+    }
+  }
 
-  Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override;
-  Hop shortest(Port in, const Packet& packet) const override;
-  std::vector<Port> trunks() const override;
+  // Up is the only place to choose.
+  Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override {
+    const Hop fixed = shortest(in, packet);
+    if (fixed.channel != 0 || routing_ == Routing::minimal) return fixed;
+    const Port up = in / (p_ + spines_) * (p_ + spines_) + p_;
+    // The search begins anywhere, so that equals are taken in turn.
+    auto best = static_cast<std::uint32_t>(random.below(spines_));
+    if (routing_ == Routing::valiant) return {up + best, 0};
+    const Port first_spine = leaves_ * (p_ + spines_);
+    const auto queue_by = [&](std::uint32_t spine) {
+      const Port down = first_spine + spine * leaves_ + packet.target / p_;
+      const bool open = !congestion.down(up + spine) && !congestion.down(down);
+      return open ? congestion.queued_flits(up + spine) : INT32_MAX;
+    };
+    std::int32_t least = queue_by(best);
+    for (std::uint32_t i = 1, s = best; i < spines_; ++i) {
+      s = s + 1 == spines_ ? 0 : s + 1;
+      const std::int32_t queued = queue_by(s);
+      if (queued < least) {
+        least = queued;
+        best = s;
+      }
+    }
+    return {up + best, 0};
+  }
+
+  Hop shortest(Port in, const Packet& packet) const override {
+    const Port first_spine = leaves_ * (p_ + spines_);
+    const std::uint32_t leaf_of_target = packet.target / p_;
+    if (in >= first_spine) {  // down
+      const std::uint32_t spine = (in - first_spine) / leaves_;
+      return {first_spine + spine * leaves_ + leaf_of_target, 1};
+    }
+    const std::uint32_t leaf = in / (p_ + spines_);
+    const Port first = leaf * (p_ + spines_);
+    if (leaf == leaf_of_target) return {first + packet.target % p_, 2};
+    return {first + p_ + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_),
+            0};
+  }
+
+  std::vector<Port> trunks() const override {
+    std::vector<Port> ports;
+    for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
+      const Port first = leaf * (p_ + spines_);
+      const bool single_switch = spines_ == 0;
+      for (std::uint32_t i = 0; i < (single_switch ? p_ : spines_); ++i) {
+        ports.push_back(first + (single_switch ? 0 : p_) + i);
+      }
+    }
+    return ports;
+  }
 
  private:
   std::uint32_t p_;
@@ -22,82 +92,6 @@ class Tree final : public Wiring {
   std::uint32_t spines_;
   Routing routing_;
 };
-
-bool single(const Topology& t) { return t.shape == Shape::single_switch; }
-std::uint32_t nodes_a_leaf(const Topology& t) { return single(t) ? t.ports : t.p; }
-std::uint32_t leaves(const Topology& t) { return single(t) ? 1 : t.leaves; }
-std::uint32_t spines(const Topology& t) { return single(t) ? 0 : t.spines; }
-
-Tree::Tree(const FabricConfig& config)
-    : Wiring(config.topology.nodes(), leaves(config.topology) * (nodes_a_leaf(config.topology) +
-                                                                 2 * spines(config.topology))),
-      p_(nodes_a_leaf(config.topology)),
-      leaves_(leaves(config.topology)),
-      spines_(spines(config.topology)),
-      routing_(config.switching.routing) {
-  const Port first_spine = leaves_ * (p_ + spines_);
-  for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
-    const Port first = leaf * (p_ + spines_);
-    for (std::uint32_t i = 0; i < p_; ++i) {
-      connect(first + i, port_of(leaf * p_ + i), config.switching.node_cycles);
-    }
-    for (std::uint32_t s = 0; s < spines_; ++s) {
-      connect(first + p_ + s, first_spine + s * leaves_ + leaf, config.switching.local_cycles);
-    }
-  }
-}
-
-Hop Tree::shortest(Port in, const Packet& packet) const {
-  const Port first_spine = leaves_ * (p_ + spines_);
-  const std::uint32_t leaf_of_target = packet.target / p_;
-  if (in >= first_spine) {  // down
-    const std::uint32_t spine = (in - first_spine) / leaves_;
-    return {first_spine + spine * leaves_ + leaf_of_target, 1};
-  }
-  const std::uint32_t leaf = in / (p_ + spines_);
-  const Port first = leaf * (p_ + spines_);
-  if (leaf == leaf_of_target) return {first + packet.target % p_, 2};
-  return {first + p_ + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_),
-          0};
-}
-
-std::vector<Port> Tree::trunks() const {
-  std::vector<Port> ports;
-  for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
-    const Port first = leaf * (p_ + spines_);
-    const bool single_switch = spines_ == 0;
-    for (std::uint32_t i = 0; i < (single_switch ? p_ : spines_); ++i) {
-      ports.push_back(first + (single_switch ? 0 : p_) + i);
-    }
-  }
-  return ports;
-}
-
-// Up is the only place to choose.
-Hop Tree::route(Port in, Packet& packet, const Congestion& congestion, Random& random) const {
-  const Hop fixed = shortest(in, packet);
-  if (fixed.channel != 0 || routing_ == Routing::minimal) return fixed;
-  const Port up = in / (p_ + spines_) * (p_ + spines_) + p_;
-  // The search begins anywhere, so that equals are taken in turn.
-  auto best = static_cast<std::uint32_t>(random.below(spines_));
-  if (routing_ == Routing::valiant) return {up + best, 0};
-  const Port first_spine = leaves_ * (p_ + spines_);
-  const auto queue_by = [&](std::uint32_t spine) {
-    const Port down = first_spine + spine * leaves_ + packet.target / p_;
-    const bool open = !congestion.down(up + spine) && !congestion.down(down);
-    return open ? congestion.queued_flits(up + spine) : INT32_MAX;
-  };
-  std::int32_t least = queue_by(best);
-  for (std::uint32_t i = 1, s = best; i < spines_; ++i) {
-    s = s + 1 == spines_ ? 0 : s + 1;
-    const std::int32_t queued = queue_by(s);
-    if (queued < least) {
-      least = queued;
-      best = s;
-    }
-  }
-  return {up + best, 0};
-}
 
 }  // namespace
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "tools/sim/network/packet_wire.h"
-#include "tools/sim/network/traffic.h"
+#include "tools/sim/network/packet.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
@@ -98,12 +97,9 @@ void add_ranks(const Scenario& scenario, std::uint64_t seed, Plan& plan) {
 }
 
 auto wire_of(const Scenario& scenario, const Roles& roles, std::uint64_t seed) {
-  const std::uint32_t processes = scenario.fabric.topology.nodes() * scenario.processes;
-  PacketWire::Config wire{.network = network_config(scenario, roles),
-                          .cycle_ns = scenario.cycle_ns,
-                          .places = std::vector<NodeId>(processes)};
-  for (std::uint32_t i = 0; i < processes; ++i) wire.places[i] = i / scenario.processes;
-  return [wire, seed](Fabric& fabric) { return std::make_unique<PacketWire>(fabric, wire, seed); };
+  return [scenario, roles, seed](Fabric& fabric) {
+    return make_packet_wire(fabric, scenario, roles, seed);
+  };
 }
 
 // Connections are made in the same time whatever follows.
@@ -141,7 +137,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   // Without loss nobody has a reason to repeat anything, however long a message stands in line.
   const double timeout_ns = static_cast<double>(scenario.timeout_cycles) * scenario.cycle_ns;
   plan.timing.retries =
-      scenario.lossy() ? Duration{static_cast<std::int64_t>(timeout_ns) * 7} : seconds(10);
+      scenario.fabric.lossy() ? Duration{static_cast<std::int64_t>(timeout_ns) * 7} : seconds(10);
   Script script;
   const bool eager = scenario.message_bytes <= scenario.eager_bytes;
   script.bytes =
@@ -162,10 +158,10 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   plan.limit_styles.assign(processes,
                            scenario.rxe_limit ? SrqLimitStyle::rxe : SrqLimitStyle::hardware);
   plan.wire = wire_of(scenario, roles, seed);
-  if (scenario.outages.empty()) return plan;
+  if (scenario.fabric.outages.empty()) return plan;
   Scenario later = scenario;
   const double begun = static_cast<double>(begin_of_traffic(plan).ns) / scenario.cycle_ns;
-  for (Scenario::Outage& outage : later.outages) {
+  for (Outage& outage : later.fabric.outages) {
     outage.from_cycles += static_cast<std::uint64_t>(begun);
     outage.to_cycles += static_cast<std::uint64_t>(begun);
   }

@@ -1,5 +1,5 @@
 // Processes that are all of the transport's core on the fabric of a scenario: the world of
-// tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.h).
+// tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.cc).
 //
 //   a node        `processes` that take turns at its link, and share what is the node's by the
 //                 pools of tools/sim/host.h: its read budget, unless `budget` says otherwise, and
@@ -25,12 +25,18 @@
 // Any thread.
 #pragma once
 
+#include <memory>
+
 #include "tools/sim/network/scenario.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::network {
 
 inline constexpr std::uint32_t announcement_bytes = 64;  // ob1's header of a rendezvous, about
+
+// What carries the messages of its adapters (packet_wire.cc).
+std::unique_ptr<Wire> make_packet_wire(Fabric& fabric, const Scenario& scenario,
+                                       const Roles& roles, std::uint64_t seed);
 
 // The world of that scenario; what it leaves open may be changed before it is played.
 Plan core_plan(const Scenario& scenario, std::uint64_t seed);
