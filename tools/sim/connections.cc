@@ -4,7 +4,7 @@
 
 namespace weir::sim {
 
-using Kind = ConnectionNews::Kind;
+using News = ConnectionNews::Kind;
 
 Connections::End* Connections::find(EndId id) {
   const auto found = ends_.find(id);
@@ -78,7 +78,7 @@ void Connections::request(EndId asker, const End& from, const wire::Hello& hello
                         .remote_qp = from.qp,
                         .phase = Phase::requested});
   if (find(asker) != nullptr) acceptor_of_[asker] = id;
-  tell(from.remote_node, id, {.kind = Kind::requested, .hello = hello});
+  tell(from.remote_node, id, {.kind = News::requested, .hello = hello});
 }
 
 bool Connections::accept(EndId id, QpNumber qp, const wire::Hello& hello) {
@@ -109,7 +109,7 @@ void Connections::answer(EndId asker, EndId acceptor, QpNumber qp, const wire::H
   end->remote = acceptor;
   end->remote_qp = qp;
   acceptor_of_.erase(asker);
-  tell(end->node, asker, {.kind = Kind::answered, .hello = hello});
+  tell(end->node, asker, {.kind = News::answered, .hello = hello});
 }
 
 bool Connections::establish(EndId asker) {
@@ -125,7 +125,7 @@ bool Connections::establish(EndId asker) {
         End* other = find(acceptor);
         if (other == nullptr || other->phase != Phase::accepting) return;
         other->phase = Phase::established;
-        tell(other->node, acceptor, {.kind = Kind::established});
+        tell(other->node, acceptor, {.kind = News::established});
       },
       acceptor);
   return true;
@@ -146,7 +146,7 @@ void Connections::reject(EndId id, wire::Reject reason) {
         const Node node = other->node;
         ends_.erase(asker);
         acceptor_of_.erase(asker);
-        tell(node, asker, {.kind = Kind::rejected, .reject = reason});
+        tell(node, asker, {.kind = News::rejected, .reject = reason});
       },
       asker);
 }
@@ -156,7 +156,7 @@ void Connections::fail(EndId id, FailReason reason) {
   End* end = find(id);
   if (end == nullptr || end->phase == Phase::established || end->phase == Phase::failed) return;
   end->phase = Phase::failed;
-  tell(end->node, id, {.kind = Kind::failed, .reason = reason});
+  tell(end->node, id, {.kind = News::failed, .reason = reason});
 }
 
 void Connections::drop(EndId id) {
@@ -187,7 +187,7 @@ void Connections::hang_up(const End& end, EndId remote) {
         }
         const Node node = other->node;
         ends_.erase(remote);
-        tell(node, remote, {.kind = Kind::gone});
+        tell(node, remote, {.kind = News::gone});
       },
       EndId::none, 1, EndId::none);
 }
