@@ -62,7 +62,7 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
   }
   lose_way(side, *endpoint, failure.reason);
   const bool known = failure.completion != CompletionStatus::success;
-  note(1, way_text(*endpoint, side) + " was given up: " + to_text(failure.reason) +
+  note(1, way_text(*endpoint, side + 1) + " was given up: " + to_text(failure.reason) +
               (known ? std::string(" (") + to_text(failure.completion) + ")" : ""));
 }
 
@@ -77,7 +77,7 @@ void Rails::lose_way(std::size_t side, Endpoint& endpoint, FailReason reason) {
     // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
     told = reason != FailReason::vanished && tells_loss();
   }
-  const std::string text = way_text(endpoint, side) + " is lost. Messages go over the other rails, for " +
+  const std::string text = way_text(endpoint, side + 1) + " is lost. Messages go over the other rails, for " +
                            std::to_string(pause.ns / milliseconds(1).ns) + " ms at least.";
   told ? complain(text) : note(1, text);
 }
@@ -94,9 +94,8 @@ bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
   endpoint.handover.on_end(0, Ways(*this, endpoint));
   const bool other = endpoint.up.load(std::memory_order_relaxed) != 0;
   if (failure.lost_work || !other || !is_of_way(failure.reason)) return false;
-  const std::string text = "the way to " + rank_text(endpoint.name) + " over " +
-                           module_.engine->port().name() + " is given up: " +
-                           to_text(failure.reason) + ". The job goes on over its other rails.";
+  const std::string text = way_text(endpoint, 0) + " is given up: " + to_text(failure.reason) +
+                           ". The job goes on over its other rails.";
   tells_loss() ? complain(text) : note(1, text);
   return true;
 }
@@ -141,8 +140,7 @@ void Rails::on_link(std::size_t rail, const LinkChange& change) {
     }
   }
   if (is_back && may_tell()) {
-    complain("the way to " + rank_text(endpoint->name) + " over " +
-             module_.engine->port().name() + " is there again.");
+    complain(way_text(*endpoint, 0) + " is there again.");
   }
   if (!change.up && rail > 0) lose_way(rail - 1, *endpoint, change.reason);
   if (!change.up && rail == 0) {
@@ -191,7 +189,7 @@ void Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t receiv
 
 Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                         std::uint8_t tag) {
-  const Status status = send(endpoint, [&](Engine& over, PeerId peer) {
+  return send(endpoint, [&](Engine& over, PeerId peer) {
     if (&over == module_.engine.get()) return over.send(peer, slot, length_bytes, tag, true);
     SendSlot* const copy = over.acquire(length_bytes);
     if (copy == nullptr) return Status::back_pressure;
@@ -203,12 +201,10 @@ Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length
     else module_.engine->discard(slot);
     return sent;
   });
-  return status;
 }
 
-std::string Rails::way_text(const Endpoint& endpoint, std::size_t side) const {
-  return "the way to " + rank_text(endpoint.name) + " over " +
-         sides_[side].engine->port().name();
+std::string Rails::way_text(const Endpoint& endpoint, std::size_t rail) const {
+  return "the way to " + rank_text(endpoint.name) + " over " + engine(rail).port().name();
 }
 
 // The first rail may work again.

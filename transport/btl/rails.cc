@@ -115,7 +115,7 @@ void Rails::add(Endpoint& endpoint, std::span<const std::byte> cards) {
     if (!side.engine->add_peer(endpoint.name, cards.subspan((i + 1) * wire::card_bytes,
                                                             wire::card_bytes),
                                id, why)) {
-      note(1, way_text(endpoint, i) + " does not exist: " + why);
+      note(1, way_text(endpoint, i + 1) + " does not exist: " + why);
       continue;
     }
     side.engine->set_above(id, &endpoint);
@@ -259,7 +259,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell) {
     if (rail > 0 && ok) {
       Way& way = endpoint.sides[rail - 1].way;
       if (way.is_lost() && may_tell()) {
-        recovered = way_text(endpoint, rail - 1) + " carries messages again, after " +
+        recovered = way_text(endpoint, rail) + " carries messages again, after " +
                     std::to_string((now - way.lost_at()).ns / milliseconds(1).ns) + " ms.";
       }
       way.carry();

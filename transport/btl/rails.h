@@ -144,7 +144,7 @@ class Rails {
   void submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint);
   void on_failure(std::size_t side, const Failure& failure);
   void lose_way(std::size_t side, Endpoint& endpoint, FailReason reason);
-  std::string way_text(const Endpoint& endpoint, std::size_t side) const;
+  std::string way_text(const Endpoint& endpoint, std::size_t rail) const;
 
   int look();
   void ask_again();

@@ -78,10 +78,6 @@ class Handover {
   // `first`: our name is the lower one.
   void set_first(bool first) { first_ = first; }
 
-  bool is_up(std::size_t rail) const { return rails_[rail].up; }
-  // Its frames were given away, and there has been no connection since.
-  bool has_moved(std::size_t rail) const { return rails_[rail].moved; }
-
   // There is a connection, or there is none any more.
   template <typename Ways>
   void on_up(std::size_t rail, Ways&& ways) {
