@@ -129,7 +129,7 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
                const Failure& failure);
 
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
-int progress(Module& module);
+[[gnu::noinline]] int progress(Module& module);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
 // Reports what is not over or not given back after that (check_leaks), in leaks.cc.

@@ -3,10 +3,11 @@
 // again at the next message.
 //
 // A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
-// that is given up is reported once, and for good, or `among_rails` until somebody asks again. Every
-// wait ends: an attempt is repeated after `attempt_timeout`, or after twice the time of an attempt that
-// nobody answered, because the answer may take long. The peer is given up after `connect_timeout`.
-// Many processes that ask one process at the same time ask again at different times.
+// that is given up is reported once, and for good, or `among_rails` until somebody asks again.
+// Every wait ends: an attempt is repeated after `attempt_timeout`, or after twice the time of an
+// attempt that nobody answered, because the answer may take long. The peer is given up after
+// `connect_timeout`. Many processes that ask one process at the same time ask again at different
+// times.
 //
 // A connection parts when both sides have nothing under way: one asks, and posts nothing until the
 // other answers with a goodbye, or wants to stay. What the asker has sent has arrived before its
@@ -109,7 +110,7 @@ class Connector {
   // ---- ending them ----
 
   // The peer asks whether the connection may end. False if it has asked, and has no answer yet.
-  bool on_part(const Now& now, Peer& peer, Outbox& out) {
+  [[gnu::noinline]] bool on_part(const Now& now, Peer& peer, Outbox& out) {
     if (std::exchange(peer.connection.asked_to_part_, true)) return false;
     answer_part(now, peer, out);
     return true;
@@ -117,7 +118,7 @@ class Connector {
   // Call again while the peer `asked_to_part`: the answer may have found no slot.
   void answer_part(const Now& now, Peer& peer, Outbox& out);
   // The peer does not want to part. False if it was not asked.
-  bool on_stay(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] bool on_stay(const Now& now, Peer& peer, Outbox& out);
 
   // The peer's goodbye arrived: from here on errors on its lane are no failures.
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
@@ -125,12 +126,12 @@ class Connector {
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
   // A work request on one of the peer's lanes completed with an error. It was a part of `request`,
   // if that names a peer.
-  void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
-                         const TransferRequest& request, Outbox& out);
+  [[gnu::noinline]] void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
+                                           const TransferRequest& request, Outbox& out);
 
   // The lane makes no progress, or is gone: the session goes on over another one, or the peer is
   // given up.
-  void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  [[gnu::noinline]] void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out);
   // The lane that broke is destroyed, and what it had under way is in doubt. `sound`: all of that
   // may be done once more.
   void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
@@ -180,7 +181,7 @@ class Connector {
   std::uint32_t leaving() const { return leaving_; }
 
  private:
-  void move_to(Peer& peer, PeerState state);
+  [[gnu::noinline]] void move_to(Peer& peer, PeerState state);
   void set_deadline(Peer& peer, Time deadline);
   void keep_due(Peer& peer);
   void keep_place(Peer& peer, PeerState before);

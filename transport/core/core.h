@@ -175,8 +175,8 @@ class Core : private Lanes::Listener,
     if (peers_[peer].connection.is_idle()) connector_.connect(now, peers_[peer], out);
   }
 
-  // Ends, as failed, the gets with `peer` that may be done over another rail. What the adapter has of
-  // them is over before their end is reported.
+  // Ends, as failed, the gets with `peer` that may be done over another rail. What the adapter has
+  // of them is over before their end is reported.
   void withdraw(const Now& now, PeerId peer, Outbox& out) {
     transfers_.withdraw(now, peers_[peer], out);
   }
@@ -193,7 +193,7 @@ class Core : private Lanes::Listener,
   // Something waits for tokens of the node, or for a delay: call `look_at_node` now and then. It
   // posts what can go.
   bool waits_for_node() const { return node_line_.waits() || transfers_.wait_for_node(); }
-  void look_at_node(const Now& now, Outbox& out);
+  [[gnu::noinline]] void look_at_node(const Now& now, Outbox& out);
   // The adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return node_line_.holds_tokens(); }
   // The same with reads of the node's budget.
@@ -204,7 +204,7 @@ class Core : private Lanes::Listener,
   bool has_proxy() const { return proxy_.joined(); }
   // Handles frames that servers had, and serves. Call it in every progress call (`present`), and
   // while attendance is needed but the application does not come.
-  void look_at_proxy(const Now& now, bool present, Outbox& out);
+  [[gnu::noinline]] void look_at_proxy(const Now& now, bool present, Outbox& out);
   // Frames are at a server. If they stay there long, the caller finds out which of the servers are
   // dead, reports them, and calls `look_at_proxy`.
   bool waits_for_server() const { return relay_task_.given() > 0 || relay_task_.jammed(); }
@@ -320,8 +320,8 @@ class Core : private Lanes::Listener,
   bool is_held(PeerId peer) const { return peers_[peer].connection.is_held(); }
   // Frames of the session that have arrived.
   std::uint32_t received(PeerId peer) const { return peers_[peer].connection.received(); }
-  // The peer, which holds the session too, has received so many of our frames. Calls `give(slot)` for
-  // each other one, oldest first, and for those that wait. From here on frames are turned away
+  // The peer, which holds the session too, has received so many of our frames. Calls `give(slot)`
+  // for each other one, oldest first, and for those that wait. From here on frames are turned away
   // (Status::elsewhere) until there is a connection. False if it cannot be: the peer was given up.
   template <typename Give>
   bool give_away(const Now& now, PeerId peer, std::uint32_t received, Outbox& out, Give&& give) {

@@ -52,7 +52,8 @@ class FetchLanes {
   // Our end was made, and connected if that was asked for; with qp_number 0 it was not made.
   void on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
   // What the peer says about its end. False if no correct peer says that.
-  bool on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out);
+  [[gnu::noinline]] bool on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs,
+                                 Outbox& out);
 
   // The connection ends.
   void drop(Peer& peer, Outbox& out);

@@ -63,7 +63,7 @@ class RelayServer {
   void on_posted(const SendSlot& slot);
   // The frame has left the lane, or was given up. If it failed, the adapter may still send from the
   // cells until the queue pair is gone: then `on_failed` follows.
-  void on_over(SendSlot* slot, bool delivered, Outbox& out);
+  [[gnu::noinline]] void on_over(SendSlot* slot, bool delivered, Outbox& out);
   void on_failed(SendSlot* slot) { report(slot, Proxy::refused); }
 
  private:

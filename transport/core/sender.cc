@@ -286,9 +286,9 @@ void Sender::owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out) {
   tell_lane_end(peer, out);
 }
 
-void Sender::tell_lane_end(Peer& peer, Outbox& out) {
+void Sender::send_lane_end(Peer& peer, Outbox& out) {
   Outgoing& to = peer.outgoing;
-  if (!to.owes_lane_end_ || !peer.connection.is_ready() || peer.connection.left()) return;
+  if (!peer.connection.is_ready() || peer.connection.left()) return;
   to.owes_lane_end_ = !send_control(peer, FrameKind::lane_end, 0, out);
   note_owed(peer);
 }

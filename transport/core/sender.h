@@ -160,7 +160,7 @@ class Sender {
   enum class Booked : std::uint8_t { good, too_many_credits, too_many_control_credits };
   Booked book(Peer& peer, const wire::FrameHeader& header);
   // The peer asks for its eager credits back, except `keep`. They go if nothing waits for them.
-  void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
+  [[gnu::noinline]] void return_credits(Peer& peer, std::uint32_t keep, Outbox& out);
 
   // ---- control frames ----
 
@@ -180,7 +180,10 @@ class Sender {
   // Tells the peer once there is a credit for it. Only the latest lane end is sent.
   void owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out);
   void forget_lane_end(Peer& peer) { peer.outgoing.owes_lane_end_ = false; }
-  void tell_lane_end(Peer& peer, Outbox& out);
+  void tell_lane_end(Peer& peer, Outbox& out) {
+    if (peer.outgoing.owes_lane_end_) [[unlikely]]
+      send_lane_end(peer, out);
+  }
   // Keeps in mind a peer that may be due for a control frame.
   void note_owed(Peer& peer);
   // The peer got its first credits, or spent one: it may hold more than its least.
@@ -206,6 +209,7 @@ class Sender {
 
   [[gnu::noinline]] void post_pending(const Now& now, Peer& peer, bool keep_open_bundle,
                                       Outbox& out);
+  [[gnu::noinline]] void send_lane_end(Peer& peer, Outbox& out);
   bool owes_all_control(const Outgoing& to) const;
   void recall_lent(Outbox& out);
   bool recall(Peer& peer, Outbox& out);

@@ -48,11 +48,11 @@ class Transfers final : private FetchLanes::Listener {
 
   // Takes every transfer. If the peer is given up, the transfer is over at once; without a
   // connection, it waits for one.
-  void submit(const Now& now, const TransferRequest& request, Outbox& out);
+  [[gnu::noinline]] void submit(const Now& now, const TransferRequest& request, Outbox& out);
   // The peer has work for its queues, or they have room again.
-  void go_on(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void go_on(const Now& now, Peer& peer, Outbox& out);
   // Something came that chunks of any peer may wait for: posts what the budget allows.
-  void issue(const Now& now, Outbox& out);
+  [[gnu::noinline]] void issue(const Now& now, Outbox& out);
   // Frames have filled the queue of the peer's lane.
   void on_queue_full(Peer& peer) {
     if (!idle()) scheduler_.hold_peer(peer.transfers);

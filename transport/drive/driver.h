@@ -193,7 +193,7 @@ class Driver {
   }
   // Each thread serves one each time it has the lock, so that messages get in between when many
   // ask at the same time.
-  void serve_request() {
+  [[gnu::noinline]] void serve_request() {
     drain();
     if (may_serve_request()) {
       const RequestLine::Waiting asked = asked_.take();

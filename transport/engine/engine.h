@@ -59,10 +59,10 @@ struct ProxyOptions {
 class Engine : private Driver<Engine> {
  public:
   struct Options {
-    verbs::DeviceWish device;            // which port and GID to use
-    verbs::QueuePairOptions queue_pair;  // but for pkey_index
-    std::optional<std::uint16_t> pkey;   // nothing: that of the path
-    Core::Config core;                   // `core.self` included
+    verbs::DeviceWish device;              // which port and GID to use
+    verbs::QueuePairOptions queue_pair;    // but for pkey_index
+    std::optional<std::uint16_t> pkey;     // nothing: that of the path
+    Core::Config core;                     // `core.self` included
     std::uint64_t send_bytes = 64u << 20;  // memory of messages that wait to be sent
     Duration close_timeout = seconds(10);
     NodeOptions node;
@@ -155,8 +155,8 @@ class Engine : private Driver<Engine> {
 
   // ---- carrying frames over another rail (transport/rail/handover.h) ----
 
-  // Ends the connection to the peer, if there is one, and makes no other before `let_go`. Returns how
-  // many frames of the session have arrived; nothing if there is no session that could go on.
+  // Ends the connection to the peer, if there is one, and makes no other before `let_go`. Returns
+  // how many frames of the session have arrived; nothing if there is no session that could go on.
   std::optional<std::uint32_t> hold(PeerId peer);
   // The peer, which holds the session too, has received so many of our frames. Returns the others:
   // `discard` each after `carry` has copied it. From then on frames are turned away
@@ -403,8 +403,8 @@ class Engine : private Driver<Engine> {
   [[gnu::noinline]] void note_pending();
   void warn_of_forks(int error);
   void warn_of_small_window();
-  [[gnu::cold]] void break_down(const std::string& what);
-  [[gnu::cold]] void refuse_lane(LaneId lane);
+  [[gnu::cold, gnu::noinline]] void break_down(const std::string& what);
+  [[gnu::cold, gnu::noinline]] void refuse_lane(LaneId lane);
   void on_port_event(const ibv_async_event& event);
   bool tells_for_node() const { return options_.node.processes > 0; }
   void make_lane_end(const ConnectAction& action);
@@ -458,7 +458,7 @@ class Engine : private Driver<Engine> {
   std::unique_ptr<SlotPool> slots_;
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   int outages_told_ = 0;
-  std::uint64_t resent_before_ = 0;  // the last of these
+  std::uint64_t resent_before_ = 0;      // the last of these
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 

@@ -37,7 +37,7 @@ class Lock {
   static constexpr int awaited = 2;  // taken, and a thread sleeps
 
   // A thread that had to wait leaves `awaited` behind, because more threads may sleep.
-  void wait() {
+  [[gnu::noinline]] void wait() {
     while (state_.exchange(awaited, std::memory_order_acquire) != free) {
       state_.wait(awaited, std::memory_order_relaxed);
     }
