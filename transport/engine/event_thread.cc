@@ -1,6 +1,7 @@
 // The event thread: everything that must happen even while the application computes. It answers
 // connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
-// for credits), and watches deadlines. It never hands anything up.
+// for credits), and watches deadlines. It never hands anything up; if somebody stands in for the
+// application, it rings for that.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -91,6 +92,7 @@ void Engine::run_thread() {
       tidy_node();
       count_node();
     }
+    if (bell_ >= 0) ring();
   }
 }
 
