@@ -176,12 +176,6 @@ constexpr std::array keys{
                     "adapts the bytes in the fabric to the round trips it sees",
                     "A number that is right for one fabric is too much or too little for another"},
                    &Settings::reads_max),
-    number("reads_window_min", Kind::size, "128KiB", 4 * KiB, 1 * GiB, 4,
-           {"With reads_max auto: so many bytes of reads may be under way in any case",
-            "About what a switch port buffers; one chunk may always be under way, and "
-            "reads_window_max "
-            "rules"},
-           &Settings::reads_window_min_bytes),
     number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
            {"With reads_max auto: no more bytes of reads are under way, however short the round "
             "trips stay",
@@ -199,7 +193,6 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
-
     // The node.
     choice("node_sharing", "auto, user, job, off", "auto", 2,
            {"With whom a process shares the read budget and the tokens of its port: with all "
@@ -313,7 +306,9 @@ constexpr std::array former_keys = {
                              "waits for all"},
     FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
     FormerKey{"window_unattended", "what piles up in front of a process that computes waits as "
-                                   "well at its sender"}};
+                                   "well at its sender"},
+    FormerKey{"reads_window_min", "one chunk, and 128KiB, about what a switch port buffers, may be "
+                                  "under way in any case; reads_window_max bounds the rest"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {

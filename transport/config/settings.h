@@ -36,7 +36,6 @@ struct Settings {
 
   std::int64_t chunk_bytes = 0;
   std::int64_t reads_max = automatic;
-  std::int64_t reads_window_min_bytes = 0;
   std::int64_t reads_window_max_bytes = 0;
   std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
