@@ -16,6 +16,7 @@
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"
 #include "transport/btl/operation.h"
+#include "transport/btl/overlap.h"
 #include "transport/btl/pool.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/rails.h"
@@ -67,6 +68,8 @@ struct Module : mca_btl_base_module_t {
   const config::Settings settings;
   std::unique_ptr<Engine> engine;  // of the first rail
   std::unique_ptr<Rails> rails;    // the further ones; nullptr if there are none
+  std::unique_ptr<Overlap> overlap;  // nullptr: nobody stands in for the application
+  OverlapCounters overlap_counters;
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;
@@ -130,6 +133,8 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
 [[gnu::noinline]] int progress(Module& module);
+// The same for the thread that stands in for the application (Engine::stand_in).
+int stand_in_for_application(Module& module, std::uint64_t visits, int most);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
 // Reports what is not over or not given back after that (check_leaks), in leaks.cc.

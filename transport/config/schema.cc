@@ -193,6 +193,14 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
+    choice("overlap", "off, auto, on", "auto", 2,
+           {"Whether large messages move while the application computes outside of MPI: a thread "
+            "then answers what comes in for it. auto: where the program asks for threads "
+            "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads",
+            "Where Open MPI locks anyway the thread costs nothing while it has nothing to do; a "
+            "program without threads pays for locks, so it has to ask"},
+           &Settings::overlap),
+
     // The node.
     choice("node_sharing", "auto, user, job, off", "auto", 2,
            {"With whom a process shares the read budget and the tokens of its port: with all "

@@ -6,8 +6,8 @@
 //                   core ─▶ Outbox ─▶ verbs
 //
 // Thread rule: any thread may call every public function. Messages, retired slots and failures are
-// handed up only by `progress` and `stand_in`, without the lock, in order, by one thread at a time. A
-// handler may call back into the engine, including `progress`.
+// handed up only by `progress` and `stand_in`, without the lock, in order, by one thread at a time.
+// A handler may call back into the engine, including `progress`.
 #pragma once
 
 #include <atomic>
@@ -211,8 +211,8 @@ class Engine : private Driver<Engine> {
 
   // ---- standing in for an application that computes ----
 
-  // `bell`, an eventfd, is rung when something waits that only `progress` or `stand_in` hands up, and
-  // not again before `waits_for_application` has said no. Stays open as long as the engine.
+  // `bell`, an eventfd, is rung when something waits that only `progress` or `stand_in` hands up,
+  // and not again before `waits_for_application` has said no. Stays open as long as the engine.
   void set_bell(int bell) {
     std::lock_guard guard(lock_);
     bell_ = bell;
@@ -220,9 +220,10 @@ class Engine : private Driver<Engine> {
   // Whether there is something that `stand_in` could hand up now. `visits` counts the calls of
   // `progress`: who finds it unchanged after a while knows that the application is away.
   bool waits_for_application(std::uint64_t& visits);
-  // Like `progress`, for one thread that is none of the application's: hands up at most `most` things,
-  // and nothing once there were more visits than `visits`. Leaves everything to the application if
-  // there is something among it that only the application is to hear of (a failure, say).
+  // Like `progress`, for one thread that is none of the application's: hands up at most `most`
+  // things, and nothing once there were more visits than `visits`. Leaves everything to the
+  // application if there is something among it that only the application is to hear of (a failure,
+  // say).
   template <typename Handler>
   int stand_in(Handler&& handler, std::uint64_t visits, int most) {
     if (!fetch_standing_in(&visits)) return 0;
