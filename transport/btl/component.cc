@@ -168,10 +168,7 @@ int progress_component() noexcept {
   try {
     return progress(*module);
   } catch (const std::exception& problem) {
-    // Something that came is lost, and somebody may wait for it.
-    complain(std::string("cannot hand on what came: ") + problem.what() + ".");
-    static char text[] = "weir failed in this process; see its message above";
-    if (!module->end_job(nullptr, text)) std::abort();
+    give_up(*module, problem);
     return 0;
   }
 }

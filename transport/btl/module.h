@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -134,7 +135,9 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
 [[gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
-int stand_in_for_application(Module& module, std::uint64_t visits, int most);
+int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
+// Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for it.
+[[gnu::cold]] void give_up(Module& module, const std::exception& problem);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
 // Reports what is not over or not given back after that (check_leaks), in leaks.cc.

@@ -19,10 +19,8 @@
 namespace weir::btl {
 namespace {
 
-// An application that has not called for so long computes. Much longer than a program that polls
-// takes from call to call, and short beside the transfer of any large message.
-constexpr Duration grace = microseconds(50);
 // Between two looks while the application keeps coming.
+constexpr Duration shortest_pause = microseconds(50);
 constexpr Duration longest_pause = milliseconds(1);
 
 // Handed up at a time: so long an application that comes back has to wait at most.
@@ -127,14 +125,21 @@ void Overlap::stand_in() {
   OverlapCounters& counters = module_.overlap_counters;
   OverlapCounters::add(counters.overlap_wakeups);
   int total = 0;
-  Duration pause = grace;
+  Duration pause = shortest_pause;
+  std::uint64_t seen = module_.engine->visits_when_rung();
   std::uint64_t visits = 0;
   while (module_.engine->waits_for_application(visits)) {
-    sleep_for(pause);
     if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
-    const int count = mpi_state() == mpi_is_ready ? hand_up(visits) : 0;
+    const bool is_away = visits == seen && mpi_state() == mpi_is_ready;
+    const int count = is_away ? hand_up(visits) : 0;
     total += count;
-    pause = count > 0 ? grace : std::min(pause * 2, longest_pause);
+    seen = visits;
+    if (count > 0) {
+      pause = shortest_pause;
+      continue;
+    }
+    sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
   }
   if (total == 0) OverlapCounters::add(counters.overlap_in_vain);
 }

@@ -1,9 +1,8 @@
 // A thread that stands in for an application that computes outside of MPI, so that large messages
 // move meanwhile: the announcement of one has to be matched, and only ob1 can do that.
 //
-//   event thread ── what came waits for an upcall ──bell──▶ this thread
-//   this thread  ── the application has not called for `grace` ──▶ hands up, lets go ──▶ looks
-//   again
+//   event thread: something waits, and the application has been away for a while ──bell──▶
+//   this thread: hands up, lets go, looks again; nothing waits: sleeps until the bell
 //
 // It hands up as an application thread would, a few messages at a time. Whoever calls MPI goes
 // first. What may end the job (a peer that is lost, say) is left for the application to hear.

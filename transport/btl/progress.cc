@@ -246,10 +246,21 @@ int progress(Module& module) {
 
 // Messages that came before their receiver go first, and that one registers in the application's
 // turn.
-int stand_in_for_application(Module& module, std::uint64_t visits, int most) {
+int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept {
   if (module.early_messages.any()) return 0;
-  const int count = module.engine->stand_in(Upcalls(module), visits, most);
-  return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
+  try {
+    const int count = module.engine->stand_in(Upcalls(module), visits, most);
+    return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
+  } catch (const std::exception& problem) {
+    give_up(module, problem);
+    return 0;
+  }
+}
+
+void give_up(Module& module, const std::exception& problem) {
+  complain(std::string("cannot hand on what came: ") + problem.what() + ".");
+  static char text[] = "weir failed in this process; see its message above";
+  if (!module.end_job(nullptr, text)) std::abort();
 }
 
 void Module::close(std::span<Endpoint* const> leaving) {

@@ -267,6 +267,7 @@ void Engine::withdraw(PeerId peer) {
 
 void Engine::hand_up(const Retired& retired) {
   if (retired.slot->notify) {
+    if (owed_ > 0) --owed_;
     arrived_notices_.emplace_back(retired);
   } else {
     slots_->put(retired.slot);
@@ -605,9 +606,15 @@ bool Engine::waits_for_application(std::uint64_t& visits) {
   return rung_;
 }
 
+std::uint64_t Engine::visits_when_rung() {
+  std::lock_guard guard(lock_);
+  return rung_at_;
+}
+
 void Engine::ring() {
   if (rung_ || !has_for_stand_in()) return;
   rung_ = true;
+  rung_at_ = visits_.load(relaxed);
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
 }

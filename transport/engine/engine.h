@@ -119,7 +119,10 @@ class Engine : private Driver<Engine> {
   Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
               bool must_take) {
     std::lock_guard guard(lock_);
+    const bool owes = bell_ >= 0 && slot->notify;  // the slot may be retired at once
+    owed_ += owes ? 1 : 0;
     const Status status = core_.send(now(), peer, slot, length_bytes, tag, must_take, out_);
+    if (owes) note_owed(status);
     finish_send();
     return status;
   }
@@ -220,6 +223,8 @@ class Engine : private Driver<Engine> {
   // Whether there is something that `stand_in` could hand up now. `visits` counts the calls of
   // `progress`: who finds it unchanged after a while knows that the application is away.
   bool waits_for_application(std::uint64_t& visits);
+  // What it was when the bell rang: then the application had been away for a while.
+  std::uint64_t visits_when_rung();
   // Like `progress`, for one thread that is none of the application's: hands up at most `most`
   // things, and nothing once there were more visits than `visits`. Leaves everything to the
   // application if there is something among it that only the application is to hear of (a failure,
@@ -438,6 +443,10 @@ class Engine : private Driver<Engine> {
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
+  void note_owed(Status status) {
+    if (status != Status::ok) --owed_;
+    call_thread();
+  }
   void warn_of_forks(int error);
   void warn_of_small_window();
   [[gnu::cold, gnu::noinline]] void break_down(const std::string& what);
@@ -459,7 +468,8 @@ class Engine : private Driver<Engine> {
   // What `stand_in` leaves to the application.
   static bool is_for_application(const Notice& notice);
   bool has_for_stand_in() const;
-  [[gnu::noinline]] void ring();
+  [[gnu::noinline]] void watch_application(Time now, bool heard);
+  void ring();
   [[gnu::cold]] bool met_stand_in(std::thread::id owner);
 
   // These take the lock.
@@ -522,6 +532,11 @@ class Engine : private Driver<Engine> {
   std::atomic<std::uint64_t> visits_{0};  // calls of `progress`
   int bell_ = -1;
   bool rung_ = false;
+  std::uint64_t rung_at_ = 0;      // visits then
+  std::uint64_t visits_seen_ = 0;  // by the event thread, last
+  Time seen_at_{};                 // when it saw that there were more
+  Time away_at_{};                 // when the application was last away
+  Time listen_at_{};               // until then it does not; zero: it does
   std::thread::id stand_in_{};
   unsigned meetings_ = 0;  // visits that found it busy
 
