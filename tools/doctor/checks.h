@@ -15,6 +15,7 @@ Findings check_device_files();  // /dev/infiniband
 Findings check_memlock(const config::Settings& settings);
 Findings check_fork();     // asks the RDMA modules: only where they are
 Findings check_process();  // open files, /dev/shm
+Findings check_overlap(const config::Settings& settings);  // whether messages can move meanwhile
 
 // port.cc: the port weir would take. It is in `choice` when it can be used.
 Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoice>& choice);

@@ -179,6 +179,7 @@ void run(const Options& options) {
   report.add(devices);
   report.add(check_memlock(settings));
   report.add(check_process());
+  report.add(check_overlap(settings));
   if (devices.front().verdict == Verdict::ok) {
     const Findings files = check_device_files();
     report.add(files);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -183,6 +184,38 @@ Findings check_fork() {
   }
   return {warn("fork", "a program that calls fork() or system() may corrupt registered memory",
                "export RDMAV_FORK_SAFE=1 for such programs, or a kernel from 5.12 on")};
+}
+
+Findings check_overlap(const config::Settings& settings) {
+  constexpr const char* name = "overlap";
+  if (settings.overlap == "off") {
+    return {ok(name, "overlap is off: large messages wait while their receiver computes")};
+  }
+  const bool is_on = settings.overlap == "on";
+#ifndef __x86_64__
+  const std::string refused =
+      "large messages wait while their receiver computes: Open MPI lacks "
+      "barriers that this kind of processor needs";
+  return {is_on ? warn(name, refused, "WEIR_OVERLAP=off") : ok(name, refused)};
+#else
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  const int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+  if (count == 1 && is_on) {
+    return {
+        warn(name,
+             "overlap is on, but this process may use one CPU only, which its thread would take "
+             "from the computation",
+             "mpirun --bind-to none, or a CPU more for each rank: mpirun --map-by slot:PE=2")};
+  }
+  const std::string where =
+      count == 0 ? "" : fmt::format(", on {} CPU{}", count, count == 1 ? "" : "s");
+  return {ok(name, is_on
+                       ? "large messages move while a program computes, under Open MPI 4.1" + where
+                       : "large messages move while a program computes, if it asks for "
+                         "MPI_THREAD_FUNNELED or more, under Open MPI 4.1" +
+                             where + "; overlap on is for all programs")};
+#endif
 }
 
 }  // namespace weir::tools::doctor
