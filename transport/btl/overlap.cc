@@ -100,11 +100,12 @@ bool Overlap::start(std::string& why) {
 
 void Overlap::end() {
   std::lock_guard guard(end_lock_);
-  if (!thread_.joinable()) return;
-  ending_.store(true, std::memory_order_release);
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
-  thread_.join();
+  if (thread_.joinable()) {
+    ending_.store(true, std::memory_order_release);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
+    thread_.join();
+  }
   ended_.store(true, std::memory_order_release);
 }
 
@@ -130,8 +131,7 @@ void Overlap::stand_in() {
   std::uint64_t visits = 0;
   while (module_.engine->waits_for_application(visits)) {
     if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
-    const bool is_away = visits == seen && mpi_state() == mpi_is_ready;
-    const int count = is_away ? hand_up(visits) : 0;
+    const int count = visits == seen && may_go_on() ? hand_up(visits) : 0;
     total += count;
     seen = visits;
     if (count > 0) {
@@ -153,7 +153,7 @@ int Overlap::hand_up(std::uint64_t visits) {
   do {
     count = stand_in_for_application(module_, visits, most_in_a_turn);
     total += count;
-  } while (count > 0 && !ending_.load(std::memory_order_relaxed) && mpi_state() == mpi_is_ready);
+  } while (count > 0 && may_go_on());
   OverlapCounters& counters = module_.overlap_counters;
   OverlapCounters::add(counters.overlap_upcalls, static_cast<std::uint64_t>(total));
   OverlapCounters::add(counters.overlap_time,

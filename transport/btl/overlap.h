@@ -44,6 +44,11 @@ class Overlap {
     return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
 
+  // MPI is initialised, and MPI_Finalize has not begun; and nobody wants the thread to end.
+  bool may_go_on() const {
+    return mpi_state() == mpi_is_ready && !ending_.load(std::memory_order_relaxed);
+  }
+
   // Ends the thread for good if MPI_Finalize has begun: its first act is to wait for the others,
   // which calls this. Not from this thread.
   void end_with_mpi() {

@@ -247,9 +247,10 @@ int progress(Module& module) {
 // Messages that came before their receiver go first, and that one registers in the application's
 // turn.
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept {
+  const auto goes_on = [&](int count) { return count < most && module.overlap->may_go_on(); };
   if (module.early_messages.any()) return 0;
   try {
-    const int count = module.engine->stand_in(Upcalls(module), visits, most);
+    const int count = module.engine->stand_in(Upcalls(module), visits, goes_on);
     return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
   } catch (const std::exception& problem) {
     give_up(module, problem);

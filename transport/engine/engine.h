@@ -225,15 +225,15 @@ class Engine : private Driver<Engine> {
   bool waits_for_application(std::uint64_t& visits);
   // What it was when the bell rang: then the application had been away for a while.
   std::uint64_t visits_when_rung();
-  // Like `progress`, for one thread that is none of the application's: hands up at most `most`
-  // things, and nothing once there were more visits than `visits`. Leaves everything to the
+  // Like `progress`, for one thread that is none of the application's: hands up things as long as
+  // `goes_on(count)` and there are no more visits than `visits`. Leaves everything to the
   // application if there is something among it that only the application is to hear of (a failure,
   // say).
-  template <typename Handler>
-  int stand_in(Handler&& handler, std::uint64_t visits, int most) {
+  template <typename Handler, typename GoesOn>
+  int stand_in(Handler&& handler, std::uint64_t visits, GoesOn&& goes_on) {
     if (!fetch_standing_in(&visits)) return 0;
     return hand_up_taken(
-        handler, [&](int count) { return count < most && visits == visits_.load(relaxed); });
+        handler, [&](int count) { return goes_on(count) && visits == visits_.load(relaxed); });
   }
   // The same from within a handler of `stand_in`: whatever the application does, it has to wait.
   template <typename Handler>
