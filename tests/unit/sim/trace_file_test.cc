@@ -1,8 +1,8 @@
-#include "tools/sim/command/trace_file.h"
+#include "tools/sim/scenario/trace_file.h"
 
 #include <gtest/gtest.h>
 
-#include "tools/sim/command/scenario_file.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::sim {
 namespace {

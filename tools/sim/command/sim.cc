@@ -15,9 +15,9 @@
 
 #include "tools/commands.h"
 #include "tools/sim/command/advise.h"
-#include "tools/sim/command/scenario_file.h"
 #include "tools/sim/figures/report.h"
 #include "tools/sim/figures/runner.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::tools {
 namespace {

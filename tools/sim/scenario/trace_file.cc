@@ -1,4 +1,4 @@
-#include "tools/sim/command/trace_file.h"
+#include "tools/sim/scenario/trace_file.h"
 
 #include <cmath>
 #include <fstream>
