@@ -298,7 +298,6 @@ void Engine::carry_out(const ConnectAction& action) {
       break;
     }
     case Kind::loop:
-      lane.looped = true;
       nic_.connect_qp(lane.qp, node(), lane.qp);
       core_.on_established(now(), action.lane, out_);
       break;

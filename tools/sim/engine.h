@@ -130,7 +130,6 @@ class Engine : private Driver<Engine> {
   struct LanePair {
     QpNumber qp = QpNumber::none;
     EndId end = EndId::none;
-    bool looped = false;
   };
 
   struct Slab {
