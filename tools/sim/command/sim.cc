@@ -103,23 +103,17 @@ void run(const Options& options) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Results::Row& row : results.rows) {
     const Measured& measured = row.measured;
-    const std::string hash = fmt::format("{:016x}", measured.trace_hash);
     broken = broken || !measured.violation.empty();
     nlohmann::ordered_json one = {{"seed", row.seed}};
-    for (const auto& [name, value] : measured.values) one[name] = value;
-    one.update({{"events", measured.events},
-                {"trace_hash", hash},
-                {"cpu_s", measured.cpu_s},
-                {"process_peak_mib", measured.peak_mib},
-                {"violation", measured.violation},
-                {"throughput_of_1000_cycles", measured.windows}});
+    one.update(sim::figures::to_json(measured));
+    one["throughput_of_1000_cycles"] = measured.windows;
     all.push_back(one);
     if (options.json) continue;
     fmt::print("seed {}\n", row.seed);
     for (const auto& [name, value] : measured.values) fmt::print("  {:<18} {:.4g}\n", name, value);
-    fmt::print("  {:<18} {}\n  {:<18} {}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
-               measured.events, "trace_hash", hash, "cpu_s", measured.cpu_s, "process_peak_mib",
-               measured.peak_mib);
+    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
+               measured.events, "trace_hash", measured.trace_hash, "cpu_s", measured.cpu_s,
+               "process_peak_mib", measured.peak_mib);
     if (broken) fmt::print("  BROKEN: {}\n", measured.violation);
   }
   if (options.json) {
