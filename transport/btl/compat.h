@@ -235,6 +235,39 @@ inline std::uint32_t job_size() {
 #endif
 }
 
+// What MPI's state is between the ends of MPI_Init and of the program's part (ompi_mpi_state_t).
+inline constexpr std::int32_t mpi_is_ready = 2;
+inline constexpr const char* libmpi_name = "libmpi.so.40";
+
+// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE, and a message may arrive there before its
+// intercommunicator is known: what waits for that is in a list without a lock.
+inline constexpr bool ob1_bears_a_second_thread = OPAL_MAJOR_VERSION < 5;
+
+// Has ob1 lock what a second thread of ours touches. (ob1 asks when the module is there.)
+inline constexpr std::uint32_t second_thread_flag = MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
+
+// The end of a large message: the receiver does nothing for it that another process waits for.
+inline constexpr mca_btl_base_tag_t ob1_fin_tag = MCA_BTL_TAG_PML + 9;
+
+// ob1 marks messages that the receiver's software has to answer.
+inline bool needs_answer(std::uint32_t des_flags, mca_btl_base_tag_t tag) {
+  return (des_flags & MCA_BTL_DES_FLAGS_SIGNAL) != 0 && tag != ob1_fin_tag;
+}
+
+// False if the user has chosen a PML, and not ob1.
+inline bool may_be_used_by_ob1() {
+  const int index = mca_base_var_find("ompi", "pml", nullptr, nullptr);
+  const char* const* choice = nullptr;
+  if (index < 0 ||
+      mca_base_var_get_value(index, static_cast<void*>(&choice), nullptr, nullptr) !=
+          OPAL_SUCCESS ||
+      choice == nullptr || *choice == nullptr || **choice == 0) {
+    return true;
+  }
+  const bool names_ob1 = std::string(*choice).find("ob1") != std::string::npos;
+  return names_ob1 != (**choice == '^');
+}
+
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 
 // Whether the user listed this component: then it must not fail silently.

@@ -101,7 +101,13 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     const config::Settings& settings = chosen.settings;
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    const Engine::Options alone = engine_options(settings, self);
+    Engine::Options alone = engine_options(settings, self);
+    std::string why_not;
+    const bool overlaps = Overlap::is_wanted(settings, ports.size(), why_not);
+    alone.core.wants_wakes = overlaps;
+    if (!why_not.empty()) {
+      report_warning("lets no message move while the program computes: " + why_not);
+    }
     const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);
     if (engine == nullptr) {
@@ -140,7 +146,12 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
                                            std::move(further));
     auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));
     if (modules == nullptr) return nullptr;
+    if (overlaps) {
+      module->overlap = std::make_unique<Overlap>(*module);
+      module->btl_flags |= second_thread_flag;
+    }
     show_counters(&module->engine->counters());
+    show_overlap_counters(&module->overlap_counters);
     the_module.store(module.get(), std::memory_order_release);
     modules[0] = module.release();
     *count = 1;
@@ -157,10 +168,7 @@ int progress_component() noexcept {
   try {
     return progress(*module);
   } catch (const std::exception& problem) {
-    // Something that came is lost, and somebody may wait for it.
-    complain(std::string("cannot hand on what came: ") + problem.what() + ".");
-    static char text[] = "weir failed in this process; see its message above";
-    if (!module->end_job(nullptr, text)) std::abort();
+    give_up(*module, problem);
     return 0;
   }
 }

@@ -103,6 +103,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     module->end_registrations();
     show_counters(nullptr);
     show_rdma_counters(nullptr);
+    show_overlap_counters(nullptr);
     return OPAL_SUCCESS;
   });
 }
@@ -151,6 +152,9 @@ bool Module::start() {
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
   if (good && rails != nullptr && open_memory_hooks(why)) rails->start();
+  if (good && overlap != nullptr && !overlap->start(why)) {
+    report_warning("lets no message move while the program computes: " + why);
+  }
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
 }

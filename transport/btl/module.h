@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -16,6 +17,7 @@
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"
 #include "transport/btl/operation.h"
+#include "transport/btl/overlap.h"
 #include "transport/btl/pool.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/rails.h"
@@ -69,6 +71,8 @@ struct Module : mca_btl_base_module_t {
   const config::Settings settings;
   std::unique_ptr<Engine> engine;  // of the first rail
   std::unique_ptr<Rails> rails;    // the further ones; nullptr if there are none
+  std::unique_ptr<Overlap> overlap;  // nullptr: nobody stands in for the application
+  OverlapCounters overlap_counters;
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;
@@ -132,6 +136,10 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
 [[gnu::noinline]] int progress(Module& module);
+// The same for the thread that stands in for the application (Engine::stand_in).
+int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
+// Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for it.
+[[gnu::cold]] void give_up(Module& module, const std::exception& problem);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
 // Reports what is not over or not given back after that (check_leaks), in leaks.cc.

@@ -93,6 +93,9 @@ std::string profile_values(const config::Key& key,
   return text;
 }
 
+// So many bytes of reads may be under way in any case: about what a switch port buffers.
+constexpr std::uint64_t reads_least_bytes = 128 << 10;
+
 template <typename T>
 T to(std::int64_t value) {
   return static_cast<T>(value);
@@ -205,7 +208,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   reads.queue_bytes = std::max(reads.queue_bytes, chunk);
   reads.initial_bytes = 4 * chunk;
   reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);
-  reads.least_bytes = std::min(to<std::uint64_t>(s.reads_window_min_bytes), reads.most_bytes);
+  reads.least_bytes = std::min(std::max(reads_least_bytes, chunk), reads.most_bytes);
 
   core.admission = config::admission(s);
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;

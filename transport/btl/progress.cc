@@ -52,9 +52,8 @@ Descriptor& finish(Module& module, Engine& engine, SendSlot* slot) {
 void keep_early(Module& module, PeerId from, const Delivery& message) {
   if (module.early_messages.push(from, message.tag, message.payload, message.length_bytes)) return;
   give_up_message(module, from,
-                  "nothing in this process takes messages with tag " +
-                      std::to_string(message.tag) + ", and " +
-                      std::to_string(EarlyMessages::most_bytes >> 20) +
+                  "nothing in this process takes messages with tag " + std::to_string(message.tag) +
+                      ", and " + std::to_string(EarlyMessages::most_bytes >> 20) +
                       " MiB of such messages wait already.");
 }
 
@@ -205,7 +204,8 @@ void take_message(Module& module, Endpoint* endpoint, PeerName from, const Deliv
     if (proc != nullptr) endpoint = module.add(proc);
   }
   if (endpoint == nullptr) {
-    complain("a message from " + rank_text(from) + " is lost: Open MPI does not know that process.");
+    complain("a message from " + rank_text(from) +
+             " is lost: Open MPI does not know that process.");
     static char text[] = "weir lost a message; see its message above";
     if (!module.end_job(nullptr, text)) std::abort();
     return;
@@ -230,6 +230,10 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 }
 
 int progress(Module& module) {
+  if (module.overlap != nullptr) [[unlikely]] {
+    if (module.overlap->is_here()) return module.engine->stand_in_further(Upcalls(module));
+    module.overlap->end_with_mpi();
+  }
   int count = 0;
   if (module.early_messages.any()) [[unlikely]]
     count += hand_up_early(module);  // first: later ones of the same peer may have come
@@ -240,7 +244,27 @@ int progress(Module& module) {
   return count;
 }
 
+// Messages that came before their receiver go first, and that one registers in the application's
+// turn.
+int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept {
+  if (module.early_messages.any()) return 0;
+  try {
+    const int count = module.engine->stand_in(Upcalls(module), visits, most);
+    return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
+  } catch (const std::exception& problem) {
+    give_up(module, problem);
+    return 0;
+  }
+}
+
+void give_up(Module& module, const std::exception& problem) {
+  complain(std::string("cannot hand on what came: ") + problem.what() + ".");
+  static char text[] = "weir failed in this process; see its message above";
+  if (!module.end_job(nullptr, text)) std::abort();
+}
+
 void Module::close(std::span<Endpoint* const> leaving) {
+  if (overlap != nullptr) overlap->end_with_mpi();
   std::vector<PeerId> peers;
   for (Endpoint* const endpoint : leaving) {
     endpoint->leaving.store(true, std::memory_order_relaxed);
@@ -256,6 +280,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
 }
 
 void shut_down(Module& module) {
+  if (module.overlap != nullptr) module.overlap->end();
   if (module.rails != nullptr) module.rails->shut_down();
   if (!module.engine->shutdown(LastUpcalls(module))) {
     note(1, "ended with sends under way, after 10s");

@@ -168,6 +168,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   }
 
   slot->notify = waits;
+  slot->wakes = needs_answer(descriptor.des_flags, tag);
   slot->user = &descriptor;
   // From here on a waiting descriptor may be completed, and gone, at any moment.
   Status status = module.spreads() ? Status::elsewhere

@@ -183,12 +183,6 @@ constexpr std::array keys{
                     "adapts the bytes in the fabric to the round trips it sees",
                     "A number that is right for one fabric is too much or too little for another"},
                    &Settings::reads_max),
-    number("reads_window_min", Kind::size, "128KiB", 4 * KiB, 1 * GiB, 4,
-           {"With reads_max auto: so many bytes of reads may be under way in any case",
-            "About what a switch port buffers; one chunk may always be under way, and "
-            "reads_window_max "
-            "rules"},
-           &Settings::reads_window_min_bytes),
     number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
            {"With reads_max auto: no more bytes of reads are under way, however short the round "
             "trips stay",
@@ -206,6 +200,13 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
+    choice("overlap", "off, auto, on", "off", 2,
+           {"Whether large messages move while the application computes outside of MPI: a thread "
+            "then answers what comes in for it. auto: where the program asks for threads "
+            "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads",
+            "It is new: a thread beside the application's calls into Open MPI only where somebody "
+            "asked for it"},
+           &Settings::overlap),
 
     // The node.
     choice(
@@ -328,7 +329,10 @@ constexpr std::array former_keys = {
     FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
     FormerKey{"window_unattended",
               "what piles up in front of a process that computes waits as "
-              "well at its sender"}};
+              "well at its sender"},
+    FormerKey{"reads_window_min",
+              "one chunk, and 128KiB, about what a switch port buffers, may be "
+              "under way in any case; reads_window_max bounds the rest"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {

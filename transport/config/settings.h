@@ -36,11 +36,11 @@ struct Settings {
 
   std::int64_t chunk_bytes = 0;
   std::int64_t reads_max = automatic;
-  std::int64_t reads_window_min_bytes = 0;
   std::int64_t reads_window_max_bytes = 0;
   std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
 
+  std::string overlap;             // off, auto, on
   std::string node_sharing;        // auto, user, job, off
   std::int64_t proxy_servers = 0;  // 0: none
   std::string admission;           // off, thresholds, always

@@ -150,6 +150,8 @@ class Sender {
   void begin(Peer& peer);
   // The credits that the peer's greeting grants.
   void grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits);
+  // Whether the peer wants to be woken.
+  void may_wake(Peer& peer, bool wants) { peer.outgoing.may_wake_ = wants; }
   // A control frame came, and its credit has to go back. False if the peer had none.
   bool owe_control_credit(Peer& peer) {
     ++peer.outgoing.control_owed_;

@@ -128,7 +128,7 @@ class Driver {
 
   // How long the event thread may sleep.
   Duration nap(Time now) {
-    return attendance_.nap(core_.needs_attendance(), now, core_.next_deadline());
+    return attendance_.nap(needs_attendance(), now, core_.next_deadline());
   }
   // `wake_thread` woke the event thread.
   void on_woken() { attendance_.on_woken(); }
@@ -138,9 +138,9 @@ class Driver {
   void attend(Time woken) {
     const std::uint64_t waiting = core_.pending_frames();
     const bool absent = attendance_.begin(woken, core_.round());
-    if (absent && core_.needs_attendance()) act_for_application();
-    attendance_.end(core_.round(), core_.needs_attendance(),
-                    core_.pending_frames() < waiting || core_.has_transfers(),
+    if (absent && needs_attendance()) act_for_application();
+    attendance_.end(core_.round(), needs_attendance(),
+                    core_.pending_frames() < waiting || core_.has_transfers() || owed_ > 0,
                     core_.has_what_others_wait_for());
     const Time now = self().now();
     if (attendance_.is_limit_look_due(now)) {
@@ -228,6 +228,8 @@ class Driver {
 
   Core core_;
   Outbox out_;
+  // Sends whose ends are to be told while the application is absent: their completions wake nobody.
+  std::uint32_t owed_ = 0;
 
  private:
   // A process whose application computes gives back what its adapter is done with in its second
@@ -238,6 +240,8 @@ class Driver {
   static constexpr Duration look_for_dead_after = milliseconds(50);
 
   Engine& self() { return static_cast<Engine&>(*this); }
+
+  bool needs_attendance() const { return core_.needs_attendance() || owed_ > 0; }
 
   void refuse_stale(RequestId request) {
     ++core_.counters().requests_stale;

@@ -1,6 +1,6 @@
 #include "transport/engine/engine.h"
-#include "transport/verbs/reach.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -12,6 +12,8 @@
 #include <ctime>
 #include <system_error>
 #include <utility>
+
+#include "transport/verbs/reach.h"
 
 namespace weir {
 namespace {
@@ -28,6 +30,9 @@ constexpr int most_outages_told = 8;
 
 // Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
+
+// Visits of an application that find another thread standing in for it, until it gives way.
+constexpr unsigned polls_per_yield = 16;
 
 std::string cannot_register(const verbs::Device& device, std::size_t bytes) {
   const int error = errno;
@@ -262,6 +267,7 @@ void Engine::withdraw(PeerId peer) {
 
 void Engine::hand_up(const Retired& retired) {
   if (retired.slot->notify) {
+    if (owed_ > 0) --owed_;
     arrived_notices_.emplace_back(retired);
   } else {
     slots_->put(retired.slot);
@@ -516,8 +522,14 @@ int Engine::poll_completions() {
 [[gnu::flatten]] bool Engine::fetch() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
+  visits_.store(visits_.load(relaxed) + 1, relaxed);
   const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
-  if (owner != std::thread::id{} && owner != std::this_thread::get_id()) return false;
+  if (owner != std::thread::id{} && owner != std::this_thread::get_id()) {
+    const bool yields = met_stand_in(owner);
+    guard.unlock();
+    if (yields) sched_yield();
+    return false;
+  }
 
   if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
     look();
@@ -532,22 +544,122 @@ int Engine::poll_completions() {
       if (has_requests()) call_thread();
     }
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
-    messages_.clear();
-    messages_.swap(out_.deliveries);
-    next_message_ = 0;
-    if (!notices_.empty() || !arrived_notices_.empty()) {
-      notices_.clear();
-      notices_.swap(arrived_notices_);
-      next_notice_ = 0;
-    }
+    take();
   }
+  enter_progress();
+  return true;
+}
+
+void Engine::take() {
+  messages_.clear();
+  messages_.swap(out_.deliveries);
+  next_message_ = 0;
+  if (!notices_.empty() || !arrived_notices_.empty()) {
+    notices_.clear();
+    notices_.swap(arrived_notices_);
+    next_notice_ = 0;
+  }
+}
+
+void Engine::enter_progress() {
   if (progress_depth_ == 0) {
     progress_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
   if (in_hand_.size() < static_cast<std::size_t>(++progress_depth_)) {
     in_hand_.push_back(BufferId::none);
   }
+}
+
+// ---- standing in for the application ----
+
+// Open MPI may end the job because of these, or asks for more in its turn than a thread beside the
+// application's may do.
+bool Engine::is_for_application(const Notice& notice) {
+  switch (notice.kind) {
+    case Notice::Kind::retired:
+    case Notice::Kind::transfer:
+    case Notice::Kind::refusal:
+    case Notice::Kind::warning: return false;
+    case Notice::Kind::failure:
+    case Notice::Kind::breakdown:
+    case Notice::Kind::link:
+    case Notice::Kind::wanted: break;
+  }
   return true;
+}
+
+// What a thread has taken is its own until it leaves.
+bool Engine::has_for_stand_in() const {
+  const bool is_left = progress_owner_.load(std::memory_order_acquire) == std::thread::id{} &&
+                       (next_message_ < messages_.size() || next_notice_ < notices_.size());
+  if (out_.deliveries.empty() && arrived_notices_.empty() && !is_left) return false;
+  if (std::any_of(arrived_notices_.begin(), arrived_notices_.end(), is_for_application))
+    return false;
+  return !is_left || std::none_of(notices_.begin() + static_cast<std::ptrdiff_t>(next_notice_),
+                                  notices_.end(), is_for_application);
+}
+
+bool Engine::waits_for_application(std::uint64_t& visits) {
+  std::lock_guard guard(lock_);
+  visits = visits_.load(relaxed);
+  rung_ = has_for_stand_in();
+  return rung_;
+}
+
+std::uint64_t Engine::visits_when_rung() {
+  std::lock_guard guard(lock_);
+  return rung_at_;
+}
+
+void Engine::ring() {
+  if (rung_ || !has_for_stand_in()) return;
+  rung_ = true;
+  rung_at_ = visits_.load(relaxed);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
+}
+
+// The application has to wait for who stands in for it, who may be waiting for this very core.
+bool Engine::met_stand_in(std::thread::id owner) {
+  return owner == stand_in_ && ++meetings_ % polls_per_yield == 0;
+}
+
+bool Engine::fetch_standing_in(const std::uint64_t* visits) {
+  std::unique_lock guard(lock_, std::try_to_lock);
+  if (!guard.owns_lock() || queues_ == nullptr) return false;
+  if (visits != nullptr && *visits != visits_.load(relaxed)) return false;
+  const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
+  const std::thread::id self = std::this_thread::get_id();
+  if (owner != std::thread::id{} && owner != self) return false;
+  stand_in_ = self;
+  const auto is_left_to_application = [&] {
+    return std::any_of(arrived_notices_.begin(), arrived_notices_.end(), is_for_application) ||
+           std::any_of(notices_.begin() + static_cast<std::ptrdiff_t>(next_notice_), notices_.end(),
+                       is_for_application);
+  };
+  if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
+    look();
+    if (has_held_.load(relaxed)) has_held_.store(core_.has_held(), relaxed);
+    if (is_left_to_application()) return false;
+    if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
+    take();
+  } else if (is_left_to_application()) {
+    return false;
+  }
+  enter_progress();
+  return true;
+}
+
+// Before progress returns, posts the frames that were held while messages were handed up.
+void Engine::post_held() {
+  std::lock_guard guard(lock_);
+  flush_held();
+  has_held_.store(false, std::memory_order_relaxed);
+}
+
+void Engine::note_pending() {
+  has_held_.store(core_.has_held(), std::memory_order_relaxed);
+  note_work_left();
 }
 
 // When a handler makes progress, the last message of a buffer may be handled before an earlier one
@@ -564,18 +676,6 @@ void Engine::finish_nested(const Delivery& message) {
   } else {
     note_released(message.buffer);
   }
-}
-
-// Before progress returns, posts the frames that were held while messages were handed up.
-void Engine::post_held() {
-  std::lock_guard guard(lock_);
-  flush_held();
-  has_held_.store(false, std::memory_order_relaxed);
-}
-
-void Engine::note_pending() {
-  has_held_.store(core_.has_held(), std::memory_order_relaxed);
-  note_work_left();
 }
 
 bool Engine::close_one(PeerId peer) {

@@ -6,8 +6,8 @@
 //                   core ─▶ Outbox ─▶ verbs
 //
 // Thread rule: any thread may call every public function. Messages, retired slots and failures are
-// handed up only by `progress`, without the lock, in order, by one thread at a time. A handler may
-// call back into the engine, including `progress`.
+// handed up only by `progress` and `stand_in`, without the lock, in order, by one thread at a time.
+// A handler may call back into the engine, including `progress`.
 #pragma once
 
 #include <atomic>
@@ -119,7 +119,10 @@ class Engine : private Driver<Engine> {
   Status send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std::uint8_t tag,
               bool must_take) {
     std::lock_guard guard(lock_);
+    const bool owes = bell_ >= 0 && slot->notify;  // the slot may be retired at once
+    owed_ += owes ? 1 : 0;
     const Status status = core_.send(now(), peer, slot, length_bytes, tag, must_take, out_);
+    if (owes) note_owed(status);
     finish_send();
     return status;
   }
@@ -206,33 +209,37 @@ class Engine : private Driver<Engine> {
   template <typename Handler>
   int progress(Handler&& handler) {
     if (!fetch()) return 0;
-    const Leaving leaving{*this};
-    int count = 0;
-    for (; next_message_ < messages_.size(); ++count) {
-      const InHand in_hand(*this, messages_[next_message_++]);
-      handler.on_message(in_hand.message);
-    }
-    for (; next_notice_ < notices_.size(); ++count) {
-      const Notice notice = std::move(notices_[next_notice_++]);
-      switch (notice.kind) {
-        case Notice::Kind::retired:
-          handler.on_retired(notice.retired.slot, notice.retired.delivered);
-          break;
-        case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
-        case Notice::Kind::failure: handler.on_failure(notice.failure); break;
-        case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
-        case Notice::Kind::warning: handler.on_warning(*notice.words); break;
-        case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
-        case Notice::Kind::link:
-          if constexpr (requires { handler.on_link(notice.link); }) handler.on_link(notice.link);
-          break;
-        case Notice::Kind::wanted:
-          if constexpr (requires { handler.on_wanted(notice.wanted); })
-            handler.on_wanted(notice.wanted);
-          break;
-      }
-    }
-    return count;
+    return hand_up_taken(handler, [](int) { return true; });
+  }
+
+  // ---- standing in for an application that computes ----
+
+  // `bell`, an eventfd, is rung when something waits that only `progress` or `stand_in` hands up,
+  // and not again before `waits_for_application` has said no. Stays open as long as the engine.
+  void set_bell(int bell) {
+    std::lock_guard guard(lock_);
+    bell_ = bell;
+  }
+  // Whether there is something that `stand_in` could hand up now. `visits` counts the calls of
+  // `progress`: who finds it unchanged after a while knows that the application is away.
+  bool waits_for_application(std::uint64_t& visits);
+  // What it was when the bell rang: then the application had been away for a while.
+  std::uint64_t visits_when_rung();
+  // Like `progress`, for one thread that is none of the application's: hands up at most `most`
+  // things, and nothing once there were more visits than `visits`. Leaves everything to the
+  // application if there is something among it that only the application is to hear of (a failure,
+  // say).
+  template <typename Handler>
+  int stand_in(Handler&& handler, std::uint64_t visits, int most) {
+    if (!fetch_standing_in(&visits)) return 0;
+    return hand_up_taken(
+        handler, [&](int count) { return count < most && visits == visits_.load(relaxed); });
+  }
+  // The same from within a handler of `stand_in`: whatever the application does, it has to wait.
+  template <typename Handler>
+  int stand_in_further(Handler&& handler) {
+    if (!fetch_standing_in(nullptr)) return 0;
+    return hand_up_taken(handler, [](int) { return true; });
   }
 
   // ---- leaving ----
@@ -362,6 +369,39 @@ class Engine : private Driver<Engine> {
 
   Engine(const Options& options, verbs::Device device);
 
+  // Hands up what was taken, as long as `goes_on(count)`; the rest is for the next call.
+  template <typename Handler, typename GoesOn>
+  int hand_up_taken(Handler& handler, GoesOn&& goes_on) {
+    const Leaving leaving{*this};
+    int count = 0;
+    for (; next_message_ < messages_.size() && goes_on(count); ++count) {
+      const InHand in_hand(*this, messages_[next_message_++]);
+      handler.on_message(in_hand.message);
+    }
+    if (next_message_ < messages_.size()) return count;  // notices come after messages
+    for (; next_notice_ < notices_.size() && goes_on(count); ++count) {
+      const Notice notice = std::move(notices_[next_notice_++]);
+      switch (notice.kind) {
+        case Notice::Kind::retired:
+          handler.on_retired(notice.retired.slot, notice.retired.delivered);
+          break;
+        case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
+        case Notice::Kind::failure: handler.on_failure(notice.failure); break;
+        case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
+        case Notice::Kind::warning: handler.on_warning(*notice.words); break;
+        case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
+        case Notice::Kind::link:
+          if constexpr (requires { handler.on_link(notice.link); }) handler.on_link(notice.link);
+          break;
+        case Notice::Kind::wanted:
+          if constexpr (requires { handler.on_wanted(notice.wanted); })
+            handler.on_wanted(notice.wanted);
+          break;
+      }
+    }
+    return count;
+  }
+
   // A call of `progress`, and a message that its handler has.
   struct Leaving {
     Engine& engine;
@@ -391,6 +431,8 @@ class Engine : private Driver<Engine> {
   }
 
   // All of these run with the lock held.
+  void take();
+  void enter_progress();
   void finish_send() {
     // The usual case is one frame. Receives are posted first, because its credits are for them.
     if (!out_.rare && out_.receives.empty() && !out_.work.empty()) [[likely]]
@@ -401,6 +443,10 @@ class Engine : private Driver<Engine> {
       note_pending();
   }
   [[gnu::noinline]] void note_pending();
+  void note_owed(Status status) {
+    if (status != Status::ok) --owed_;
+    call_thread();
+  }
   void warn_of_forks(int error);
   void warn_of_small_window();
   [[gnu::cold, gnu::noinline]] void break_down(const std::string& what);
@@ -419,8 +465,17 @@ class Engine : private Driver<Engine> {
   }
   void undo_start();
 
+  // What `stand_in` leaves to the application.
+  static bool is_for_application(const Notice& notice);
+  bool has_for_stand_in() const;
+  [[gnu::noinline]] void watch_application(Time now, bool heard);
+  void ring();
+  [[gnu::cold]] bool met_stand_in(std::thread::id owner);
+
   // These take the lock.
   bool fetch();
+  // `visits`: as in `stand_in`; nullptr: any.
+  bool fetch_standing_in(const std::uint64_t* visits);
   [[gnu::noinline]] void post_held();
   bool try_close(std::span<const PeerId> peers);
   bool try_close_all();
@@ -471,6 +526,19 @@ class Engine : private Driver<Engine> {
   std::size_t next_notice_ = 0;
   std::vector<BufferId> in_hand_;    // buffer of the message being handled, at each depth
   std::vector<BufferId> postponed_;  // released at a greater depth than a message of theirs
+
+  // Of who stands in for the application.
+  static constexpr std::memory_order relaxed = std::memory_order_relaxed;
+  std::atomic<std::uint64_t> visits_{0};  // calls of `progress`
+  int bell_ = -1;
+  bool rung_ = false;
+  std::uint64_t rung_at_ = 0;      // visits then
+  std::uint64_t visits_seen_ = 0;  // by the event thread, last
+  Time seen_at_{};                 // when it saw that there were more
+  Time away_at_{};                 // when the application was last away
+  Time listen_at_{};               // until then it does not; zero: it does
+  std::thread::id stand_in_{};
+  unsigned meetings_ = 0;  // visits that found it busy
 
   std::thread thread_;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 // The event thread: everything that must happen even while the application computes. It answers
 // connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
-// for credits), and watches deadlines. It never hands anything up.
+// for credits), and watches deadlines. It never hands anything up; if somebody stands in for the
+// application, it rings for that.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,6 +27,13 @@ constexpr int connection_events_at_once = 16;
 
 constexpr Duration slots_shrink_interval = seconds(1);
 
+// An application computes if it has not called MPI for a sixteenth of the time for which it did so
+// before, within these bounds. What it loses when it begins to compute is then small in comparison;
+// and one that was only preempted is seldom taken for one that computes.
+constexpr Duration shortest_pause = microseconds(50);
+constexpr Duration longest_pause = milliseconds(8);
+constexpr std::int64_t attended_part = 16;
+
 }  // namespace
 
 void Engine::wake_thread() {
@@ -42,6 +50,7 @@ void Engine::run_thread() {
     Duration nap{};
     bool asked = false;
     bool lacks_pair = false;
+    bool listens = true;
     std::uint32_t inline_bytes = 0;
     {
       std::lock_guard guard(lock_);
@@ -49,15 +58,18 @@ void Engine::run_thread() {
       asked = may_serve_request();
       nap = Driver::nap(clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
+      if (listen_at_ != Time{}) nap = std::min(nap, std::max(Duration{}, listen_at_ - clock()));
       if (asked) nap = {};
+      listens = listen_at_ == Time{};
       lacks_pair = !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
     }
     std::array<pollfd, 4> fds{{{wake_fd_, POLLIN, 0},
                                {connections_->fd(), POLLIN, 0},
                                {device_fd, POLLIN, 0},
-                               {queues_->event_fd(), POLLIN, 0}}};
-    ::poll(fds.data(), fds.size(), static_cast<int>(nap.ns / milliseconds(1).ns));
+                               {listens ? queues_->event_fd() : -1, POLLIN, 0}}};
+    const timespec patience{nap.ns / 1000000000, nap.ns % 1000000000};
+    ::ppoll(fds.data(), fds.size(), &patience, nullptr);
     const Time woken = clock();
     // Most events are requests. A pair that none of them needs is there for the next connection.
     asked = asked || (fds[1].revents & POLLIN) != 0;
@@ -76,7 +88,8 @@ void Engine::run_thread() {
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
     if (asked) serve_request();
-    if ((fds[3].revents & POLLIN) != 0) {
+    const bool heard = (fds[3].revents & POLLIN) != 0;
+    if (heard) {
       queues_->take_events();
       drain();
     }
@@ -91,10 +104,35 @@ void Engine::run_thread() {
       tidy_node();
       count_node();
     }
+    if (bell_ >= 0) watch_application(woken, heard);
   }
 }
 
-// What is left is there in the next turn; meanwhile others may have the lock, whoever asks how often.
+// An application that is away needs somebody to stand in for it. One that calls MPI takes what
+// comes itself, and would lose its core to a thread that is woken for each message: so after an
+// event that it did not need, the thread does not listen for a while.
+void Engine::watch_application(Time now, bool heard) {
+  const std::uint64_t visits = visits_.load(relaxed);
+  if (visits != visits_seen_) {
+    visits_seen_ = visits;
+    seen_at_ = now;
+  }
+  const Duration pause =
+      std::clamp((now - away_at_) / attended_part, shortest_pause, longest_pause);
+  if (now - seen_at_ >= pause) {
+    away_at_ = now;
+    listen_at_ = {};
+    return ring();
+  }
+  if (heard || (now >= listen_at_ && has_for_stand_in())) {
+    listen_at_ = now + pause;
+  } else if (now >= listen_at_) {
+    listen_at_ = {};
+  }
+}
+
+// What is left is there in the next turn; meanwhile others may have the lock, whoever asks how
+// often.
 void Engine::serve_connections() {
   for (int left = connection_events_at_once; left > 0; --left) {
     const std::optional<verbs::ConnectionEvent> event = connections_->next();

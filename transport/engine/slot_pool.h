@@ -92,6 +92,7 @@ class SlotPool {
     list.least = std::min(list.least, --list.count);
     slot->next = nullptr;
     slot->notify = false;
+    slot->wakes = false;
     return slot;
   }
 

@@ -57,6 +57,7 @@ struct Hello {
   std::uint8_t fetches = 16;         // reads and atomics of a queue pair that the sender answers
   Key key{};                         // of the asked process: in the request and its answer
   std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
+  bool wants_wakes = false;  // frames that a computing process has to answer are to be solicited
   // The session goes on whose connection broke. `buffer_bytes` was said when it began; instead the
   // hello says how many frames of this session, modulo 2^32, its sender has received.
   bool resumes = false;

@@ -97,10 +97,6 @@ Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t see
       "reads_max: {}\n",
       100 * best.measured["throughput"], 100 * best.measured["first_percentile"],
       100 * results.rows[0].measured["throughput"], size_text(best.chunk_bytes), best.bound());
-  if (best.adapts()) {
-    advice.yaml +=
-        "reads_window_min: " + size_text(std::max(shipped_least, best.chunk_bytes)) + "\n";
-  }
   return advice;
 }
 

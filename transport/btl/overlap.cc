@@ -1,0 +1,164 @@
+#include "transport/btl/overlap.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <exception>
+#include <system_error>
+
+#include "transport/btl/module.h"
+
+namespace weir::btl {
+namespace {
+
+// Between two looks while the application keeps coming.
+constexpr Duration shortest_pause = microseconds(50);
+constexpr Duration longest_pause = milliseconds(1);
+
+// Handed up at a time: so long an application that comes back has to wait at most.
+constexpr int most_in_a_turn = 32;
+
+void sleep_for(Duration duration) {
+  const timespec time{duration.ns / 1000000000, duration.ns % 1000000000};
+  nanosleep(&time, nullptr);
+}
+
+// nullptr if it cannot be seen. Not linked: programs may have loaded libmpi for themselves alone.
+const std::int32_t* state_of_mpi() {
+  void* const libmpi = dlopen(libmpi_name, RTLD_LAZY | RTLD_NOLOAD);
+  if (libmpi == nullptr) return nullptr;
+  auto* const state = static_cast<const std::int32_t*>(dlsym(libmpi, "ompi_mpi_state"));
+  dlclose(libmpi);
+  return state;
+}
+
+// Why a thread of ours must not call ob1 here, whoever asks for it; "" if it may.
+std::string why_unsound(std::size_t rails) {
+  if (!ob1_bears_a_second_thread) {
+    return "this Open MPI (" + std::string(opal_version_string) +
+           ") does not lock all that a second thread uses";
+  }
+#ifndef __x86_64__
+  return "Open MPI lacks barriers that this kind of processor needs";
+#endif
+  if (rails > 1) return "it is not done with several rails";
+  if (state_of_mpi() == nullptr) return "the state of MPI cannot be seen (ompi_mpi_state)";
+  return "";
+}
+
+}  // namespace
+
+bool Overlap::is_wanted(const config::Settings& settings, std::size_t rails, std::string& why) {
+  if (settings.overlap == "off") return false;
+  const bool asked = settings.overlap == "on";
+  // Where nobody asks, locks that were idle stay so.
+  if (!asked && !opal_using_threads()) return false;
+  why = why_unsound(rails);
+  if (why.empty() && asked && !may_be_used_by_ob1()) why = "the PML is not ob1 (--mca pml ob1)";
+  if (!why.empty()) {
+    if (!asked) why.clear();
+    return false;
+  }
+  if (asked) opal_set_using_threads(true);
+  return true;
+}
+
+Overlap::Overlap(Module& module) : module_(module), mpi_state_(state_of_mpi()) {}
+
+Overlap::~Overlap() {
+  end();
+  if (bell_ >= 0) ::close(bell_);
+}
+
+bool Overlap::start(std::string& why) {
+  bell_ = eventfd(0, EFD_CLOEXEC);
+  if (bell_ < 0) {
+    why = std::string("no eventfd: ") + std::strerror(errno);
+    return false;
+  }
+  // As the event thread: signals are the application's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& problem) {
+    why = std::string("no thread: ") + problem.what();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (thread_.joinable()) module_.engine->set_bell(bell_);
+  return thread_.joinable();
+}
+
+void Overlap::end() {
+  std::lock_guard guard(end_lock_);
+  if (!thread_.joinable()) return;
+  ending_.store(true, std::memory_order_release);
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
+  thread_.join();
+  ended_.store(true, std::memory_order_release);
+}
+
+void Overlap::run() {
+  pthread_setname_np(pthread_self(), "weir-overlap");
+  prctl(PR_SET_TIMERSLACK, 1000ul);
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  for (;;) {
+    std::uint64_t rings = 0;
+    if (::read(bell_, &rings, sizeof rings) < 0 && errno != EINTR) return;
+    if (ending_.load(std::memory_order_acquire)) return;
+    stand_in();
+  }
+}
+
+// Until nothing waits any more. While the application calls MPI it takes what waits itself.
+void Overlap::stand_in() {
+  OverlapCounters& counters = module_.overlap_counters;
+  OverlapCounters::add(counters.overlap_wakeups);
+  int total = 0;
+  Duration pause = shortest_pause;
+  std::uint64_t seen = module_.engine->visits_when_rung();
+  std::uint64_t visits = 0;
+  while (module_.engine->waits_for_application(visits)) {
+    if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
+    const bool is_away = visits == seen && mpi_state() == mpi_is_ready;
+    const int count = is_away ? hand_up(visits) : 0;
+    total += count;
+    seen = visits;
+    if (count > 0) {
+      pause = shortest_pause;
+      continue;
+    }
+    sleep_for(pause);
+    pause = std::min(pause * 2, longest_pause);
+  }
+  if (total == 0) OverlapCounters::add(counters.overlap_in_vain);
+}
+
+// As long as there is something, and the application stays away. The last look finds nothing, and
+// gives back the buffers of what was handed up.
+int Overlap::hand_up(std::uint64_t visits) {
+  const Time begin = Engine::clock();
+  int total = 0;
+  int count = 0;
+  do {
+    count = stand_in_for_application(module_, visits, most_in_a_turn);
+    total += count;
+  } while (count > 0 && !ending_.load(std::memory_order_relaxed) && mpi_state() == mpi_is_ready);
+  OverlapCounters& counters = module_.overlap_counters;
+  OverlapCounters::add(counters.overlap_upcalls, static_cast<std::uint64_t>(total));
+  OverlapCounters::add(counters.overlap_time,
+                       static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
+  return total;
+}
+
+}  // namespace weir::btl

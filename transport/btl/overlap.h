@@ -1,0 +1,72 @@
+// A thread that stands in for an application that computes outside of MPI, so that large messages
+// move meanwhile: the announcement of one has to be matched, and only ob1 can do that.
+//
+//   event thread: something waits, and the application has been away for a while ──bell──▶
+//   this thread: hands up, lets go, looks again; nothing waits: sleeps until the bell
+//
+// It hands up as an application thread would, a few messages at a time. Whoever calls MPI goes
+// first. What may end the job (a peer that is lost, say) is left for the application to hear.
+//
+// ob1 has to lock as for threads while this runs, and the thread must not be in an upcall while MPI
+// is not initialised, or once MPI_Finalize takes things apart.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "transport/btl/compat.h"
+#include "transport/btl/pvars.h"
+#include "transport/config/settings.h"
+
+namespace weir::btl {
+
+struct Module;
+
+class Overlap {
+ public:
+  // Whether this process is to have one, by its settings and by what Open MPI can bear. If it is
+  // asked for in vain, `why` says why. Makes Open MPI lock, if that was asked for. In btl_init,
+  // because it must not change while somebody holds a lock.
+  static bool is_wanted(const config::Settings& settings, std::size_t rails, std::string& why);
+
+  // The module's engine is not started yet, and outlives this.
+  explicit Overlap(Module& module);
+  ~Overlap();
+
+  // Starts the thread, once the engine is. False if there is none.
+  bool start(std::string& why);
+
+  // The caller is this thread: in an upcall.
+  bool is_here() const {
+    return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
+  }
+
+  // Ends the thread for good if MPI_Finalize has begun: its first act is to wait for the others,
+  // which calls this. Not from this thread.
+  void end_with_mpi() {
+    if (mpi_state() > mpi_is_ready && !ended_.load(std::memory_order_acquire)) [[unlikely]]
+      end();
+  }
+  // Ends the thread, after the upcall that it may be in.
+  void end();
+
+ private:
+  void run();
+  void stand_in();
+  int hand_up(std::uint64_t visits);
+  std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
+
+  Module& module_;
+  const std::int32_t* const mpi_state_;
+  int bell_ = -1;
+  std::thread thread_;
+  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<bool> ending_{false};
+  std::atomic<bool> ended_{false};
+  std::mutex end_lock_;
+};
+
+}  // namespace weir::btl
