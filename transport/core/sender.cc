@@ -157,8 +157,8 @@ void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Out
 // Spends a credit on a frame of messages.
 void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
   --peer.outgoing.credits_;
-  receiver_.note_went(peer.share);
   receiver_.post(out);
+  receiver_.note_went(peer.share);
   post_frame(peer, lane, slot, slot->kind, receiver_.top_up(peer.share), out);
   ++counters_.frames_sent;
 }
