@@ -13,8 +13,8 @@
 // are active have the rest, in equal parts: those that spent a credit in this epoch or in the one
 // before. An epoch is so many frames, not a time: peers that all compute at once stay active.
 // Credits are topped up to the share, piggybacked on any frame to that peer, or by a control frame
-// once half of them are spent. What an idle peer holds beyond its least it may keep until others
-// need it.
+// once half of them are spent; if our messages answer the peer's, not before nearly all are. What
+// an idle peer holds beyond its least it may keep until others need it.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -37,6 +37,8 @@ class EagerWindow {
     std::uint32_t out = 0;    // credits that the peer holds, or that travel to it
     std::uint64_t epoch = 0;  // in which it spent its last credit
     bool joined = false;
+    std::uint8_t came = 0;  // of the last frames of messages between us, those from the peer
+    std::uint8_t went = 0;  // and those to it
   };
 
   explicit EagerWindow(const Config& config) : config_(config) {}
@@ -108,6 +110,7 @@ class EagerWindow {
   bool spend(Share& share) {
     if (share.out == 0) return false;
     set_out(share, share.out - 1);
+    count(share, share.came);
     if (share.epoch != epoch_) [[unlikely]]
       use(share);
     if (++spent_ >= epoch_frames()) [[unlikely]]
@@ -119,6 +122,13 @@ class EagerWindow {
   bool is_active(const Share& share) const { return share.joined && share.epoch + 1 >= epoch_; }
   // Moves when it changes who is active: then peers may hold more than their share.
   std::uint64_t turns() const { return turns_; }
+
+  // A frame of messages goes to the peer.
+  static void note_went(Share& share) { count(share, share.went); }
+
+  // More than half as many went to the peer as came from it: most likely the next one goes before
+  // it has spent its share, and can carry credits. (One alone may be what made the connection.)
+  static bool is_answered(const Share& share) { return share.went * 2 > share.came + 1; }
 
   // Credits to grant the peer now, at most `most`; they count as out from here on.
   std::uint32_t top_up(Share& share, std::uint32_t most) {
@@ -176,10 +186,10 @@ class EagerWindow {
   // Credits of a lost or refused greeting come back.
   void take_back(Share& share) { set_out(share, 0); }
 
-  // More than half of the share is spent: give some back now, by a control frame if need be.
+  // More than half of the share is spent, or more than seven eighths where messages answer each
+  // other: give some back now, by a control frame if need be.
   bool low(const Share& share) const {
-    const std::uint32_t most = target(share);
-    return share.joined && share.out * 2 < most;
+    return share.joined && share.out * (is_answered(share) ? 8 : 2) < target(share);
   }
 
   // Others hold what this peer lacks to half of its share: it can be topped up to no more.
@@ -207,6 +217,14 @@ class EagerWindow {
   }
 
  private:
+  // Of some 64 frames or more the older ones count half, again and again.
+  static void count(Share& share, std::uint8_t& frames) {
+    if (++frames < 64) [[likely]]
+      return;
+    share.came /= 2;
+    share.went /= 2;
+  }
+
   // What the peer may still claim of its least.
   std::uint32_t owed(const Share& share) const {
     return share.joined && share.out < config_.min_credits ? config_.min_credits - share.out : 0;

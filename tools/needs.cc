@@ -9,6 +9,7 @@
 
 #include "transport/config/schema.h"
 #include "transport/engine/slot_pool.h"
+#include "transport/lane/send_queue.h"
 #include "transport/verbs/queues.h"
 
 namespace weir::tools {
@@ -58,7 +59,7 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
   ibv_query_port(device.context(), device.port().port, &port);
   const auto u = [](auto value) { return static_cast<std::uint64_t>(value); };
   const std::uint64_t full_node = processes();
-  const std::uint64_t depth = u(settings.send_queue_depth);
+  const std::uint64_t depth = u(SendQueue::Config{}.depth);
   const std::uint64_t window = u(config::window_by_traffic(settings));
   const std::uint64_t buffer = u(settings.buffer_bytes);
 
@@ -77,8 +78,8 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
       {"max_srq", u(has.max_srq), full_node, "one a process; " + node, true},
       {"max_srq_wr", u(has.max_srq_wr), window, "btl_weir_window_max", true},
       {"max_cqe", u(has.max_cqe), completions,
-       fmt::format("window_max + send_queue_depth for each peer: {} peers fit", peers), false},
-      {"max_qp_wr", u(has.max_qp_wr), depth, "btl_weir_send_queue_depth", true},
+       fmt::format("window_max + {} for each peer: {} peers fit", depth, peers), false},
+      {"max_qp_wr", u(has.max_qp_wr), depth, "what a peer's queue takes", true},
       {"max_mr", u(has.max_mr), full_node * slabs, "slabs of buffers; " + node, false},
       {"max_mr_size", u(has.max_mr_size), window * buffer,
        "btl_weir_window_max * btl_weir_buffer_size", false},

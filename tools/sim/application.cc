@@ -152,9 +152,7 @@ void Application::turn() {
   if (phase_ == Phase::closing && !closed_) {
     closed_ = engine_.try_close_all();
     if (!closed_ && fabric_.events.now() - closing_since_ > close_timeout) {
-      const bool excused =
-          std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.may_fail; });
-      if (!excused) fabric_.violation("a connection could not be closed in time");
+      if (!excused()) fabric_.violation("a connection could not be closed in time");
       engine_.abandon_all();
       closed_ = true;
     }
@@ -333,9 +331,11 @@ void Application::on_failure(const Failure& failure) {
 void Application::on_transfer(const TransferEnd& end) {
   last_message_ = fabric_.events.now();
   if (one_sided_.on_end(end)) return;
-  const bool excused =
-      std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.may_fail; });
-  if (!excused) fabric_.violation("an operation on a healthy peer failed");
+  if (!excused()) fabric_.violation("an operation on a healthy peer failed");
+}
+
+bool Application::excused() const {
+  return std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.may_fail; });
 }
 
 std::string Application::describe() const {

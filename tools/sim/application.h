@@ -120,6 +120,7 @@ class Application : public Upcalls {
   std::uint8_t tag_of(std::uint64_t number) const;
   bool is_done(Node node) const;
   bool deals_with_node() const;
+  bool excused() const;  // some peer may fail
 
   Fabric& fabric_;
   Engine& engine_;

@@ -216,7 +216,7 @@ void Engine::post_work() {
       std::memcpy(&header, reinterpret_cast<const void*>(work.address), sizeof header);
       fabric_.note(header);
     }
-    const auto found = lanes_.find(index(work.lane));
+    const auto found = lanes_.find(work.lane);
     if (found == lanes_.end()) {
       fabric_.violation("work for a lane that does not exist");
       continue;
@@ -256,7 +256,7 @@ void Engine::carry_out(const ConnectAction& action) {
                action.reason, action.hello.credits, action.hello.control_credits,
                action.hello.attempt, action.theirs.qp_number, action.reads);
   if (action.kind == Kind::reject) {
-    const auto found = requests_.find(static_cast<std::uint64_t>(action.request));
+    const auto found = requests_.find(action.request);
     if (found == requests_.end()) return fabric_.violation("an unknown request was refused");
     connections_.reject(found->second, action.reason);
     requests_.erase(found);
@@ -269,12 +269,12 @@ void Engine::carry_out(const ConnectAction& action) {
     core_.lend_control_slot(acquire(0));
     --slots_lent_;  // for good
   }
-  if (lanes_.count(index(action.lane)) != 0) {
+  if (lanes_.count(action.lane) != 0) {
     fabric_.violation("a lane was made that exists already");
   }
-  LanePair& lane = lanes_[index(action.lane)];
+  LanePair& lane = lanes_[action.lane];
   lane.qp = nic_.create_qp(config_.core.queue.depth);
-  lane_of_qp_[static_cast<std::uint32_t>(lane.qp)] = action.lane;
+  lane_of_qp_[lane.qp] = action.lane;
   switch (action.kind) {
     case Kind::connect: {
       const wire::Card& card = core_.card(action.peer);
@@ -287,7 +287,7 @@ void Engine::carry_out(const ConnectAction& action) {
       break;
     }
     case Kind::accept: {
-      const auto found = requests_.find(static_cast<std::uint64_t>(action.request));
+      const auto found = requests_.find(action.request);
       if (found == requests_.end()) return fabric_.violation("an unknown request was accepted");
       lane.end = found->second;
       requests_.erase(found);
@@ -298,7 +298,6 @@ void Engine::carry_out(const ConnectAction& action) {
       break;
     }
     case Kind::loop:
-      lane.looped = true;
       nic_.connect_qp(lane.qp, node(), lane.qp);
       core_.on_established(now(), action.lane, out_);
       break;
@@ -310,26 +309,26 @@ void Engine::carry_out(const ConnectAction& action) {
 
 void Engine::make_lane_end(const ConnectAction& action) {
   wire::LaneEnd ours = action.ours;
-  auto found = lanes_.find(index(action.lane));
+  auto found = lanes_.find(action.lane);
   if (found == lanes_.end()) {
-    found = lanes_.emplace(index(action.lane), LanePair{}).first;
+    found = lanes_.emplace(action.lane, LanePair{}).first;
     if (fabric_.strikes(fabric_.hazards.missed_bulk_pair)) {
       return core_.on_lane_end(now(), action.lane, {}, out_);
     }
     found->second.qp = nic_.create_qp(core_.fetch_depth());
-    lane_of_qp_[static_cast<std::uint32_t>(found->second.qp)] = action.lane;
+    lane_of_qp_[found->second.qp] = action.lane;
     ours.qp_number = static_cast<std::uint32_t>(found->second.qp);
     ours.reads = static_cast<std::uint8_t>(config_.nic.max_rd_atomic);
   }
   if (action.theirs.qp_number != 0) {
-    const Node to = nic_.remote_node(lanes_.at(index(action.beside)).qp);
+    const Node to = nic_.remote_node(lanes_.at(action.beside).qp);
     nic_.connect_qp(found->second.qp, to, QpNumber{action.theirs.qp_number}, action.reads);
   }
   core_.on_lane_end(now(), action.lane, ours, out_);
 }
 
 void Engine::forget(LaneId lane) {
-  const auto found = lanes_.find(index(lane));
+  const auto found = lanes_.find(lane);
   if (found == lanes_.end()) return fabric_.violation("a lane was dropped that does not exist");
   if (found->second.end != EndId::none) {
     lane_of_end_.erase(found->second.end);
@@ -339,7 +338,7 @@ void Engine::forget(LaneId lane) {
   lanes_.erase(found);
   nic_.destroy_qp(qp);
   drain();
-  lane_of_qp_.erase(static_cast<std::uint32_t>(qp));
+  lane_of_qp_.erase(qp);
   core_.on_dropped(now(), lane, out_);
 }
 
@@ -350,7 +349,7 @@ int Engine::poll_completions() {
   QpCompletion arrived;
   while (count < static_cast<int>(config_.poll_batch) && nic_.poll(arrived)) {
     ++count;
-    const auto lane = lane_of_qp_.find(static_cast<std::uint32_t>(arrived.qp));
+    const auto lane = lane_of_qp_.find(arrived.qp);
     arrived.completion.lane = lane == lane_of_qp_.end() ? LaneId::none : lane->second;
     core_.on_completion(now(), arrived.completion, out_);
   }
@@ -451,7 +450,7 @@ void Engine::hear(EndId end, const ConnectionNews& news) {
     if (news.kind == ConnectionNews::Kind::requested) {
       const RequestId request{next_request_++};
       fabric_.trace(node(), "request from rank ", news.hello.from.rank);
-      requests_[static_cast<std::uint64_t>(request)] = end;
+      requests_[request] = end;
       return add_request({request, news.hello});
     }
     on_connection_event([&](const Now& now) {

@@ -130,7 +130,6 @@ class Engine : private Driver<Engine> {
   struct LanePair {
     QpNumber qp = QpNumber::none;
     EndId end = EndId::none;
-    bool looped = false;
   };
 
   struct Slab {
@@ -191,10 +190,10 @@ class Engine : private Driver<Engine> {
   std::unique_ptr<Host::Door> door_;
   bool dead_ = false;
 
-  std::map<std::uint32_t, LanePair> lanes_;  // by LaneId
-  std::unordered_map<std::uint32_t, LaneId> lane_of_qp_;
+  std::map<LaneId, LanePair> lanes_;
+  std::unordered_map<QpNumber, LaneId> lane_of_qp_;
   std::map<EndId, LaneId> lane_of_end_;
-  std::map<std::uint64_t, EndId> requests_;  // by RequestId
+  std::map<RequestId, EndId> requests_;
   std::uint64_t next_request_ = 1;
   bool serves_ = false;  // a request
 

@@ -16,8 +16,6 @@ constexpr std::uint32_t packet_bytes = 1024;
 // A request leaves so often before its queue pair is given up (retry_cnt 6).
 constexpr int transmissions = 7;
 
-std::uint32_t raw(QpNumber qp) { return static_cast<std::uint32_t>(qp); }
-
 }  // namespace
 
 Nic::Nic(Fabric& fabric, Node node, const Config& config)
@@ -27,7 +25,7 @@ Nic::Nic(Fabric& fabric, Node node, const Config& config)
 }
 
 Nic::QueuePair* Nic::find(QpNumber qp) {
-  const auto found = qps_.find(raw(qp));
+  const auto found = qps_.find(qp);
   return found == qps_.end() ? nullptr : &found->second;
 }
 
@@ -35,7 +33,7 @@ Nic::QueuePair* Nic::find(QpNumber qp) {
 
 QpNumber Nic::create_qp(std::uint32_t send_depth) {
   const QpNumber number{next_qp_++};
-  qps_[raw(number)].depth = send_depth;
+  qps_[number].depth = send_depth;
   return number;
 }
 
@@ -51,7 +49,7 @@ void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp,
   qp->answers = fabric_.wire->open(node_, remote_node);
 }
 
-void Nic::destroy_qp(QpNumber number) { qps_.erase(raw(number)); }
+void Nic::destroy_qp(QpNumber number) { qps_.erase(number); }
 
 void Nic::power_off() {
   qps_.clear();
@@ -74,7 +72,7 @@ void Nic::break_qp(QpNumber number, CompletionStatus status) {
 bool Nic::break_some_qp(std::uint32_t pick, CompletionStatus status) {
   std::vector<QpNumber> connected;
   for (const auto& [number, qp] : qps_) {
-    if (qp.connected && !qp.broken) connected.push_back(QpNumber{number});
+    if (qp.connected && !qp.broken) connected.push_back(number);
   }
   if (connected.empty()) return false;
   break_qp(connected[pick % connected.size()], status);
@@ -247,7 +245,7 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
 
 // A name in the shared adapter: of the request, or of the queue pair alone.
 std::uint64_t Nic::context_of(QpNumber number, std::uint64_t sequence) const {
-  const std::uint64_t pair = std::uint64_t{node_} << 48 | std::uint64_t{raw(number)} << 32;
+  const std::uint64_t pair = std::uint64_t{node_} << 48 | static_cast<std::uint64_t>(number) << 32;
   if (config_.shared->context_of() == ContextOf::queue_pair) return pair;
   return pair | (sequence & UINT32_MAX);
 }

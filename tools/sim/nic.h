@@ -79,9 +79,7 @@ class Nic {
   // `most_fetches`: under way, if fewer than max_rd_atomic.
   void connect_qp(QpNumber qp, Node remote_node, QpNumber remote_qp,
                   std::uint32_t most_fetches = UINT32_MAX);
-  Node remote_node(QpNumber qp) const {
-    return qps_.at(static_cast<std::uint32_t>(qp)).remote_node;
-  }
+  Node remote_node(QpNumber qp) const { return qps_.at(qp).remote_node; }
   // Its completions that were not polled stay, with the number of a queue pair that is gone.
   void destroy_qp(QpNumber qp);
   // Breaks it as a device error would: the oldest send in flight fails, the rest is flushed.
@@ -222,7 +220,7 @@ class Nic {
   Node node_;
   Config config_;
   std::uint32_t next_qp_ = 1;
-  std::map<std::uint32_t, QueuePair> qps_;
+  std::map<QpNumber, QueuePair> qps_;
   std::uint32_t registrations_ = 0;
   std::map<std::uint32_t, Memory> memory_;  // by rkey
   std::deque<ReceivePost> srq_;

@@ -101,7 +101,8 @@ bool is_gauge(std::string_view counter) {
   for (const std::string_view gauge :
        {"credits_out", "window", "window_peak", "receives_posted", "receives_held", "receive_bytes",
         "receive_bytes_peak", "send_bytes", "reads_out", "reads_out_peak", "read_window",
-        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak"}) {
+        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak",
+        "connections_open"}) {
     if (counter == gauge) return true;
   }
   return false;
@@ -192,16 +193,16 @@ std::string to_table(const Look& now, const Look& before) {
     });
     text += fmt::format(
         "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-        "{:>5} {}{}\n",
+        "{:>5} {:>5} {:>5} {}{}\n",
         "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WANTS",
-        "WAITS", "READS", "c", "BROKE", "LOST",
+        "WAITS", "READS", "c", "CONNS", "BROKE", "AGAIN", "LOST",
         with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
           "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-          "{:>5} {}{}{}\n",
+          "{:>5} {:>5} {:>5} {}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -212,8 +213,8 @@ std::string to_table(const Look& now, const Look& before) {
           bytes(static_cast<double>(counters.receive_bytes)), member.tokens_held,
           member.tokens_waited_for, since(now.at_ns, member.waiting_since),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
-          bytes(static_cast<double>(counters.read_window)), counters.connections_broken,
-          counters.peer_failures,
+          bytes(static_cast<double>(counters.read_window)), counters.connections_open,
+          counters.connections_broken, counters.connections_resumed, counters.peer_failures,
           with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),
                                    member.in_proxy ? std::to_string(member.proxy_waiting) : "-",
                                    number(rate(member, then, &Counters::proxy_served)))

@@ -18,12 +18,15 @@ struct Offer {
   std::uint32_t atomic_flags;  // for btl_atomic_flags
 };
 
-constexpr Offer what_to_offer(const Offer& wanted, const Capability& device) {
+// `spread`: messages that tell of a put may go over another adapter than the put, and then be there
+// first.
+constexpr Offer what_to_offer(const Offer& wanted, const Capability& device, bool spread) {
   constexpr std::uint32_t atomics = MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
   std::uint32_t flags = wanted.flags;
+  if (spread) flags &= ~std::uint32_t{MCA_BTL_FLAGS_PUT};
   if (device.fetches <= 0) flags &= ~std::uint32_t{MCA_BTL_FLAGS_GET};
-  const bool can =
-      device.fetches > 0 && (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
+  const bool can = !spread && device.fetches > 0 &&
+                   (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
   if (!can) return {flags & ~atomics, 0};
   std::uint32_t atomic_flags = wanted.atomic_flags;
   // Only then the processor's own atomics may be mixed with them on the same memory.

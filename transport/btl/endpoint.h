@@ -36,6 +36,7 @@ struct mca_btl_base_endpoint_t {
   std::atomic<std::uint8_t> up{0};
   std::atomic<std::uint8_t> lost{0};     // given up, and not there again
   std::atomic<std::uint8_t> carried{0};  // frames, since its session began
+  std::atomic<std::uint32_t> turn{0};    // of the rails, if frames are spread
 };
 
 namespace weir::btl {

@@ -63,6 +63,8 @@ struct Module : mca_btl_base_module_t {
   // Where peers look up what this process exports; made at first use. nullptr: peers have only
   // handles.
   Directory* directory();
+  // Small messages go over all rails, and so nothing here is one-sided.
+  bool spreads() const { return rails != nullptr && rails->spread(); }
   // Registrations are no longer needed.
   void end_registrations();
 

@@ -189,8 +189,6 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   core.window = receive.window;
   core.window_unasked = receive.unasked;
   core.shrink_after = {s.window_shrink_after_ns};
-  core.queue.depth = to<std::uint32_t>(s.send_queue_depth);
-  core.queue.signal_interval = std::min(core.queue.signal_interval, core.queue.depth / 2);
   if (s.inline_bytes != automatic) core.inline_bytes = to<std::uint32_t>(s.inline_bytes);
   core.bundle_bytes = to<std::uint32_t>(std::min(s.bundle_bytes, s.buffer_bytes));
   core.connections_max = to<std::uint32_t>(s.connections_max);

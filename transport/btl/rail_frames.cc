@@ -30,8 +30,8 @@ class Rails::Ways {
     SendSlot* const slot = engine.acquire(handover_bytes);
     if (slot == nullptr) return false;
     std::memcpy(slot->payload(), bytes.data(), bytes.size());
-    const bool sent = engine.send(id_on(endpoint_, over), slot, handover_bytes, handover_tag,
-                                  true) == Status::ok;
+    const bool sent =
+        engine.send(id_on(endpoint_, over), slot, handover_bytes, handover_tag, true) == Status::ok;
     if (!sent) engine.discard(slot);
     return sent;
   }
@@ -53,12 +53,12 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
     endpoint->handover.on_end(side + 1, Ways(*this, *endpoint));
   }
   if (endpoint->leaving.load(std::memory_order_relaxed)) return;
-  const bool carried =
-      (endpoint->carried.fetch_and(static_cast<std::uint8_t>(~bit)) & bit) != 0;
+  const bool carried = (endpoint->carried.fetch_and(static_cast<std::uint8_t>(~bit)) & bit) != 0;
   const bool first_lost = (endpoint->lost.load(std::memory_order_relaxed) & 1) != 0;
   const bool was_last = first_lost && endpoint->up.load(std::memory_order_relaxed) == 0;
   if (was_last || (carried && failure.lost_work)) {
-    return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(), failure);
+    return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(),
+                     failure);
   }
   lose_way(side, *endpoint, failure.reason);
   const bool known = failure.completion != CompletionStatus::success;
@@ -77,7 +77,8 @@ void Rails::lose_way(std::size_t side, Endpoint& endpoint, FailReason reason) {
     // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
     told = reason != FailReason::vanished && tells_loss();
   }
-  const std::string text = way_text(endpoint, side + 1) + " is lost. Messages go over the other rails, for " +
+  const std::string text = way_text(endpoint, side + 1) +
+                           " is lost. Messages go over the other rails, for " +
                            std::to_string(pause.ns / milliseconds(1).ns) + " ms at least.";
   told ? complain(text) : note(1, text);
 }
@@ -175,8 +176,8 @@ void Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t receiv
       return &over == &engine(rail) ? Status::elsewhere : over.carry(peer, *slot);
     });
     if (status != Status::ok) {
-      const Failure failure{id_on(endpoint, rail), FailReason::no_resources,
-                            CompletionStatus::success, {}, {}};
+      const Failure failure{
+          id_on(endpoint, rail), FailReason::no_resources, CompletionStatus::success, {}, {}};
       lose_peer(module_, &endpoint, endpoint.name, engine(rail).port().name(), failure);
     }
     engine(rail).discard(slot);
@@ -185,6 +186,19 @@ void Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t receiv
   note(1, "messages to " + rank_text(endpoint.name) + " do not go over " +
               engine(rail).port().name() + " for now; " + std::to_string(frames.size()) +
               " frames were given to another rail");
+}
+
+// Asks now and then for the connections that are not there.
+std::size_t Rails::next_in_turn(Endpoint& endpoint) {
+  const std::uint32_t turn = endpoint.turn.fetch_add(1, std::memory_order_relaxed);
+  if (turn % turns_an_ask == 0) [[unlikely]] {
+    const std::uint8_t up = endpoint.up.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < count_; ++i) {
+      const PeerId peer = endpoint.sides[i].id;
+      if ((up >> (i + 1) & 1) == 0 && peer != PeerId::none) sides_[i].engine->connect(peer);
+    }
+  }
+  return turn % (count_ + 1);
 }
 
 Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
@@ -197,8 +211,10 @@ Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length
     copy->notify = slot->notify;
     copy->user = slot->user;
     const Status sent = over.send(peer, copy, length_bytes, tag, true);
-    if (sent != Status::ok) over.discard(copy);
-    else module_.engine->discard(slot);
+    if (sent != Status::ok)
+      over.discard(copy);
+    else
+      module_.engine->discard(slot);
     return sent;
   });
 }

@@ -81,7 +81,7 @@ Engine::Options Rails::options(const Engine::Options& first) {
 }
 
 Rails::Rails(Module& module, std::vector<std::unique_ptr<Engine>> engines)
-    : module_(module), count_(engines.size()) {
+    : module_(module), count_(engines.size()), spread_(module.settings.frames == "spread") {
   for (std::size_t i = 0; i < count_; ++i) sides_[i].engine = std::move(engines[i]);
 }
 
@@ -95,8 +95,7 @@ void Rails::start() {
       verbs::RegistrationCache::Options options;
       options.max_bytes = bytes;
       options.hooks = verbs::RegistrationCache::Hooks::forwarded;
-      side.registrations =
-          verbs::RegistrationCache::create(side.engine->device(), options, why);
+      side.registrations = verbs::RegistrationCache::create(side.engine->device(), options, why);
       good = side.registrations != nullptr;
     }
     side.works.store(good && bytes > 0, std::memory_order_release);
@@ -112,9 +111,8 @@ void Rails::add(Endpoint& endpoint, std::span<const std::byte> cards) {
     Side& side = sides_[i];
     PeerId id = PeerId::none;
     std::string why;
-    if (!side.engine->add_peer(endpoint.name, cards.subspan((i + 1) * wire::card_bytes,
-                                                            wire::card_bytes),
-                               id, why)) {
+    if (!side.engine->add_peer(
+            endpoint.name, cards.subspan((i + 1) * wire::card_bytes, wire::card_bytes), id, why)) {
       note(1, way_text(endpoint, i + 1) + " does not exist: " + why);
       continue;
     }
@@ -205,7 +203,8 @@ bool Rails::carry(Endpoint& endpoint, const Handle* local, const Exported& remot
   }
   const Time now = Engine::clock();
   const bool small = request.length_bytes < least_message;
-  const bool alone = small && (endpoint.down.load(std::memory_order_relaxed) & 1) == 0;
+  const bool alone =
+      request.length_bytes < least_part && (endpoint.down.load(std::memory_order_relaxed) & 1) == 0;
   const std::array<bool, most_rails> may =
       alone ? std::array<bool, most_rails>{true} : usable(now, endpoint, keys);
   Divisions::Parts parts{};
@@ -278,8 +277,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell) {
     case Divisions::Next::again:
       RdmaCounters::add(module_.rdma_counters.rail_parts_again);
       return submit(part, next, endpoint);
-    case Divisions::Next::over:
-      return finish_operation(module_, {outcome.token, outcome.ok}, tell);
+    case Divisions::Next::over: return finish_operation(module_, {outcome.token, outcome.ok}, tell);
   }
 }
 

@@ -1,15 +1,16 @@
-// The further rails of a process: an engine of its own on each of its other ports. They carry parts
-// of large messages, and frames when the first rail fails; order and visibility stay the first
-// rail's business: puts, atomics and windows use that one. A part is a get, which may be done again
-// anywhere once its queue pair is destroyed. A frame goes over another rail once both ends know that it
-// has not arrived (rail/handover.h). ob1 numbers its messages, so frames need no order among rails.
+// The further rails of a process: an engine of its own on each of its other ports. They carry large
+// messages and their parts, and frames when the first rail fails, or if they are to be spread;
+// order and visibility stay the first rail's business: puts, atomics and windows use that one. A
+// part is a get, which may be done again anywhere once its queue pair is destroyed. A frame goes
+// over another rail once both ends know that it has not arrived (rail/handover.h). ob1 numbers its
+// messages, so frames need no order among rails.
 //
 //   a large get ──divide──▶ parts ──▶ engines ──▶ all are there: the get is over
 //                             ▲          │ lost: the rail is left alone for a while
 //                             └── other ◀┘
 //
-// Rail k of a process goes to rail k of the peer. It is used once its connection is ready, which the
-// first large message asks for; so nothing waits for a way that may not be there.
+// Rail k of a process goes to rail k of the peer. It is used once its connection is ready, which
+// the first large message asks for; so nothing waits for a way that may not be there.
 //
 // Thread rule: any thread, but not under an engine's lock.
 #pragma once
@@ -37,8 +38,9 @@ struct Module;
 
 class Rails {
  public:
-  // A message is divided from this size on, into parts no smaller than `least_part`; a smaller one
-  // goes over the first rail that works.
+  // A message is divided from this size on, into parts no smaller than `least_part`. A smaller one
+  // goes over the rail that is through with it first, and less than a part over the first rail that
+  // works.
   static constexpr std::uint64_t least_message = 256 << 10;
   static constexpr std::uint64_t least_part = 64 << 10;
 
@@ -64,24 +66,31 @@ class Rails {
   void register_memory(Handle& handle, const void* base, std::size_t size, Access access);
   void deregister(Handle& handle);
 
-  // Takes a get of a message, of which nobody has anything yet; its operation has begun. False if it is to
-  // go over the first rail alone.
+  // Takes a get of a message, of which nobody has anything yet; its operation has begun. False if
+  // it is to go over the first rail alone.
   bool carry(Endpoint& endpoint, const Handle* local, const Exported& remote,
              const TransferRequest& request);
   // A part is over.
   void finish(const Operation& done, bool ok, bool tell);
 
-  // ---- frames, when the first rail's connection to the peer is broken ----
+  // ---- frames, over all rails, or when the first one's connection to the peer is broken ----
 
+  // Frames go over all rails in turn (`frames: spread`).
+  bool spread() const { return spread_; }
   // `send(engine, peer)` sends over one rail; goes on until one takes it.
   template <typename Send>
   Status send(Endpoint& endpoint, Send&& send) {
+    const std::size_t first = spread_ ? next_in_turn(endpoint) : 0;
     for (const std::uint8_t among : ways_for_frames(endpoint)) {
-      for (std::size_t rail = 0; rail <= count_; ++rail) {
+      for (std::size_t i = 0; i <= count_; ++i) {
+        const std::size_t rail = (first + i) % (count_ + 1);
         if ((among >> rail & 1) == 0) continue;
         const Status status = send(engine(rail), id_on(endpoint, rail));
         if (status == Status::elsewhere || status == Status::peer_failed) continue;
-        endpoint.carried.fetch_or(static_cast<std::uint8_t>(1u << rail), std::memory_order_relaxed);
+        const auto bit = static_cast<std::uint8_t>(1u << rail);
+        if ((endpoint.carried.load(std::memory_order_relaxed) & bit) == 0) {
+          endpoint.carried.fetch_or(bit, std::memory_order_relaxed);
+        }
         return status;
       }
     }
@@ -97,10 +106,10 @@ class Rails {
   // The first rail has given the peer up. False if that loses something, or there is no other way.
   bool survives(Endpoint& endpoint, const Failure& failure);
 
-  // Looks once at what there is, while parts are under way, and else seldom: it costs each small
+  // Looks once at what there is, while there may be something, and else seldom: it costs each small
   // message a poll a rail. Returns how much there was.
   int progress() {
-    if (side_parts_.load(std::memory_order_relaxed) == 0 &&
+    if (!spread_ && side_parts_.load(std::memory_order_relaxed) == 0 &&
         endpoints_down_.load(std::memory_order_relaxed) == 0) {
       const std::uint32_t calls = idle_calls_.load(std::memory_order_relaxed) + 1;
       idle_calls_.store(calls, std::memory_order_relaxed);
@@ -132,12 +141,13 @@ class Rails {
   static PeerId id_on(const Endpoint& endpoint, std::size_t rail) {
     return rail == 0 ? endpoint.id : endpoint.sides[rail - 1].id;
   }
-  // Rails to try, in this order; a bit for each.
-  static std::array<std::uint8_t, 2> ways_for_frames(const Endpoint& endpoint) {
+  // Rails to try, in this order; a bit for each. The first one makes its connection for a frame.
+  static std::array<std::uint8_t, 3> ways_for_frames(const Endpoint& endpoint) {
     const std::uint8_t up = endpoint.up.load(std::memory_order_acquire);
     const std::uint8_t down = endpoint.down.load(std::memory_order_acquire);
-    return {up, static_cast<std::uint8_t>(down & ~up)};
+    return {up, static_cast<std::uint8_t>(~(up | down) & 1), static_cast<std::uint8_t>(down & ~up)};
   }
+  std::size_t next_in_turn(Endpoint& endpoint);
   Endpoint* endpoint_on(std::size_t rail, PeerId peer) const;
   void give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
   void note_link(Endpoint& endpoint, std::size_t rail, bool up);
@@ -155,11 +165,13 @@ class Rails {
 
   static constexpr int most_losses_told = 8;
   static constexpr std::uint32_t idle_calls_a_look = 64;
+  static constexpr std::uint32_t turns_an_ask = 64;
   static constexpr Duration asks_every = seconds(1);
 
   Module& module_;
   std::array<Side, most_rails - 1> sides_;
   const std::size_t count_;
+  const bool spread_;
   std::atomic<std::uint32_t> side_parts_{0};  // under way on further rails
   std::atomic<std::uint32_t> idle_calls_{0};
   std::atomic<std::uint32_t> endpoints_down_{0};  // whose first rail broke

@@ -171,7 +171,8 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   slot->wakes = needs_answer(descriptor.des_flags, tag);
   slot->user = &descriptor;
   // From here on a waiting descriptor may be completed, and gone, at any moment.
-  Status status = module.engine->send(endpoint->id, slot, length, tag, true);
+  Status status = module.spreads() ? Status::elsewhere
+                                   : module.engine->send(endpoint->id, slot, length, tag, true);
   if (status == Status::elsewhere) [[unlikely]]
     status = module.rails->send_copy(*endpoint, slot, length, tag);
   if (status == Status::ok) {
@@ -218,7 +219,9 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
     if (packs) opal_convertor_set_position(convertor, &position);
   };
   const auto length = static_cast<std::uint32_t>(size);
-  Status status = module.engine->send_filled(endpoint->id, length, tag, fill);
+  Status status = module.spreads()
+                      ? Status::elsewhere
+                      : module.engine->send_filled(endpoint->id, length, tag, fill);
   if (status == Status::elsewhere) [[unlikely]] {
     status = module.rails->send(*endpoint, [&](Engine& engine, PeerId peer) {
       rewind();

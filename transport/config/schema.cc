@@ -81,6 +81,15 @@ constexpr std::array keys{
          "A second port doubles what large messages get, but memory for buffers and connections, "
          "too, and it is not measured on real adapters yet"},
         &Settings::rails),
+    choice("frames", "home, spread", "home", 3,
+           {"Which rails carry small messages: the first, or all in turn. With spread MPI makes "
+            "one-sided operations of messages (Open MPI 4.1: not with MPI_THREAD_MULTIPLE), for "
+            "between "
+            "two adapters of a node nothing is ordered. The same for all processes",
+            "One-sided operations are worth more than a second rail's part of small messages; "
+            "large ones "
+            "use all rails anyway"},
+           &Settings::frames),
     text("tuned_for", "any", Key::measured,
          {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
           "one weir warns once",
@@ -138,10 +147,11 @@ constexpr std::array keys{
             "Longer than most programs pause between two phases, so a window does not go up and "
             "down with each of them"},
            &Settings::window_shrink_after_ns),
-    number("receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
-           {"Cap on registered receive memory of one process",
-            "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
-           &Settings::receive_memory_bytes),
+    number(
+        "receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
+        {"Cap on registered receive memory of one process",
+         "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
+        &Settings::receive_memory_bytes),
 
     // Sending.
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
@@ -149,20 +159,17 @@ constexpr std::array keys{
                     "takes 256B or what the device can do",
                     "Copying so little costs less than a second read by the adapter"},
                    &Settings::inline_bytes),
-    number("send_queue_depth", Kind::count, "128", 16, 16384, 4,
-           {"Work requests a peer's send queue takes",
-            "Completions come back long before 128 frames are out, and every peer has a queue"},
-           &Settings::send_queue_depth),
     number("bundle_size", Kind::size, "4KiB", 0, 1 * MiB, 4,
            {"Small messages to one peer that have to wait share a frame up to this size; 0 turns "
             "sharing off",
             "One packet at the largest MTU"},
            &Settings::bundle_bytes),
-    number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
-           {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
-            "layer has to wait (a peer that keeps up is still served)",
-            "The same bound as for receiving; more does not make a slow receiver faster"},
-           &Settings::send_memory_bytes),
+    number(
+        "send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
+        {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
+         "layer has to wait (a peer that keeps up is still served)",
+         "The same bound as for receiving; more does not make a slow receiver faster"},
+        &Settings::send_memory_bytes),
 
     // Large messages and one-sided operations.
     number(
@@ -193,23 +200,24 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
-    choice("overlap", "off, auto, on", "auto", 2,
+    choice("overlap", "off, auto, on", "off", 2,
            {"Whether large messages move while the application computes outside of MPI: a thread "
             "then answers what comes in for it. auto: where the program asks for threads "
             "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads",
-            "Where Open MPI locks anyway the thread costs nothing while it has nothing to do; a "
-            "program without threads pays for locks, so it has to ask"},
+            "It is new: a thread beside the application's calls into Open MPI only where somebody "
+            "asked for it"},
            &Settings::overlap),
 
     // The node.
-    choice("node_sharing", "auto, user, job, off", "auto", 2,
-           {"With whom a process shares the read budget and the tokens of its port: with all "
-            "processes of the user on the node, with those of its job, or with nobody; auto means "
-            "the tokens with the user's processes, and the read budget with nobody",
-            "Processes that compute see late what their reads brought, and hold up those they share "
-            "a read budget with. 'user' is for nodes that many send to at the same time, more than "
-            "they can take: their receivers then leave the fabric to others"},
-           &Settings::node_sharing),
+    choice(
+        "node_sharing", "auto, user, job, off", "auto", 2,
+        {"With whom a process shares the read budget and the tokens of its port: with all "
+         "processes of the user on the node, with those of its job, or with nobody; auto means "
+         "the tokens with the user's processes, and the read budget with nobody",
+         "Processes that compute see late what their reads brought, and hold up those they share "
+         "a read budget with. 'user' is for nodes that many send to at the same time, more than "
+         "they can take: their receivers then leave the fabric to others"},
+        &Settings::node_sharing),
     number("proxy_servers", Kind::count, "0", 0, 64, 3,
            {"Processes of a job on a node that send small messages for the others at a time, "
             "several in one request where they go to the same process; 0 means each sends its own",
@@ -253,13 +261,14 @@ constexpr std::array keys{
          &Settings::delay),
 
     // Connections and time.
-    number("connections_max", Kind::count, "0", 0, 1048576, 2,
-           {"Connections that a process keeps: beyond so many, those that were not used for longest "
-            "end, and are made again with the next message; more are made only while all are in "
-            "use; 0 means no limit",
-            "A connection costs memory, but less than to make it again and again; worth it where "
-            "a job has thousands of processes that each talk to few at a time"},
-           &Settings::connections_max),
+    number(
+        "connections_max", Kind::count, "0", 0, 1048576, 2,
+        {"Connections that a process keeps: beyond so many, those that were not used for longest "
+         "end, and are made again with the next message; more are made only while all are in "
+         "use; 0 means no limit",
+         "A connection costs memory, but less than to make it again and again; worth it where "
+         "a job has thousands of processes that each talk to few at a time"},
+        &Settings::connections_max),
     number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
                    {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "
                     "to what the wire format has; auto goes by the times for which the receive "
@@ -307,16 +316,23 @@ struct FormerKey {
 
 constexpr std::array former_keys = {
     FormerKey{"credits_max", "a peer's credits follow what it uses, and window_max bounds all"},
+    FormerKey{"send_queue_depth",
+              "completions come back long before 128 frames are out, and more "
+              "would be memory for each peer"},
     FormerKey{"signal_interval", "one completion in 16 frames hardly costs anything"},
-    FormerKey{"bundle_burst", "a message and its answer are never held up; bundle_size 0 turns "
-                              "sharing off"},
-    FormerKey{"pending_max", "1024 frames may wait for a peer, and send_memory_max bounds what "
-                             "waits for all"},
+    FormerKey{"bundle_burst",
+              "a message and its answer are never held up; bundle_size 0 turns "
+              "sharing off"},
+    FormerKey{"pending_max",
+              "1024 frames may wait for a peer, and send_memory_max bounds what "
+              "waits for all"},
     FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
-    FormerKey{"window_unattended", "what piles up in front of a process that computes waits as "
-                                   "well at its sender"},
-    FormerKey{"reads_window_min", "one chunk, and 128KiB, about what a switch port buffers, may be "
-                                  "under way in any case; reads_window_max bounds the rest"}};
+    FormerKey{"window_unattended",
+              "what piles up in front of a process that computes waits as "
+              "well at its sender"},
+    FormerKey{"reads_window_min",
+              "one chunk, and 128KiB, about what a switch port buffers, may be "
+              "under way in any case; reads_window_max bounds the rest"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {

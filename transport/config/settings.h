@@ -17,6 +17,7 @@ struct Settings {
   std::string tuned_for;  // the hardware, or any
   std::string device;
   std::int64_t rails = automatic;
+  std::string frames;  // home, spread
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
   std::int64_t traffic_class = automatic;
@@ -30,7 +31,6 @@ struct Settings {
   std::int64_t receive_memory_bytes = 0;
 
   std::int64_t inline_bytes = automatic;
-  std::int64_t send_queue_depth = 0;
   std::int64_t bundle_bytes = 0;
   std::int64_t send_memory_bytes = 0;
 

@@ -59,7 +59,10 @@ class FetchLanes {
   void drop(Peer& peer, Outbox& out);
   // The connection broke: the lane is fenced. Then `forget`.
   void fence(Peer& peer, Outbox& out);
-  void forget(Peer& peer) { peer.fetch_lane = {}; }
+  void forget(Peer& peer) {
+    sender_.forget_lane_end(peer);  // it may have been made after the lane was fenced
+    peer.fetch_lane = {};
+  }
 
  private:
   void make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out);

@@ -94,7 +94,10 @@ class Receiver {
   std::uint32_t first_credits(Share& share);
   // Credits for the next frame to the peer; they count as out from here on.
   std::uint32_t top_up(Share& share);
-  // Half of the peer's share is spent.
+  // A frame of messages goes to the peer.
+  static void note_went(Share& share) { EagerWindow::note_went(share); }
+  // So much of the peer's share is spent that it needs credits now, in a frame of their own if no
+  // other goes.
   bool is_low(const Share& share) const { return eager_.low(share); }
   // Whether there are enough credits for the peer to send a frame with them: a quarter of its
   // share, or anything if it has none.

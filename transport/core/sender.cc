@@ -158,6 +158,7 @@ void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Out
 void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
   --peer.outgoing.credits_;
   receiver_.post(out);
+  receiver_.note_went(peer.share);
   post_frame(peer, lane, slot, slot->kind, receiver_.top_up(peer.share), out);
   ++counters_.frames_sent;
 }

@@ -193,9 +193,9 @@ class Sender {
     if (!peer.lent.linked) lent_.push(&peer);
     note_owed(peer);
   }
-  // Sends credit frames to peers that have spent half of their share and got nothing back since,
-  // and lane ends that had to wait; these carry credits, too. Where there are no credits, peers
-  // are asked for what they hold beyond their share.
+  // Sends credit frames to peers that are low on credits and got nothing back since, and lane ends
+  // that had to wait; these carry credits, too. Where there are no credits, peers are asked for
+  // what they hold beyond their share.
   void send_owed(Outbox& out);
   // The shares grew: offers credits to peers that lack them.
   void offer_shares(Outbox& out);

@@ -1,6 +1,6 @@
 // How a large message is divided among the rails: so that all of them are through at the same time.
 // A rail has bytes of earlier messages to move first, and moves so many bytes a second. One that
-// would get less than is worth while gets nothing.
+// would get less than is worth while gets nothing; of equal ones, the first is kept.
 //
 // Pure; any thread.
 #pragma once
@@ -22,8 +22,8 @@ struct RailLoad {
 using RailLoads = std::array<RailLoad, most_rails>;
 using RailParts = std::array<std::uint64_t, most_rails>;  // bytes for each rail
 
-// Parts of at least `least_bytes`, all but one a multiple of `grain_bytes`. With no rail to be used,
-// the first one gets all.
+// Parts of at least `least_bytes`, all but one a multiple of `grain_bytes`. With no rail to be
+// used, the first one gets all.
 inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
                         std::uint64_t least_bytes, std::uint64_t grain_bytes = 4096) {
   RailLoads left = loads;
@@ -48,7 +48,7 @@ inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
     for (std::size_t i = 0; i < most_rails; ++i) {
       if (left[i].rate <= 0) continue;
       parts[i] = left[i].rate * (bytes / rates) - static_cast<double>(left[i].waiting_bytes);
-      if (smallest == most_rails || parts[i] < parts[smallest]) smallest = i;
+      if (smallest == most_rails || parts[i] <= parts[smallest]) smallest = i;
       if (largest == most_rails || parts[i] > parts[largest]) largest = i;
     }
     if (used > 1 && parts[smallest] < static_cast<double>(least_bytes)) {

@@ -26,8 +26,8 @@
 
 namespace weir {
 
-// The keys of a get's memory on each rail; of the first one, the request has them. An rkey of 0 means
-// that the rail cannot be used.
+// The keys of a get's memory on each rail; of the first one, the request has them. An rkey of 0
+// means that the rail cannot be used.
 struct RailKey {
   std::uint32_t lkey = 0;
   std::uint32_t rkey = 0;
@@ -38,7 +38,7 @@ class Divisions {
   struct Whole {
     TransferRequest request;  // for the first rail
     RailKeys keys;
-    std::uint32_t left = 0;   // parts that are not over
+    std::uint32_t left = 0;  // parts that are not over
     bool ok = true;
   };
 
@@ -77,8 +77,8 @@ class Divisions {
     bool ok = false;
   };
 
-  // The rates are those of the rails that may be used, or 0; what waits is filled in here. If memory
-  // runs out, nothing has begun. (std::bad_alloc)
+  // The rates are those of the rails that may be used, or 0; what waits is filled in here. If
+  // memory runs out, nothing has begun. (std::bad_alloc)
   Parts begin(Time now, const TransferRequest& request, RailLoads loads, std::uint64_t least_bytes,
               const RailKeys& keys = {}) {
     for (std::size_t rail = 0; rail < most_rails; ++rail) {
@@ -108,8 +108,8 @@ class Divisions {
     return parts;
   }
 
-  // The part is over, with its bytes or without. After `again` it is under way over the rail `other`,
-  // and otherwise no part any more. Without `other`, nobody waits for it.
+  // The part is over, with its bytes or without. After `again` it is under way over the rail
+  // `other`, and otherwise no part any more. Without `other`, nobody waits for it.
   Outcome end(Time now, Part& part, bool ok, std::optional<std::size_t> other) {
     meters_[part.rail_].end(now, part.length_bytes_, ok);
     Whole* const whole = part.whole_;

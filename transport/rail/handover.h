@@ -1,5 +1,5 @@
-// How the frames of a rail that broke come to go over another one: who asks, who answers, and when a
-// rail's session may be taken up again. One object for each peer; the peer has its mirror.
+// How the frames of a rail that broke come to go over another one: who asks, who answers, and when
+// a rail's session may be taken up again. One object for each peer; the peer has its mirror.
 //
 //   we                                        the peer
 //   hold the session of the rail
@@ -9,11 +9,12 @@
 //                    ──confirm, how many we have received──▶   gives away what that lacks
 //   let go                                    lets go
 //
-// While both hold it nothing arrives over the rail, so the counts are final: each frame is given away,
-// or has arrived. Who gives away knows that the other has held the session since it counted. Either
-// may let go before the exchange is over, as it does when the rail that carries the exchange breaks:
-// who has not given away yet then sends its frames again when the session is taken up, as without any
-// exchange. An answer or a confirmation of an earlier exchange finds another number, and is left.
+// While both hold it nothing arrives over the rail, so the counts are final: each frame is given
+// away, or has arrived. Who gives away knows that the other has held the session since it counted.
+// Either may let go before the exchange is over, as it does when the rail that carries the exchange
+// breaks: who has not given away yet then sends its frames again when the session is taken up, as
+// without any exchange. An answer or a confirmation of an earlier exchange finds another number,
+// and is left.
 //
 // Of two that ask at the same time, the lower name goes on, and the other answers.
 //

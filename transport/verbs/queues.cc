@@ -168,7 +168,7 @@ std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::stri
           std::to_string(cq_->cqe) + " to " + std::to_string(wanted) +
           " entries: " + std::strerror(errno) + "; the device allows " +
           std::to_string(device_.limits().max_cqe) +
-          " (max_cqe). Lower btl_weir_send_queue_depth or btl_weir_window_max";
+          " (max_cqe). Lower btl_weir_window_max";
     return 0;
   }
   const std::uint32_t number = add_pair(lane, send_depth);

@@ -64,6 +64,39 @@ TEST(Receive, PiggybacksCredits) {
   EXPECT_EQ(rig.header_of(work[0]).credits, 1);
 }
 
+// What goes to the peer anyway carries them, in an exchange that is not in step, too.
+TEST(Receive, WhoAnswersSendsACreditFrameOnlyToAPeerWithoutCredits) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.accept(other, 8);
+  const auto take = [&] {
+    rig.arrive(lane, {.credits = 1});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.pump();
+  };
+  const auto sent = [&] {
+    std::vector<FrameKind> kinds;
+    for (const WorkRequest& work : rig.take_work()) {
+      kinds.push_back(rig.header_of(work).kind);
+      rig.complete(work);
+    }
+    return kinds;
+  };
+  for (int i = 0; i < 20; ++i) {
+    take();
+    rig.send(peer);
+    ASSERT_EQ(sent(), std::vector{FrameKind::messages});
+  }
+  ASSERT_EQ(rig.core.standing(peer).credits_out, 8u);
+  for (int i = 0; i < 7; ++i) {
+    take();
+    ASSERT_TRUE(sent().empty()) << i;
+  }
+  take();
+  EXPECT_EQ(sent(), std::vector{FrameKind::credits});
+  EXPECT_EQ(rig.core.standing(peer).credits_out, 8u);
+}
+
 // Credits leave only when their buffers are posted: the posts are in the same box, before.
 TEST(Receive, PostsBeforeItPromises) {
   Rig rig;

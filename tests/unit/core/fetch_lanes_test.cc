@@ -564,6 +564,36 @@ TEST_F(Bulk, TheLanesFailureIsThePeersFailure) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+Core::Config resuming() {
+  Core::Config config = chain_config();
+  config.resumes = true;
+  return config;
+}
+
+struct BulkResumed : Bulk {
+  BulkResumed() : Bulk(resuming()) {}
+};
+
+// Our end was made while the connection broke: the next connection's lane is another one.
+TEST_F(BulkResumed, AnEndThatIsFencedIsNotTold) {
+  get(80 * KiB);
+  const ConnectAction offer = asked();
+  rig.complete(rig.take_work().at(0), CompletionStatus::retry_exc_err);
+  answer(offer);
+  const auto actions = rig.take_connects();
+  ASSERT_EQ(actions.size(), 3u);  // both lanes are fenced
+  const ConnectAction& request = actions.back();
+  ASSERT_EQ(request.kind, Kind::connect);
+  wire::Hello hello = rig.answer(request, 40);
+  hello.resumes = true;
+  hello.received = 1;
+  rig.core.on_answer(rig.now, request.lane, hello, rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.core.state(peer), PeerState::ready);
+  rig.pump();
+  for (const WorkRequest& work : rig.take_work()) EXPECT_NE(work.opcode, Opcode::send);
+}
+
 TEST_F(Bulk, AFrameOnItIsNoFrameOfWeirs) {
   const LaneId bulk = open();
   rig.arrive(bulk, {.kind = wire::FrameKind::messages});

@@ -134,6 +134,52 @@ TEST(EagerWindow, IsLowWhenMoreThanHalfIsSpent) {
   EXPECT_TRUE(eager.low(a));
 }
 
+// What we send to the peer will carry its credits.
+TEST(EagerWindow, APeerWhoseMessagesAreAnsweredIsLowWhenNextToNothingIsLeft) {
+  EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 8});
+  eager.set_window(64);
+  Share a;
+  join_and_send(eager, a);
+  const auto spent_when_low = [&] {
+    eager.top_up(a, UINT16_MAX);
+    std::uint32_t spent = 0;
+    while (!eager.low(a)) {
+      eager.spend(a);
+      ++spent;
+    }
+    return spent;
+  };
+  EXPECT_EQ(spent_when_low(), 5u);
+  for (int i = 0; i < 200; ++i) {
+    eager.top_up(a, UINT16_MAX);
+    eager.spend(a);
+    eager.note_went(a);
+  }
+  EXPECT_EQ(spent_when_low(), 8u);
+  EXPECT_TRUE(eager.is_answered(a));
+  // One answer to three frames comes too late; old answers are soon forgotten.
+  int frames = 0;
+  for (; eager.is_answered(a); ++frames) {
+    eager.top_up(a, UINT16_MAX);
+    eager.spend(a);
+    if (frames % 3 == 0) eager.note_went(a);
+  }
+  EXPECT_LT(frames, 200);
+  EXPECT_EQ(spent_when_low(), 5u);
+}
+
+// The one message that made the connection is no answer.
+TEST(EagerWindow, OneMessageIsNoTraffic) {
+  EagerWindow eager({});
+  eager.set_window(64);
+  Share a;
+  eager.join(a);
+  eager.note_went(a);
+  eager.top_up(a, UINT16_MAX);
+  eager.spend(a);
+  EXPECT_FALSE(eager.is_answered(a));
+}
+
 TEST(EagerWindow, WhatAPeerThatLeftCouldClaimIsOthers) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 4, .max_credits = 256});
   eager.set_window(80);

@@ -41,9 +41,13 @@ TEST(Divide, ASmallPartIsNotWorthWhile) {
   EXPECT_EQ(busy[1], MiB);
 }
 
-TEST(Divide, WithNoRailTheFirstOneGetsAll) {
-  EXPECT_EQ(divide({}, MiB, 65536)[0], MiB);
+TEST(Divide, AnUndividedMessageGoesWhereItIsThroughFirst) {
+  EXPECT_EQ(divide({RailLoad{1e9, 0}, {1e9, 0}}, 65536, 65536)[0], 65536u);
+  EXPECT_EQ(divide({RailLoad{1e9, 65536}, {1e9, 0}}, 65536, 65536)[1], 65536u);
+  EXPECT_EQ(divide({RailLoad{1e9, 65536}, {2e8, 0}}, 65536, 65536)[0], 65536u);
 }
+
+TEST(Divide, WithNoRailTheFirstOneGetsAll) { EXPECT_EQ(divide({}, MiB, 65536)[0], MiB); }
 
 TEST(Divide, NothingIsLostAndPartsAreAligned) {
   std::mt19937_64 random(7);

@@ -125,6 +125,20 @@ TEST(Figures, EveryOneSaysWhatItShowsAndWhatDiffers) {
   EXPECT_EQ(find("no-such"), nullptr);
 }
 
+TEST(Figures, APlayHasAPointForEachX) {
+  const std::vector<Point> full = scenario_points("core-budget", Size::full);
+  ASSERT_EQ(full.size(), 14u);
+  EXPECT_EQ(full[3].series, "of the node, 4x");
+  EXPECT_EQ(full[3].x, 30);
+  EXPECT_EQ(full[3].seeds, 2u);
+  EXPECT_EQ(full[3].cost, 1.2);
+  const std::vector<Point> smoke = scenario_points("core-budget", Size::smoke);
+  ASSERT_EQ(smoke.size(), 8u);
+  EXPECT_EQ(smoke[2].series, "of each of 4 processes, 4x");
+  EXPECT_EQ(smoke[2].seeds, 1u);
+  EXPECT_TRUE(scenario_points("no-such", Size::full).empty());
+}
+
 Figure tiny() {
   network::Scenario scenario;
   scenario.fabric.topology = {.p = 2, .a = 4, .h = 2};
@@ -158,7 +172,7 @@ TEST(Figures, ResultsDoNotDependOnHowManyPlay) {
 TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
   for (const char* const name : {"lane", "core-window", "tok-cores"}) {
     SCOPED_TRACE(name);
-    Figure figure = find(name)->make(Size::smoke);
+    Figure figure = make(*find(name), Size::smoke, shipped());
     figure.points.resize(1);
     const Results results = play({figure}, 1, 1, nullptr)[0];
     const Measured& measured = results.rows[0].measured;

@@ -1,4 +1,4 @@
-#include "tools/sim/command/scenario_file.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 #include <gtest/gtest.h>
 
@@ -178,7 +178,7 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is("ecn: default\nprotocol: reads", "s.yaml:1: ecn: ", "pushed");
   is("ecn: default\npattern: halo_2d", "s.yaml:1: ecn: ", "pushed");
   const std::string core = "endpoints: core\np: 2\na: 4\nh: 2\n";
-  is("endpoints: core\np: 4\na: 8\nh: 4", "s.yaml:1: endpoints: ", "at most 512");
+  is("endpoints: core\np: 4\na: 8\nh: 5", "s.yaml:1: endpoints: ", "at most 1152");
   is("window_max: 64\np: 2", "s.yaml:1: window_max: ", "only 'endpoints: core'");
   is("limit_event: rxe\np: 2", "s.yaml:1: limit_event: ", "only 'endpoints: core'");
   is(core + "window_initial: 300\nwindow_max: 256",
@@ -206,8 +206,11 @@ TEST(ScenarioFile, MistakesOfTheWholeAreNamedWithTheLineAtFault) {
   is(core + "pattern: halo_2d\nsteps: late", "s.yaml:6: steps: ", "free, wait");
   is(core + "pattern: halo_2d\nwork: 2us", "s.yaml:6: work: ", "only 'steps: wait'");
   is(core + "pattern: trace\ntrace: x.csv\nprocesses: 2", "s.yaml:7: processes: ", "of nodes");
+  is("computes: 4@1ms\np: 2", "s.yaml:1: computes: ", "only 'endpoints: core'");
+  is(core + "computes: 4", "s.yaml:5: computes: ", "as 4@1ms");
+  is(core + "computes: 2000@1ms", "s.yaml:5: computes: ", "as 4@1ms");
   is(core + "tokens: many", "s.yaml:5: tokens: ", "no whole number");
-  is(core + "processes: 8", "s.yaml:5: processes: ", "576 processes; at most 512");
+  is(core + "processes: 20", "s.yaml:5: processes: ", "1440 processes; at most 1152");
   is(core + "processes: 33", "s.yaml:5: processes: ", "1 to 32");
   is(core + "reads_max: auto\nbudget: transfer", "s.yaml:5: reads_max: ", "does not adapt");
   is(core + "to: 5ms", "s.yaml:5: to: ", "does not have that");

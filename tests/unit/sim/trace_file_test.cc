@@ -1,8 +1,8 @@
-#include "tools/sim/command/trace_file.h"
+#include "tools/sim/scenario/trace_file.h"
 
 #include <gtest/gtest.h>
 
-#include "tools/sim/command/scenario_file.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::sim {
 namespace {
@@ -34,13 +34,13 @@ TEST(TraceFile, MistakesAreNamedWithTheirLine) {
   EXPECT_TRUE(says(only("0, 0, 1, 64\n0, 0\n"), "t.csv:2: a message is"));
   EXPECT_TRUE(says(only("soon, 0, 1, 64"), "t.csv:1: time: "));
   EXPECT_TRUE(says(only("10, 0, 1, 64"), "t.csv:1: time: "));
-  EXPECT_TRUE(says(only("0, 8, 1, 64"), "source '8' is not from 0 to 7"));
-  EXPECT_TRUE(says(only("0, 0, -1, 64"), "destination '-1' is not"));
+  EXPECT_TRUE(says(only("0, 8, 1, 64"), "source: '8' is out of range (it takes: number, 0 to 7)"));
+  EXPECT_TRUE(says(only("0, 0, -1, 64"), "destination: '-1' is"));
   EXPECT_TRUE(says(only("0, 3, 3, 64"), "the same node"));
   EXPECT_TRUE(says(only("0, 0, 1, 64KB"), "bytes: "));
-  EXPECT_TRUE(says(only("0, 0, 1, 2GiB"), "up to 1GiB"));
+  EXPECT_TRUE(says(only("0, 0, 1, 2GiB"), "0 to 1GiB"));
   EXPECT_TRUE(says(only("0, 0, 1, 64, 1"), "no earlier message"));
-  EXPECT_TRUE(says(only("0, 0, 1, 64\n0, 1, 2, 64, 2"), "t.csv:2: after '2' is not from 1 to 1"));
+  EXPECT_TRUE(says(only("0, 0, 1, 64\n0, 1, 2, 64, 2"), "t.csv:2: after: '2' is out of range"));
   EXPECT_TRUE(says(only("# nothing\n"), "t.csv: there is no message"));
 }
 

@@ -86,6 +86,18 @@ TEST(Top, TheTableHasTheSumsAndCountersThatAreNot0) {
   EXPECT_THAT(text, HasSubstr("2.0s"));
 }
 
+TEST(Top, TheTableSaysWhatBecameOfConnections) {
+  Look look = made_up();
+  Counters& counters = look.ports[0].node.members[0].counters;
+  counters.connections_open = 6;
+  counters.connections_broken = 4;
+  counters.connections_resumed = 3;
+  counters.peer_failures = 1;
+  const std::string text = to_table(look, {});
+  EXPECT_THAT(text, HasSubstr(" CONNS BROKE AGAIN  LOST "));
+  EXPECT_THAT(text, HasSubstr("     6     4     3     1 "));
+}
+
 TEST(Top, PrometheusHasTokensAndTheAdapter) {
   const std::string text = to_prometheus(made_up());
   const std::string labels = R"({device="rxe0",port="1",job="7",rank="1"} )";

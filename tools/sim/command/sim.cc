@@ -15,9 +15,9 @@
 
 #include "tools/commands.h"
 #include "tools/sim/command/advise.h"
-#include "tools/sim/command/scenario_file.h"
 #include "tools/sim/figures/report.h"
 #include "tools/sim/figures/runner.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::tools {
 namespace {
@@ -103,23 +103,17 @@ void run(const Options& options) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Results::Row& row : results.rows) {
     const Measured& measured = row.measured;
-    const std::string hash = fmt::format("{:016x}", measured.trace_hash);
     broken = broken || !measured.violation.empty();
     nlohmann::ordered_json one = {{"seed", row.seed}};
-    for (const auto& [name, value] : measured.values) one[name] = value;
-    one.update({{"events", measured.events},
-                {"trace_hash", hash},
-                {"cpu_s", measured.cpu_s},
-                {"process_peak_mib", measured.peak_mib},
-                {"violation", measured.violation},
-                {"throughput_of_1000_cycles", measured.windows}});
+    one.update(sim::figures::to_json(measured));
+    one["throughput_of_1000_cycles"] = measured.windows;
     all.push_back(one);
     if (options.json) continue;
     fmt::print("seed {}\n", row.seed);
     for (const auto& [name, value] : measured.values) fmt::print("  {:<18} {:.4g}\n", name, value);
-    fmt::print("  {:<18} {}\n  {:<18} {}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
-               measured.events, "trace_hash", hash, "cpu_s", measured.cpu_s, "process_peak_mib",
-               measured.peak_mib);
+    fmt::print("  {:<18} {}\n  {:<18} {:016x}\n  {:<18} {:.2f}\n  {:<18} {:.0f}\n", "events",
+               measured.events, "trace_hash", measured.trace_hash, "cpu_s", measured.cpu_s,
+               "process_peak_mib", measured.peak_mib);
     if (broken) fmt::print("  BROKEN: {}\n", measured.violation);
   }
   if (options.json) {
@@ -268,9 +262,10 @@ void add_sim(CLI::App& app) {
               "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
               "trace_hash, the same for the same run; process_peak_mib, of the whole\n"
               "process so far. Of 'endpoints: core' shown are throughput of what messages\n"
-              "carry, window and memory_kib (receive buffers of a process, their memory at its\n"
-              "peak), rnr_naks, and overcommitted: credits that no buffer stood for; with\n"
-              "tokens token_requests, that took some, and those that went straight_through; with\n"
+              "carry, gbit_s of it, and rate, the messages that a process receives in a ms;\n"
+              "window and memory_kib (receive buffers of a process, their memory at its peak),\n"
+              "rnr_naks, and overcommitted: credits that no buffer stood for; with tokens\n"
+              "token_requests, that took some, and those that went straight_through; with\n"
               "proxy_servers frames that they took (proxy_served), that shared a send\n"
               "(proxy_coalesced) and that came back (proxy_repeated); with context_cache\n"
               "context_misses, of contexts_needed by requests and answers.\n"

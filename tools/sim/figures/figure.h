@@ -1,6 +1,6 @@
-// A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc;
-// a new one is a function there and in a file of its own. What it and its claims say, and what they
-// are held to, is in claims.json (claims.h).
+// A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc.
+// Points that are scenarios are in points.json (points.cc), others in a function of the figure's.
+// What it and its claims say, and what they are held to, is in claims.json (claims.h).
 //
 // Plain values; `Point::play` may run in any thread, with others beside it.
 #pragma once
@@ -65,8 +65,8 @@ struct Figure {
 };
 
 struct Entry {
-  const char* name;  // of the command line and of files
-  Figure (*make)(Size size);
+  const char* name;                     // of the command line and of files
+  Figure (*make)(Size size) = nullptr;  // what is not in points.json
 };
 
 std::span<const Entry> all();
@@ -83,17 +83,15 @@ inline Axis axis(Size size, Axis full, Axis smoke) { return size == Size::full ?
 // 1 and 2 in full, 1 in smoke.
 inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
 
-// A point that plays a scenario.
-// So many CPU seconds: 0 is by the size of the fabric.
+// A point that plays a scenario. It takes so many CPU seconds; 0: by the size of the fabric.
 Point point(std::string series, double x, const network::Scenario& scenario,
             std::uint32_t seeds = 1, double cost = 0);
 
+// Those of a figure that points.json has.
+std::vector<Point> scenario_points(const std::string& figure, Size size);
+
 // Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);
-
-// Fabrics that figures share: 1,056 nodes, 72, and 12.
-network::Topology middle_dragonfly();
-network::Topology small_dragonfly(Size size);
 
 // The window that is there from the start, beside adaptive ones; its series is that of the load
 // with
@@ -106,22 +104,9 @@ Plan arws_world(std::uint64_t seed);
 Plan tok_world(std::uint64_t seed);
 
 // The makers.
-Figure rdrp_fig1(Size size);
-Figure rdrp_fig4(Size size);
-Figure rdrp_fig5(Size size);
-Figure routing_variants(Size size);
-Figure budget_per_node(Size size);
 Figure adaptive_budget(Size size);
-Figure request_lane(Size size);
-Figure lossy_links(Size size);
-Figure workloads(Size size);
 Figure arws_fig2(Size size);
 Figure arws_fig3(Size size);
-Figure core_window(Size size);
-Figure core_scale(Size size);
-Figure core_budget(Size size);
-Figure core_sharing(Size size);
-Figure core_tokens(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
 Figure ord_fig8a(Size size);

@@ -10,19 +10,29 @@
 namespace weir::sim::figures {
 namespace {
 
-constexpr std::array entries = {
-    Entry{"rdrp-fig1", rdrp_fig1},       Entry{"rdrp-fig4", rdrp_fig4},
-    Entry{"rdrp-fig5", rdrp_fig5},       Entry{"routing", routing_variants},
-    Entry{"budget", budget_per_node},    Entry{"adaptive", adaptive_budget},
-    Entry{"lane", request_lane},         Entry{"outage", lossy_links},
-    Entry{"workloads", workloads},       Entry{"arws-fig2", arws_fig2},
-    Entry{"arws-fig3", arws_fig3},       Entry{"core-window", core_window},
-    Entry{"core-scale", core_scale},     Entry{"core-budget", core_budget},
-    Entry{"core-sharing", core_sharing}, Entry{"core-tokens", core_tokens},
-    Entry{"tok-rate", tok_rate},         Entry{"tok-cores", tok_cores},
-    Entry{"ord-fig8a", ord_fig8a},       Entry{"ord-fig8b", ord_fig8b},
-    Entry{"ord-fig10", ord_fig10},       Entry{"ord-fig11", ord_fig11},
-    Entry{"ord-fig12", ord_fig12}};
+constexpr std::array entries = {Entry{"rdrp-fig1"},
+                                Entry{"rdrp-fig4"},
+                                Entry{"rdrp-fig5"},
+                                Entry{"routing"},
+                                Entry{"budget"},
+                                Entry{"adaptive", adaptive_budget},
+                                Entry{"lane"},
+                                Entry{"outage"},
+                                Entry{"workloads"},
+                                Entry{"arws-fig2", arws_fig2},
+                                Entry{"arws-fig3", arws_fig3},
+                                Entry{"core-window"},
+                                Entry{"core-scale"},
+                                Entry{"core-budget"},
+                                Entry{"core-sharing"},
+                                Entry{"core-tokens"},
+                                Entry{"tok-rate", tok_rate},
+                                Entry{"tok-cores", tok_cores},
+                                Entry{"ord-fig8a", ord_fig8a},
+                                Entry{"ord-fig8b", ord_fig8b},
+                                Entry{"ord-fig10", ord_fig10},
+                                Entry{"ord-fig11", ord_fig11},
+                                Entry{"ord-fig12", ord_fig12}};
 
 }  // namespace
 
@@ -35,8 +45,9 @@ const Entry* find(const std::string& name) {
 }
 
 Figure make(const Entry& entry, Size size, const Claims& claims) {
-  Figure figure = entry.make(size);
+  Figure figure = entry.make == nullptr ? Figure{} : entry.make(size);
   figure.name = entry.name;
+  for (Point& point : scenario_points(entry.name, size)) figure.points.push_back(std::move(point));
   if (const auto said = claims.find(entry.name); said != claims.end()) figure.said = said->second;
   return figure;
 }
@@ -105,21 +116,16 @@ Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& val
 
 Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds,
             double cost) {
+  const std::uint32_t nodes = scenario.fabric.topology.nodes();
+  const bool core = scenario.endpoints == network::EndpointsAre::core;
   const double reads = scenario.protocol == network::Protocol::reads ? 2 : 1;
+  const double guess = core ? 0.01 * nodes * scenario.processes
+                            : reads * 7e-8 * nodes * static_cast<double>(scenario.to_cycles);
   return {.series = std::move(series),
           .x = x,
           .seeds = seeds,
-          .cost = cost > 0 ? cost
-                           : reads * 7e-8 * scenario.fabric.topology.nodes() *
-                                 static_cast<double>(scenario.to_cycles),
+          .cost = cost > 0 ? cost : guess,
           .play = [scenario](std::uint64_t seed) { return run(scenario, seed); }};
-}
-
-network::Topology middle_dragonfly() { return {.p = 4, .a = 8, .h = 4}; }
-
-network::Topology small_dragonfly(Size size) {
-  if (size == Size::full) return {.p = 2, .a = 4, .h = 2};
-  return {.p = 2, .a = 2, .h = 1};
 }
 
 }  // namespace weir::sim::figures

@@ -150,6 +150,17 @@ std::string to_csv(const Results& results) {
   return csv;
 }
 
+nlohmann::ordered_json to_json(const Measured& measured) {
+  nlohmann::ordered_json json;
+  for (const auto& [name, value] : measured.values) json[name] = value;
+  json.update({{"events", measured.events},
+               {"trace_hash", fmt::format("{:016x}", measured.trace_hash)},
+               {"cpu_s", measured.cpu_s},
+               {"process_peak_mib", measured.peak_mib},
+               {"violation", measured.violation}});
+  return json;
+}
+
 std::string to_json(const Shown& shown) {
   const Said& said = shown.figure->said;
   nlohmann::ordered_json json = {{"figure", shown.figure->name},
@@ -170,12 +181,7 @@ std::string to_json(const Shown& shown) {
   }
   for (const Results::Row& row : shown.results->rows) {
     nlohmann::ordered_json point = {{"series", row.series}, {"x", row.x}, {"seed", row.seed}};
-    for (const auto& [name, value] : row.measured.values) point[name] = value;
-    point.update({{"events", row.measured.events},
-                  {"trace_hash", fmt::format("{:016x}", row.measured.trace_hash)},
-                  {"cpu_s", row.measured.cpu_s},
-                  {"process_peak_mib", row.measured.peak_mib},
-                  {"violation", row.measured.violation}});
+    point.update(to_json(row.measured));
     json["points"].push_back(point);
   }
   return json.dump(2) + "\n";

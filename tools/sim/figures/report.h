@@ -2,6 +2,7 @@
 // one HTML page with what the papers show beside it.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct Shown {
 Shown judge(const Figure& figure, const Results& results, Size size);
 
 std::string to_csv(const Results& results);
-// Claims and points, for programs.
+// What a run gave, and claims and points, for programs.
+nlohmann::ordered_json to_json(const Measured& measured);
 std::string to_json(const Shown& shown);
 // Empty where there is no gnuplot.
 std::string to_svg(const Figure& figure, const Results& results);

@@ -222,6 +222,9 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   const double us = static_cast<double>((outcome.last_served - outcome.begun).ns) / 1'000;
   const double cycles = std::max(us * 1'000 / scenario.cycle_ns, 1.0);
   const double packets = static_cast<double>(outcome.wire.delivered_flits) / packet_flits;
+  const double mean_us = mean_served_us(outcome);
+  const auto rate = static_cast<double>(outcome.messages) /
+                    static_cast<double>(plan.scripts.size()) / std::max(mean_us, 1e-3) * 1'000;
 
   Measured result;
   const auto add = [&](const char* name, auto value) {
@@ -234,7 +237,9 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   add("messages", messages);
   add("received", outcome.messages);
   add("finished_us", outcome.ok() ? us : 0);
-  add("mean_us", mean_served_us(outcome));
+  add("mean_us", mean_us);
+  add("rate", rate);
+  add("gbit_s", static_cast<double>(bytes) * 8 / std::max(us, 1e-3) / 1'000);
   add("window", outcome.window);
   add("memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1'024);
   add("rnr_naks", outcome.rnr_naks);
@@ -260,7 +265,9 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
     std::uint64_t took = 0;
     for (const TokenWaits& waits : outcome.waits) took += waits.requests;
     add("token_requests", took);
-    add("straight_through", outcome.total.frames_sent + outcome.total.chunks_sent - took);
+    const std::uint64_t requests = outcome.total.frames_sent + outcome.total.chunks_sent;
+    add("straight_through", requests - took);
+    add("straight_share", static_cast<double>(requests - took) / static_cast<double>(requests));
   }
   if (scenario.proxy_servers > 0) {
     add("proxy_served", outcome.total.proxy_served);

@@ -1,18 +1,20 @@
-#include "tools/sim/command/trace_file.h"
+#include "tools/sim/scenario/trace_file.h"
 
 #include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 
-#include "transport/config/units.h"
+#include "transport/config/schema.h"
 
 namespace weir::sim {
 namespace {
 
+using config::Kind;
 using Text = std::string_view;
 
 constexpr std::int64_t most_bytes = 1 << 30;
+constexpr std::int64_t most_ns = 10'000'000'000;  // as of all times of a scenario
 constexpr std::size_t most_messages = 1'000'000;
 
 Text trimmed(Text text) {
@@ -31,44 +33,31 @@ std::vector<Text> fields_of(Text line) {
   }
 }
 
-// An empty string, or what is wrong.
-std::string count(Text text, std::int64_t low, std::int64_t high, const char* what,
-                  std::uint32_t& value) {
-  std::int64_t read = 0;
-  std::string error;
-  if (!config::parse_count(text, read, error)) return std::string(what) + ": " + error;
-  if (read < low || read > high) {
-    return std::string(what) + " '" + std::string(text) + "' is not from " + std::to_string(low) +
-           " to " + std::to_string(high);
-  }
-  value = static_cast<std::uint32_t>(read);
-  return {};
-}
-
+// An empty string, or what is wrong. `before`: so many messages have been read.
 std::string message_of(const std::vector<Text>& fields, std::uint32_t nodes, double cycle_ns,
                        std::size_t before, network::TraceMessage& message) {
   if (fields.size() != 4 && fields.size() != 5) {
     return "a message is: time, source, destination, bytes, and perhaps the message it comes after";
   }
-  std::string error;
-  std::int64_t ns = 0;
-  if (!config::parse_duration(fields[0], ns, error)) return "time: " + error;
-  message.cycle = static_cast<std::uint64_t>(std::llround(static_cast<double>(ns) / cycle_ns));
-  error = count(fields[1], 0, std::int64_t{nodes} - 1, "source", message.source);
-  if (!error.empty()) return error;
-  error = count(fields[2], 0, std::int64_t{nodes} - 1, "destination", message.target);
-  if (!error.empty()) return error;
-  if (message.source == message.target) return "source and destination are the same node";
-  std::int64_t bytes = 0;
-  if (!config::parse_size(fields[3], bytes, error)) return "bytes: " + error;
-  if (bytes < 0 || bytes > most_bytes) return "bytes are up to 1GiB";
-  message.bytes = static_cast<std::uint64_t>(bytes);
-  if (fields.size() == 4 || fields[4].empty()) return {};
-  if (before == 0) return "after: there is no earlier message";
-  std::uint32_t after = 0;
-  error = count(fields[4], 1, static_cast<std::int64_t>(before), "after", after);
-  if (error.empty()) message.after = after - 1;
-  return error;
+  const bool follows = fields.size() == 5 && !fields[4].empty();
+  if (follows && before == 0) return "after: there is no earlier message";
+  const config::Form forms[] = {{"time", Kind::duration, "", 0, most_ns},
+                                {"source", Kind::count, "", 0, std::int64_t{nodes} - 1},
+                                {"destination", Kind::count, "", 0, std::int64_t{nodes} - 1},
+                                {"bytes", Kind::size, "", 0, most_bytes},
+                                {"after", Kind::count, "", 1, static_cast<std::int64_t>(before)}};
+  std::int64_t read[5];
+  for (std::size_t i = 0; i < (follows ? 5 : 4); ++i) {
+    std::string error;
+    if (!config::read(forms[i], fields[i], read[i], error)) return forms[i].name + (": " + error);
+  }
+  if (read[1] == read[2]) return "source and destination are the same node";
+  message.cycle = static_cast<std::uint64_t>(std::llround(static_cast<double>(read[0]) / cycle_ns));
+  message.source = static_cast<std::uint32_t>(read[1]);
+  message.target = static_cast<std::uint32_t>(read[2]);
+  message.bytes = static_cast<std::uint64_t>(read[3]);
+  if (follows) message.after = static_cast<MessageId>(read[4] - 1);
+  return {};
 }
 
 }  // namespace

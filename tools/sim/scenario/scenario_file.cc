@@ -1,4 +1,4 @@
-#include "tools/sim/command/scenario_file.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "tools/sim/command/trace_file.h"
+#include "tools/sim/scenario/trace_file.h"
 #include "transport/config/nearest.h"
 #include "transport/config/schema.h"
 #include "transport/config/table.h"
@@ -36,7 +36,7 @@ constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::int64_t GiB = 1024 * MiB;
 constexpr std::uint32_t most_nodes = 100'000;
-constexpr std::uint32_t most_cores = 512;  // every one knows every other
+constexpr std::uint32_t most_cores = 1'152;  // every one knows every other
 // Ticks, of which a cycle has three, are kept modulo 2^32 in places.
 constexpr double most_cycles = 1'000'000'000;
 const char* const too_many_cycles =
@@ -161,6 +161,17 @@ Error outages(Scenario& s, const Value& value) {
     return true;
   });
   return good ? error : not_a(value.text, "a list of links and times, as 3@50us-90us");
+}
+
+// "4@1ms", "none"
+Error computes(Scenario& s, const Value& value) {
+  if (value.text == "none") return {};
+  const std::size_t at = std::min(value.text.find('@'), value.text.size());
+  const bool counts = count(value.text.substr(0, at), 1, 1'000, s.compute_permille);
+  const Text most = value.text.substr(std::min(at + 1, value.text.size()));
+  Error ignored;
+  const bool good = counts && config::parse_duration(most, s.compute_ns, ignored);
+  return good ? "" : not_a(value.text, "turns in a thousand and a time, as 4@1ms");
 }
 
 template <std::string Scenario::*to, config::TableOf kind = config::TableOf::counts>
@@ -315,6 +326,10 @@ constexpr Row rows[] = {
          "Messages up to that go without a rendezvous"),
     duration("work", "0", 0, cycles<put<&Scenario::work_cycles>>,
              "What a rank computes before each of its steps but the first; core: without progress"),
+    text("computes", "none", computes,
+         "Core: of 1,000 turns of a process, a us each, after how many it computes, without "
+         "progress, and how long at most",
+         "as 4@1ms; none"),
     text("trace", "none", nothing,
          "Of pattern trace: lines of time, source, destination, bytes and perhaps the number of "
          "the message it comes after",
@@ -500,7 +515,7 @@ class File {
     only_with({"budget"}, core || (!messages && s_.budget_of == BudgetOf::transfer),
               "models have one process a node, and ranks one budget");
     only_with({"loss", "down", "retry_timeout", "steps", "match_time", "window_initial",
-               "window_max", "window_unasked", "max_rd_atomic", "limit_event", "tokens",
+               "window_max", "window_unasked", "max_rd_atomic", "limit_event", "tokens", "computes",
                "proxy_servers", "context_cache"},
               core, "only 'endpoints: core' has that");
     only_with({"admission"}, s_.tokens > 0, "only 'tokens' has that");
