@@ -38,6 +38,43 @@ TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
   }
 }
 
+// The announcement of a large message is to be answered although the receiver computes.
+TEST(Send, WakesOnlyAPeerThatAsksForIt) {
+  for (const bool wants : {false, true}) {
+    Rig rig;
+    const PeerId peer = rig.core.add_peer(other);
+    const auto send = [&](bool wakes) {
+      SendSlot* const slot = rig.slot();
+      slot->wakes = wakes;
+      EXPECT_EQ(rig.core.send(rig.now, peer, slot, 40, 7, true, rig.out), Status::ok);
+    };
+    send(true);  // before anything is known of the peer
+    const auto connects = rig.take_connects();
+    ASSERT_EQ(connects.size(), 1u);
+    EXPECT_FALSE(connects[0].hello.wants_wakes);
+    wire::Hello answer = rig.answer(connects[0]);
+    answer.wants_wakes = wants;
+    rig.core.on_answer(rig.now, connects[0].lane, answer, rig.out);
+    send(false);
+    send(true);
+    const auto work = rig.take_work();
+    ASSERT_EQ(work.size(), 3u);
+    EXPECT_EQ(work[0].solicited, wants);
+    EXPECT_FALSE(work[1].solicited);
+    EXPECT_EQ(work[2].solicited, wants);
+  }
+}
+
+TEST(Send, SaysWhetherItWantsToBeWoken) {
+  Core::Config config = rig::small_config();
+  config.wants_wakes = true;
+  Rig rig(config);
+  rig.core.on_request(rig.now, RequestId{1}, rig.hello(other), rig.out);
+  EXPECT_TRUE(rig.take_connects().back().hello.wants_wakes);
+  rig.send(rig.core.add_peer({1, 77}));
+  EXPECT_TRUE(rig.take_connects().back().hello.wants_wakes);
+}
+
 TEST(Send, RefusesWhatDoesNotFit) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
