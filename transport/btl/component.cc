@@ -105,9 +105,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     std::string why_not;
     const bool overlaps = Overlap::is_wanted(settings, ports.size(), why_not);
     alone.core.wants_wakes = overlaps;
-    if (!why_not.empty()) {
-      report_warning("lets no message move while the program computes: " + why_not);
-    }
+    if (!why_not.empty()) report_no_overlap(why_not);
     const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);
     if (engine == nullptr) {
@@ -142,8 +140,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     note(10, "uses " + uses + " with profile " + chosen.profile);
     register_device_pvars(mca_btl_weir_component.btl_version, engine->port());
 
-    auto module = std::make_unique<Module>(standard, settings, std::move(engine),
-                                           std::move(further));
+    auto module =
+        std::make_unique<Module>(standard, settings, std::move(engine), std::move(further));
     auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));
     if (modules == nullptr) return nullptr;
     if (overlaps) {

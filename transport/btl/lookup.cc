@@ -33,7 +33,7 @@ bool look_up(Module& module, const Operation& operation, const TransferRequest& 
   get.lkey = reading.scratch->lkey;
   get.remote_address = seen.directory_address;
   get.rkey = seen.directory_rkey;
-  RdmaCounters::add(module.rdma_counters.keys_looked_up);
+  add_to(module.rdma_counters.keys_looked_up);
   module.engine->transfer(get);
   return true;
 }

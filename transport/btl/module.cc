@@ -152,9 +152,7 @@ bool Module::start() {
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
   if (good && rails != nullptr && open_memory_hooks(why)) rails->start();
-  if (good && overlap != nullptr && !overlap->start(why)) {
-    report_warning("lets no message move while the program computes: " + why);
-  }
+  if (good && overlap != nullptr && !overlap->start(why)) report_no_overlap(why);
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
 }

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <system_error>
 
 #include "transport/btl/module.h"
+#include "transport/verbs/blocked_signals.h"
 
 namespace weir::btl {
 namespace {
@@ -84,16 +84,12 @@ bool Overlap::start(std::string& why) {
     why = std::string("no eventfd: ") + std::strerror(errno);
     return false;
   }
-  // As the event thread: signals are the application's.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const verbs::BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& problem) {
     why = std::string("no thread: ") + problem.what();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (thread_.joinable()) module_.engine->set_bell(bell_);
   return thread_.joinable();
 }
@@ -124,7 +120,7 @@ void Overlap::run() {
 // Until nothing waits any more. While the application calls MPI it takes what waits itself.
 void Overlap::stand_in() {
   OverlapCounters& counters = module_.overlap_counters;
-  OverlapCounters::add(counters.overlap_wakeups);
+  add_to(counters.overlap_wakeups);
   int total = 0;
   Duration pause = shortest_pause;
   std::uint64_t seen = module_.engine->visits_when_rung();
@@ -141,7 +137,7 @@ void Overlap::stand_in() {
     sleep_for(pause);
     pause = std::min(pause * 2, longest_pause);
   }
-  if (total == 0) OverlapCounters::add(counters.overlap_in_vain);
+  if (total == 0) add_to(counters.overlap_in_vain);
 }
 
 // As long as there is something, and the application stays away. The last look finds nothing, and
@@ -155,9 +151,8 @@ int Overlap::hand_up(std::uint64_t visits) {
     total += count;
   } while (count > 0 && may_go_on());
   OverlapCounters& counters = module_.overlap_counters;
-  OverlapCounters::add(counters.overlap_upcalls, static_cast<std::uint64_t>(total));
-  OverlapCounters::add(counters.overlap_time,
-                       static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
+  add_to(counters.overlap_upcalls, static_cast<std::uint64_t>(total));
+  add_to(counters.overlap_time, static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
   return total;
 }
 

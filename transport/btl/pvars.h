@@ -16,6 +16,11 @@ int register_pvars(const mca_base_component_t& component);
 // is known only when the component is initialised.
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port);
 
+// Any thread may count.
+inline void add_to(std::uint64_t& counter, std::uint64_t more = 1) {
+  __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
+}
+
 // What the plugin counts of one-sided operations and large messages.
 struct RdmaCounters {
   std::uint64_t keys_looked_up = 0;
@@ -24,10 +29,6 @@ struct RdmaCounters {
   std::uint64_t rail_parts_again = 0;
   std::uint64_t rail_losses = 0;
   std::uint64_t rail_frames = 0;
-
-  static void add(std::uint64_t& counter, std::uint64_t more = 1) {
-    __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
-  }
 };
 
 // What is counted of a thread that stands in for the application.
@@ -36,10 +37,6 @@ struct OverlapCounters {
   std::uint64_t overlap_in_vain = 0;
   std::uint64_t overlap_upcalls = 0;
   std::uint64_t overlap_time = 0;
-
-  static void add(std::uint64_t& counter, std::uint64_t more = 1) {
-    __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
-  }
 };
 
 // Sets the counters that the variables show from now on. `counters` must stay until the next call;

@@ -67,7 +67,7 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
 }
 
 void Rails::lose_way(std::size_t side, Endpoint& endpoint, FailReason reason) {
-  RdmaCounters::add(module_.rdma_counters.rail_losses);
+  add_to(module_.rdma_counters.rail_losses);
   if (endpoint.leaving.load(std::memory_order_relaxed)) return;
   Duration pause{};
   bool told = false;
@@ -144,11 +144,7 @@ void Rails::on_link(std::size_t rail, const LinkChange& change) {
     complain(way_text(*endpoint, 0) + " is there again.");
   }
   if (!change.up && rail > 0) lose_way(rail - 1, *endpoint, change.reason);
-  if (!change.up && rail == 0) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (endpoint->sides[i].id != PeerId::none) sides_[i].engine->connect(endpoint->sides[i].id);
-    }
-  }
+  if (!change.up && rail == 0) ask_for_sides(*endpoint);
   // Gets go on elsewhere.
   const std::uint8_t down = endpoint->down.load(std::memory_order_relaxed);
   if (endpoint->up.load(std::memory_order_relaxed) == 0) return;
@@ -182,22 +178,23 @@ void Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t receiv
     }
     engine(rail).discard(slot);
   }
-  RdmaCounters::add(module_.rdma_counters.rail_frames, frames.size());
+  add_to(module_.rdma_counters.rail_frames, frames.size());
   note(1, "messages to " + rank_text(endpoint.name) + " do not go over " +
               engine(rail).port().name() + " for now; " + std::to_string(frames.size()) +
               " frames were given to another rail");
 }
 
-// Asks now and then for the connections that are not there.
+void Rails::ask_for_sides(const Endpoint& endpoint) {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const PeerId peer = endpoint.sides[i].id;
+    if (peer != PeerId::none) sides_[i].engine->connect(peer);
+  }
+}
+
 std::size_t Rails::next_in_turn(Endpoint& endpoint) {
   const std::uint32_t turn = endpoint.turn.fetch_add(1, std::memory_order_relaxed);
-  if (turn % turns_an_ask == 0) [[unlikely]] {
-    const std::uint8_t up = endpoint.up.load(std::memory_order_relaxed);
-    for (std::size_t i = 0; i < count_; ++i) {
-      const PeerId peer = endpoint.sides[i].id;
-      if ((up >> (i + 1) & 1) == 0 && peer != PeerId::none) sides_[i].engine->connect(peer);
-    }
-  }
+  if (turn % turns_an_ask == 0) [[unlikely]]
+    ask_for_sides(endpoint);
   return turn % (count_ + 1);
 }
 

@@ -232,8 +232,8 @@ void Rails::submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint) 
   request.peer = id_on(endpoint, rail);
   if (rail > 0) {
     side_parts_.fetch_add(1, std::memory_order_relaxed);
-    RdmaCounters::add(module_.rdma_counters.rail_parts);
-    RdmaCounters::add(module_.rdma_counters.rail_bytes, request.length_bytes);
+    add_to(module_.rdma_counters.rail_parts);
+    add_to(module_.rdma_counters.rail_bytes, request.length_bytes);
   }
   try {
     request.token = module_.operations.begin(operation);
@@ -275,7 +275,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell) {
   switch (outcome.next) {
     case Divisions::Next::going: return;
     case Divisions::Next::again:
-      RdmaCounters::add(module_.rdma_counters.rail_parts_again);
+      add_to(module_.rdma_counters.rail_parts_again);
       return submit(part, next, endpoint);
     case Divisions::Next::over: return finish_operation(module_, {outcome.token, outcome.ok}, tell);
   }

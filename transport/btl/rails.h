@@ -147,7 +147,9 @@ class Rails {
     const std::uint8_t down = endpoint.down.load(std::memory_order_acquire);
     return {up, static_cast<std::uint8_t>(~(up | down) & 1), static_cast<std::uint8_t>(down & ~up)};
   }
+  // The rail to try first; asks now and then for the connections that are not there.
   std::size_t next_in_turn(Endpoint& endpoint);
+  void ask_for_sides(const Endpoint& endpoint);
   Endpoint* endpoint_on(std::size_t rail, PeerId peer) const;
   void give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
   void note_link(Endpoint& endpoint, std::size_t rail, bool up);

@@ -59,6 +59,10 @@ void report_warning(const std::string& what) {
   }
 }
 
+void report_no_overlap(const std::string& why) {
+  report_warning("lets no message move while the program computes: " + why);
+}
+
 void report_start_failure(const std::string& why) {
   if (asked_for("weir")) {
     complain("cannot start: " + why + ".");

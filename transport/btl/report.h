@@ -31,6 +31,9 @@ void report_unavailable(const std::string& why);
 // A warning that does not keep weir from running. Shown likewise.
 void report_warning(const std::string& what);
 
+// Overlap was asked for, and there will be none. Shown likewise.
+void report_no_overlap(const std::string& why);
+
 // Weir was ready, and now it cannot be used in this process.
 void report_start_failure(const std::string& why);
 

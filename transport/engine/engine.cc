@@ -1,7 +1,6 @@
 #include "transport/engine/engine.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "transport/verbs/blocked_signals.h"
 #include "transport/verbs/reach.h"
 
 namespace weir {
@@ -165,17 +165,13 @@ void Engine::undo_start() {
 // The thread first waits for the lock, which the caller holds.
 bool Engine::start_thread(std::string& why) {
   wake_fd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  // Signals are the application's: the thread is born with all of them blocked.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const verbs::BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { run_thread(); });
   } catch (const std::system_error& problem) {
     why = std::string("cannot start the event thread: ") + problem.what() +
           ". Check the limit of processes (ulimit -u; pids.max of the cgroup)";
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread_.joinable();
 }
 
@@ -588,15 +584,18 @@ bool Engine::is_for_application(const Notice& notice) {
   return true;
 }
 
+bool Engine::is_news_for_application(const std::vector<Notice>& notices, std::size_t from) {
+  return std::any_of(notices.begin() + static_cast<std::ptrdiff_t>(from), notices.end(),
+                     is_for_application);
+}
+
 // What a thread has taken is its own until it leaves.
 bool Engine::has_for_stand_in() const {
   const bool is_left = progress_owner_.load(std::memory_order_acquire) == std::thread::id{} &&
                        (next_message_ < messages_.size() || next_notice_ < notices_.size());
   if (out_.deliveries.empty() && arrived_notices_.empty() && !is_left) return false;
-  if (std::any_of(arrived_notices_.begin(), arrived_notices_.end(), is_for_application))
-    return false;
-  return !is_left || std::none_of(notices_.begin() + static_cast<std::ptrdiff_t>(next_notice_),
-                                  notices_.end(), is_for_application);
+  return !is_news_for_application(arrived_notices_, 0) &&
+         !(is_left && is_news_for_application(notices_, next_notice_));
 }
 
 bool Engine::waits_for_application(std::uint64_t& visits) {
@@ -633,9 +632,8 @@ bool Engine::fetch_standing_in(const std::uint64_t* visits) {
   if (owner != std::thread::id{} && owner != self) return false;
   stand_in_ = self;
   const auto is_left_to_application = [&] {
-    return std::any_of(arrived_notices_.begin(), arrived_notices_.end(), is_for_application) ||
-           std::any_of(notices_.begin() + static_cast<std::ptrdiff_t>(next_notice_), notices_.end(),
-                       is_for_application);
+    return is_news_for_application(arrived_notices_, 0) ||
+           is_news_for_application(notices_, next_notice_);
   };
   if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
     look();

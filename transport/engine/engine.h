@@ -467,6 +467,8 @@ class Engine : private Driver<Engine> {
 
   // What `stand_in` leaves to the application.
   static bool is_for_application(const Notice& notice);
+  // Whether there is such a one among these, `from` there on.
+  static bool is_news_for_application(const std::vector<Notice>& notices, std::size_t from);
   bool has_for_stand_in() const;
   [[gnu::noinline]] void watch_application(Time now, bool heard);
   void ring();

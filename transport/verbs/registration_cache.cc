@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/verbs/blocked_signals.h"
 #include "transport/verbs/ucx.h"
 
 namespace weir::verbs {
@@ -406,12 +406,10 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
 
   forward_to = ucx->vm_munmap;
   if (options.hooks == Hooks::forwarded) ucx->set_external_event(UCM_EVENT_VM_UNMAPPED);
-  // UCX starts a thread, which must not run the application's signal handlers.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const ucs_status_t status = ucx->rcache_create(&parameters, "weir", nullptr, &state->cache);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const ucs_status_t status = [&] {
+    const BlockedSignals blocked;  // UCX starts a thread
+    return ucx->rcache_create(&parameters, "weir", nullptr, &state->cache);
+  }();
   if (status != UCS_OK) {
     why = std::string("UCX's registration cache is not available: ") + ucx->status_string(status) +
           "; another library's memory hooks may be in the way, or UCX_MEM_EVENTS is off";
