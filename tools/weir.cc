@@ -12,8 +12,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "weir " WEIR_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Run an MPI program over weir:\n"
-      "  eval \"$(tools/env)\"; mpirun --tune conf/weir-tune.conf -np 4 ./my_app\n"
+      "Run an MPI program over weir (from a build tree, eval \"$(tools/env)\" first):\n"
+      "  mpirun --mca pml ob1 --mca btl weir,self -np 4 ./my_app\n"
       "What can be set: weir config explain");
   weir::tools::add_info(app);
   weir::tools::add_doctor(app);

@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tools/commands.h"
+#include "tools/data_files.h"
 #include "tools/here.h"
 #include "transport/verbs/device.h"
 
@@ -40,13 +40,11 @@ int run(const CLI::App& tune) {
   } else {
     ::setenv("WEIR_TUNE_NO_HARDWARE", why.c_str(), 1);
   }
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) ::setenv("WEIR_TUNE_LOAD", (self.parent_path() / "weir_tune_load").c_str(), 0);
+  ::setenv("WEIR_TUNE_LOAD", helper_program("weir_tune_load").c_str(), 0);
 
   std::vector<std::string> arguments = tune.remaining();
   std::vector<char*> raw;
-  std::string name = WEIR_TUNE;
+  std::string name = data_file("tune/tune");
   raw.push_back(name.data());
   for (std::string& argument : arguments) raw.push_back(argument.data());
   raw.push_back(nullptr);

@@ -52,6 +52,7 @@ endif()
 message(STATUS "Open MPI ${WEIR_OPENMPI_VERSION}: ${WEIR_OPAL_INCLUDE}${remark}")
 
 add_library(weir_opal_headers INTERFACE)
+set_property(TARGET weir_opal_headers PROPERTY VERSION_OF_OPEN_MPI ${WEIR_OPENMPI_VERSION})
 target_include_directories(weir_opal_headers SYSTEM INTERFACE
   ${openmpi_incdirs} ${WEIR_OPAL_INCLUDE})
 add_library(weir_opal INTERFACE)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tools/data_files.h"
 #include "tools/sim/figures/claims.h"
 #include "tools/sim/figures/report.h"
 #include "tools/sim/figures/runner.h"
@@ -12,7 +13,7 @@ namespace weir::sim::figures {
 namespace {
 
 const Claims& shipped() {
-  static const Claims claims = read_claims(WEIR_SIM_CLAIMS);
+  static const Claims claims = read_claims(tools::data_file("sim/figures/claims.json"));
   return claims;
 }
 

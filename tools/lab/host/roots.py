@@ -25,7 +25,7 @@ from .errors import LabError
 TOOLS = Path(__file__).resolve().parent.parent.parent
 
 # What tools/setup installs inside: to build weir and its tests, and to be the lab's guest.
-GROUPS = ("build", "unit", "guest")
+GROUPS = ("build", "unit", "package", "guest")
 
 # It lives in a cache, so nothing of it need survive a crash, and nobody reads manuals in it.
 DPKG_SETTINGS = """\

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tools/commands.h"
+#include "tools/data_files.h"
 #include "tools/sim/command/advise.h"
 #include "tools/sim/figures/report.h"
 #include "tools/sim/figures/runner.h"
@@ -43,7 +44,7 @@ struct Options {
   bool smoke = false;
   bool table = false;
   std::string output = "weir-sim";
-  std::string claims = WEIR_SIM_CLAIMS;
+  std::string claims = data_file("sim/figures/claims.json");
 };
 
 // A line that is written over, for people; programs see none.
@@ -211,7 +212,7 @@ void advise(const Options& options) {
 }
 
 void list(const Options&) {
-  const Claims claims = sim::figures::read_claims(WEIR_SIM_CLAIMS);
+  const Claims claims = sim::figures::read_claims(Options{}.claims);
   for (const sim::figures::Entry& entry : sim::figures::all()) {
     fmt::print("{:<12} {}\n", entry.name, claims.at(entry.name).title);
   }

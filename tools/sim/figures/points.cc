@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "tools/data_files.h"
 #include "tools/sim/figures/figure.h"
 #include "tools/sim/scenario/scenario_file.h"
 
@@ -22,10 +23,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json read() {
+  const std::string file = tools::data_file("sim/figures/points.json");
   try {
-    return Json::parse(std::ifstream(WEIR_SIM_POINTS));
+    return Json::parse(std::ifstream(file));
   } catch (const Json::exception& error) {
-    throw std::runtime_error(std::string(WEIR_SIM_POINTS) + ": " + error.what());
+    throw std::runtime_error(file + ": " + error.what());
   }
 }
 

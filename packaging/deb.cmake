@@ -1,0 +1,96 @@
+# The Debian packages, by CPack: packaging/make-deb makes and shows them.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME weir)
+set(CPACK_PACKAGE_VENDOR "weir developers")
+set(CPACK_PACKAGE_CONTACT "weir developers <weir@packages.invalid>" CACHE STRING "Who makes the packages")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+# By the tag, and what came after it; without one 0.1.0 with the commit, which is before 0.1.0.
+find_package(Git QUIET)
+set(version ${PROJECT_VERSION})
+if(GIT_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_SOURCE_DIR} describe --tags --match v*
+                  OUTPUT_VARIABLE tag OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_SOURCE_DIR} log -1 --format=~git%cd.%h
+                          --date=format:%Y%m%d
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(tag)
+    string(REGEX REPLACE "^v" "" version ${tag})
+    string(REPLACE "-" "+" version ${version})
+  else()
+    string(APPEND version "${commit}")
+  endif()
+endif()
+set(CPACK_PACKAGE_VERSION ${version})
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL weir openmpi lab)
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SECTION net)
+
+string(REGEX MATCH "^[0-9]+" major ${WEIR_OPENMPI_VERSION})
+set(plugin weir-openmpi${major})
+set(description "RDMA transport for Open MPI that never floods the receiver")
+set(CPACK_COMPONENT_WEIR_DESCRIPTION "${description}
+ The weir command: what devices there are and what weir would use, what is
+ wrong on this machine and how to mend it, what the processes of a node do,
+ which settings it is fastest with, and a simulator of large clusters.
+ .
+ Messages are carried by the plugin, ${plugin}.")
+set(CPACK_DEBIAN_WEIR_PACKAGE_NAME weir)
+set(CPACK_DEBIAN_WEIR_PACKAGE_DEPENDS "${plugin} (= ${version})")
+set(CPACK_DEBIAN_WEIR_PACKAGE_RECOMMENDS "python3, bash-completion")
+set(CPACK_DEBIAN_WEIR_PACKAGE_SUGGESTS "weir-lab, gnuplot-nox, environment-modules")
+set(CPACK_DEBIAN_WEIR_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/conffiles)
+
+set(CPACK_COMPONENT_OPENMPI_DESCRIPTION "${description} (plugin for Open MPI ${major})
+ A byte transfer layer over InfiniBand and RoCE for the Open MPI of this
+ distribution. Any MPI program uses it with
+ .
+  mpirun --mca pml ob1 --mca btl weir,self PROGRAM
+ .
+ A shared receive queue that grows and shrinks, large messages read by the
+ receiver in bounded pieces, a budget for all processes of a node, and outages
+ survived without a message lost.")
+set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME ${plugin})
+set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "openmpi-bin, ibverbs-providers")
+set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS weir)
+
+set(CPACK_COMPONENT_LAB_DESCRIPTION "run programs on Soft-RoCE in a micro-VM, without an adapter
+ Boots Debian's kernel with Soft-RoCE and this machine's own root file system,
+ runs a command in it, and returns its output and exit status: verbs and MPI
+ programs can be tested in a container or on a machine without RDMA. One node or
+ two, several rails; packets can be lost, delayed, or cut off.")
+set(CPACK_DEBIAN_LAB_PACKAGE_NAME weir-lab)
+set(CPACK_DEBIAN_LAB_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_LAB_PACKAGE_SHLIBDEPS OFF)
+# The lists of tools/setup: what boots the VM, and what is used inside.
+execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/setup --list
+                OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "(lab|guest) +[^#\n]+" listed "${listed}")  # "lab  NAME...  # why"
+list(TRANSFORM listed REPLACE "^[a-z]+ +(.*[^ ]) *$" "\\1")
+string(REGEX REPLACE "[ ;]+" ", " CPACK_DEBIAN_LAB_PACKAGE_DEPENDS "${listed}")
+
+# Policy wants these in each package.
+foreach(component weir openmpi lab)
+  string(TOUPPER ${component} upper)
+  set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/doc/${name})
+  file(CONFIGURE OUTPUT ${folder}/changelog @ONLY CONTENT
+"@name@ (@version@) unstable; urgency=medium
+
+  * What has changed is in CHANGELOG.md.
+
+ -- @CPACK_PACKAGE_CONTACT@  Thu, 01 Jan 2026 00:00:00 +0000
+")
+  execute_process(COMMAND gzip -9nf ${folder}/changelog COMMAND_ERROR_IS_FATAL ANY)
+  install(FILES ${folder}/changelog.gz debian/copyright CHANGELOG.md
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
+endforeach()
+include(CPack)
