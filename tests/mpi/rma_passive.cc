@@ -1,7 +1,7 @@
 // rma_passive: transfers against a target that makes no MPI call, from the first one on. [OVL §5.2,
 // §7.1.1, Codes 1 to 3]: put, compute, flush; the transfer should be over when the computation is.
 //
-//   mpirun -n 2 rma_passive [--bytes 4M] [--compute-ms 1000] [--repeat 3] [--counters]
+//   mpirun -n 2 rma_passive [--bytes 4M] [--compute-ms 1000] [--repeat 3] [--measure] [--counters]
 //
 // The last rank is the target. It sleeps from before the first transfer until after the last, and
 // looks at its memory only by loads. The first transfers are those that overlap: what a transfer
@@ -9,6 +9,7 @@
 //
 // Fails if anything had to wait for the target to wake, or if more than half of a transfer that
 // takes its time (300 ms alone, and not more than the computation) comes on top of the computation.
+// With --measure neither is a failure.
 
 #include <mpi.h>
 
@@ -26,6 +27,7 @@ constexpr int kPut = 1, kGet = 2;
 
 int rank, size, target;
 double compute_s;
+bool judges;
 
 void compute() { usleep(static_cast<useconds_t>(compute_s * 1e6)); }
 
@@ -53,7 +55,7 @@ void judge(const char* what, int which, const Times& times, double alone_s) {
       "rma_passive: %s %d: call %.1f ms, end %.1f ms after %.0f ms of computing; alone "
       "%.1f ms; overlap %.0f %%\n",
       what, which, times.call_s * 1e3, times.rest_s * 1e3, compute_s * 1e3, alone_s * 1e3, share);
-  if (alone_s > 0.3 && alone_s < compute_s)
+  if (judges && alone_s > 0.3 && alone_s < compute_s)
     CHECK(extra_s < alone_s / 2, "%s %d: %.0f ms on top of the computation, %.0f ms alone", what,
           which, extra_s * 1e3, alone_s * 1e3);
   ++check::verified_messages;
@@ -130,6 +132,7 @@ MPI_TEST(rma_passive) {
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 4 << 20));
   compute_s = static_cast<double>(session.options.number("compute-ms", 1000)) / 1e3;
   const int repeat = static_cast<int>(session.options.number("repeat", 3));
+  judges = !session.options.flag("measure");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   rank = session.rank, size = session.size, target = size - 1;
@@ -147,7 +150,8 @@ MPI_TEST(rma_passive) {
       took_s = origin(window, bytes, repeat);
       std::printf("rma_passive: all of it in %.1f s of the %.1f s that the target slept\n", took_s,
                   sleep_s);
-      CHECK(took_s < sleep_s - 0.2, "it took %.1f s: something waited for the target", took_s);
+      CHECK(!judges || took_s < sleep_s - 0.2, "it took %.1f s: something waited for the target",
+            took_s);
     } else if (rank == target) {
       check::phase("the target's sleep");
       MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
