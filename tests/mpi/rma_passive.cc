@@ -91,19 +91,6 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
     put_alone_s = std::min(put_alone_s, measure(put(out.size() - 1), flush, false).total_s);
     get_alone_s = std::min(get_alone_s, measure(get, flush, false).total_s);
   }
-
-  check::phase("atomics");
-  const std::int64_t one = 1;
-  std::int64_t seen = -1;
-  const MPI_Aint counter = 2 * readable;
-  double atomic_s = 1e9;
-  for (int i = 0; i < 10; ++i) {
-    const auto add = [&] {
-      MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, target, counter, MPI_SUM, win);
-    };
-    atomic_s = std::min(atomic_s, measure(add, flush, false).total_s);
-    CHECK(seen == i, "fetched %lld, not %d", static_cast<long long>(seen), i);
-  }
   MPI_Win_unlock_all(win);
 
   // A lock that has to be asked for, each time.
@@ -114,6 +101,24 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
         put(out.size() - 1)();
       },
       [&] { MPI_Win_unlock(target, win); }, true);
+
+  // The last, for in some libraries only these wait until the target wakes.
+  check::phase("atomics");
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+  const std::int64_t one = 1;
+  std::int64_t seen = -1;
+  const MPI_Aint counter = 2 * readable;
+  double atomic_s = 1e9, first_atomic_s = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto add = [&] {
+      MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, target, counter, MPI_SUM, win);
+    };
+    const double took_s = measure(add, flush, false).total_s;
+    if (i == 0) first_atomic_s = took_s;
+    atomic_s = std::min(atomic_s, took_s);
+    CHECK(seen == i, "fetched %lld, not %d", static_cast<long long>(seen), i);
+  }
+  MPI_Win_unlock_all(win);
   const double took_s = MPI_Wtime() - begin;
 
   for (int i = 0; i < repeat; ++i)
@@ -121,7 +126,8 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
   for (int i = 0; i < repeat; ++i)
     judge("get", i + 1, gets[static_cast<std::size_t>(i)], get_alone_s);
   judge("lock, put, unlock", 1, locked, put_alone_s);
-  std::printf("rma_passive: fetch and add: %.3f ms\n", atomic_s * 1e3);
+  std::printf("rma_passive: fetch and add: %.3f ms, the first %.3f ms\n", atomic_s * 1e3,
+              first_atomic_s * 1e3);
   return took_s;
 }
 

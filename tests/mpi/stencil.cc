@@ -38,10 +38,12 @@ double cpu_s() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-double of_slowest(double value) {
-  double most = 0;
-  MPI_Allreduce(&value, &most, 1, MPI_DOUBLE, MPI_MAX, check::world);
-  return most;
+double median_of_slowest(const std::vector<double>& mine) {
+  std::vector<double> most(mine.size());
+  MPI_Allreduce(mine.data(), most.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_MAX,
+                check::world);
+  std::sort(most.begin(), most.end());
+  return most[most.size() / 2];
 }
 
 // This rank's cells, in a frame of those that others have.
@@ -140,12 +142,12 @@ class Grid {
   std::vector<Cell> cells_, next_;
 };
 
-// The mean step, of the slowest rank. `work` comes between the start and the wait, if both are to
-// be.
+// The median step; each is that of the slowest rank. `work` comes between the start and the wait,
+// if both are to be.
 template <typename Work>
 Times measure(Grid& grid, int steps, bool exchanges, Work&& work) {
   static int step = 0;
-  Times times;
+  std::vector<double> wall_s, cpu_used_s;
   for (int i = 0; i < steps; ++i) {
     grid.begin(++step);
     MPI_Barrier(check::world);
@@ -153,12 +155,12 @@ Times measure(Grid& grid, int steps, bool exchanges, Work&& work) {
     if (exchanges) grid.start();
     work();
     if (exchanges) grid.wait();
-    times.wall_s += MPI_Wtime() - begin;
-    times.cpu_s += cpu_s() - cpu_before;
+    wall_s.push_back(MPI_Wtime() - begin);
+    cpu_used_s.push_back(cpu_s() - cpu_before);
     if (exchanges) grid.check();
     grid.swap();
   }
-  return {of_slowest(times.wall_s / steps), of_slowest(times.cpu_s / steps)};
+  return {median_of_slowest(wall_s), median_of_slowest(cpu_used_s)};
 }
 
 }  // namespace
