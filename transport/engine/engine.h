@@ -349,6 +349,7 @@ class Engine : private Driver<Engine> {
   void post_receives();
   void post_work();
   void arm(SrqArm limit);
+  void listen() { queues_->listen(); }
   void advertise_rnr_timer(std::uint8_t code) {
     queues_->advertise_rnr_timer(code);
     call_thread();
