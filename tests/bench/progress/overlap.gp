@@ -2,7 +2,7 @@
 # the lesser of the two.
 # From overlap: data, picture, count (libraries).
 set datafile separator ","
-set terminal svg size 900, 320 font "sans,10" background "white"
+set terminal svg size 900, 320 font "sans,10" noenhanced background "white"
 set output picture
 set style data histograms
 set style histogram clustered gap 1.5

@@ -1,5 +1,6 @@
 """From runs of libraries to tables in Markdown, CSV and a picture."""
 
+import collections
 import csv
 import os
 
@@ -109,6 +110,8 @@ def _small_text(runs):
 
 def text(taken):
     host, guest, runs = taken["host"], taken["guest"], taken["runs"]
+    counts = collections.Counter((r["group"], r["who"]) for r in runs if "values" in r)
+    rounds = "–".join(map(str, sorted({min(counts.values()), max(counts.values())})))
     lines = [
         "# What overlaps with computation, under which library", "",
         "Written by `tests/bench/overlap --figures`; "
@@ -116,7 +119,7 @@ def text(taken):
         f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
         f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
         f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}, UCX {guest['ucx']}, MPICH "
-        f"{guest['mpich']}; {1 + max(r['round'] for r in runs)} rounds, load of the machine before: "
+        f"{guest['mpich']}; {rounds} rounds, load of the machine before: "
         f"{host['load']:.1f}{'; quick runs' if taken['quick'] else ''}.", "",
         "Medians of the rounds; ratios compare runs of the same round: median [quartiles].", ""]
     for title, of in (
@@ -152,7 +155,7 @@ def store(taken, text_, directory, scripts):
     data = os.path.join(directory, "overlap.csv")
     with open(data, "w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", *(TITLES[who] for who in libraries)])
+        writer.writerow(["case", *(TITLES[who].replace(",", "") for who in libraries)])
         cell = lambda value: "" if value is None else f"{value:.4g}"
         for key, _, _, short in overlap.CASES:
             writer.writerow([short, *(cell(_share(runs, who, key)) for who in libraries)])
