@@ -60,6 +60,7 @@ verbs::DeviceWish device_wish(const config::Settings& settings) {
   if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
   if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
   wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
+  wish.processes = static_cast<std::size_t>(opal_process_info.num_local_peers) + 1;
   return wish;
 }
 
@@ -116,6 +117,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     for (std::size_t i = 1; i < ports.size(); ++i) {
       further.push_back(Engine::open(Rails::options(options), ports[i], why));
       if (further.back() != nullptr) continue;
+      further.pop_back();
+      if (settings.rails == config::automatic && settings.device == "auto") break;  // nobody asked
       report_unavailable(why);  // the peers count on it: rail k goes to rail k
       return nullptr;
     }

@@ -77,9 +77,10 @@ constexpr std::array keys{
         "rails", Kind::count, "auto", 1, 4, 2,
         {"Ports that a process uses: the first for everything, each with its part of large "
          "messages, the second with the peer's second and so on; what a rail loses goes "
-         "over another one; auto takes those that device names, and with device auto one",
+         "over another one; auto takes those that device names, and with device auto "
+         "two equal ones where the node has two for each of its processes, else one",
          "A second port doubles what large messages get, but memory for buffers and connections, "
-         "too, and it is not measured on real adapters yet"},
+         "too; where processes fill all ports already it adds nothing"},
         &Settings::rails),
     choice("frames", "home, spread", "home", 3,
            {"Which rails carry small messages: the first, or all in turn. With spread MPI makes "

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "transport/verbs/ipoib.h"
 #include "transport/verbs/locality.h"
@@ -275,29 +276,53 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
 
 namespace {
 
-// Of a process's ports, each goes to the port of a peer that has the same place. If only ports of one
-// name reach each other, all processes have to take them in one order.
+// Those that can be rails with the first one, which is among them: of each adapter one port, for
+// the ports share its bus.
+std::vector<PortChoice> rail_ports(const PortChoice& first, const DeviceWish& wish) {
+  std::set<std::string> seen{first.device};
+  std::vector<PortChoice> ports = list_ports(wish);
+  std::erase_if(ports, [&](const PortChoice& port) {
+    if (port.name() == first.name()) return false;
+    return !is_usable(port) || port.ethernet != first.ethernet ||
+           port.soft_roce != first.soft_roce || 2 * port.speed_mbps < first.speed_mbps ||
+           !seen.insert(port.device).second;
+  });
+  return ports;
+}
+
+std::vector<Cpus> cpus_near_each(const std::vector<PortChoice>& ports) {
+  std::vector<Cpus> near;
+  for (const PortChoice& port : ports) near.push_back(cpus_near(port.device));
+  return near;
+}
+
+// Of a process's ports, each goes to the port of a peer that has the same place. If only ports of
+// one name reach each other, all processes have to take them in one order: `first` and those as
+// listed.
 void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWish& wish) {
   const PortChoice first = rails.front();
-  bool one_network = true;
-  std::vector<PortChoice> others;
-  for (PortChoice& port : list_ports(wish)) {
-    if (is_usable(port) && port.device != first.device && port.ethernet == first.ethernet &&
-        port.soft_roce == first.soft_roce && 2 * port.speed_mbps >= first.speed_mbps) {
-      one_network = one_network && in_one_network(first, port);
-      others.push_back(std::move(port));
+  const Place place{.own = own_cpus(),
+                    .online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)),
+                    .turn = wish.turn};
+  std::vector<PortChoice> ports = rail_ports(first, wish);
+  const bool one_network = std::all_of(ports.begin(), ports.end(), [&](const PortChoice& port) {
+    return in_one_network(first, port);
+  });
+  if (wish.rails == 0) {  // nobody asked for more: none that is slower
+    std::erase_if(ports, [&](const auto& port) { return port.speed_mbps != first.speed_mbps; });
+    if (one_network) {
+      rails.clear();
+      for (const std::size_t i : one_or_two(cpus_near_each(ports), place, wish.processes))
+        rails.push_back(ports[i]);
+      return;
     }
+    most = ports.size() < 2 * wish.processes ? 1 : 2;
   }
-  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
-  while (rails.size() < most && !others.empty()) {
-    std::vector<Cpus> near;
-    for (const PortChoice& port : others) near.push_back(cpus_near(port.device));
-    const std::size_t next =
-        one_network ? nearest(near, {.own = own_cpus(), .online = online, .turn = wish.turn}) : 0;
-    rails.push_back(others[next]);
-    std::erase_if(others, [&](const PortChoice& port) {
-      return port.device == rails.back().device;  // one port of an adapter: they share its bus
-    });
+  std::erase_if(ports, [&](const PortChoice& port) { return port.device == first.device; });
+  while (rails.size() < most && !ports.empty()) {
+    const std::size_t next = one_network ? nearest(cpus_near_each(ports), place) : 0;
+    rails.push_back(ports[next]);
+    ports.erase(ports.begin() + static_cast<std::ptrdiff_t>(next));
   }
 }
 

@@ -34,8 +34,9 @@ struct DeviceWish {
   std::string name = "auto";            // "auto", or "mlx5_0", "mlx5_0:1"; several with commas
   int gid_index = -1;                   // -1: chosen
   std::optional<std::uint16_t> pkey{};  // of the path's interface (InfiniBand)
-  unsigned turn = 0;  // the process's number on its node, to spread over equal ports
-  std::size_t rails = 0;  // ports to use; 0: those that `name` names
+  unsigned turn = 0;      // the process's number on its node, to spread over equal ports
+  std::size_t rails = 0;  // ports to use; 0: those that `name` names, or by the number of processes
+  std::size_t processes = 1;  // of the job on this node
 };
 
 // One port of one device.
@@ -68,10 +69,11 @@ std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened
 // Of several names, the first one counts.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
-// The ports for the rails, four at most: those of the devices that are named, each of which has to be
-// usable; with "auto" the one above, then ones of other adapters that are of its kind and have half
-// its speed at least, near ones first if all are in one network. None, and the reason in `why`, if there is not even one; there may be
-// fewer than wished for.
+// The ports for the rails, four at most: those of the devices that are named, each of which has to
+// be usable; with "auto" the one above, then ones of other adapters that are of its kind and have
+// half its speed at least, near ones first if all are in one network. If no number is wished for
+// either, two at most (one_or_two), as fast as each other. None, and the reason in `why`, if there
+// is not even one; there may be fewer than wished for.
 std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why);
 
 // "0xffff, 0x8001": the port's partition keys.

@@ -18,6 +18,19 @@ Cpus both(const Cpus& a, const Cpus& b) {
   return common;
 }
 
+// The places in `near` of those that most of the own CPUs are near.
+std::vector<std::size_t> nearest_ones(const std::vector<Cpus>& near, const Cpus& own) {
+  std::vector<std::size_t> equal;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    const std::size_t common = both(near[i], own).size();
+    if (common > most) equal.clear();
+    most = std::max(most, common);
+    if (common == most) equal.push_back(i);
+  }
+  return equal;
+}
+
 // Of `ways`, as many processes on each. Who is bound to some of the CPUs near the adapters goes by
 // where these are among them. All others go by turns; where a process has a part of the machine,
 // those beside it have the other parts, and may come between.
@@ -68,13 +81,16 @@ Cpus cpus_near(const std::string& device, const std::string& root) {
 }
 
 std::size_t nearest(const std::vector<Cpus>& near, const Place& place) {
-  std::size_t most = 0;
-  for (const Cpus& cpus : near) most = std::max(most, both(cpus, place.own).size());
-  std::vector<std::size_t> equal;
-  for (std::size_t i = 0; i < near.size(); ++i) {
-    if (both(near[i], place.own).size() == most) equal.push_back(i);
-  }
+  const std::vector<std::size_t> equal = nearest_ones(near, place.own);
   return equal[share(near[equal.front()], place, equal.size())];
+}
+
+std::vector<std::size_t> one_or_two(const std::vector<Cpus>& near, const Place& place,
+                                    std::size_t processes) {
+  const std::vector<std::size_t> equal = nearest_ones(near, place.own);
+  if (near.size() < 2 * processes || equal.size() < 2) return {nearest(near, place)};
+  const std::size_t pair = share(near[equal.front()], place, equal.size() / 2);
+  return {equal[2 * pair], equal[2 * pair + 1]};
 }
 
 }  // namespace weir::verbs

@@ -31,4 +31,10 @@ struct Place {
 // The place in `near` of the adapter to use; `near` has the CPUs near each, and is not empty.
 std::size_t nearest(const std::vector<Cpus>& near, const Place& place);
 
+// The places of the adapters that a process uses as rails if nobody says how many: two near ones if
+// the node has two for each of its `processes`, which then use different ones, else the one above.
+// Where the processes fill all adapters a second one adds only memory.
+std::vector<std::size_t> one_or_two(const std::vector<Cpus>& near, const Place& place,
+                                    std::size_t processes);
+
 }  // namespace weir::verbs

@@ -69,6 +69,43 @@ TEST(Locality, WhereTheKernelDoesNotSayProcessesTakeTurns) {
   EXPECT_EQ(nearest({Cpus{}}, Place{}), 0u);
 }
 
+// Which adapters the processes use as rails, all together: each as often as it is used.
+std::vector<unsigned> rail_users(const std::vector<Cpus>& near, const std::vector<Place>& places) {
+  std::vector<unsigned> count(near.size());
+  for (const Place& place : places) {
+    for (const std::size_t rail : one_or_two(near, place, places.size())) ++count[rail];
+  }
+  return count;
+}
+
+const std::vector<unsigned> once_each(8, 1);
+
+TEST(Locality, AFewProcessesHaveTwoRailsOfTheirOwnEach) {
+  EXPECT_EQ(rail_users(two_sockets, processes(4, [](unsigned i) { return range(i * 8, 8); })),
+            once_each);
+  EXPECT_EQ(rail_users(two_sockets, processes(4, [](unsigned i) { return range(i * 8, 1); })),
+            once_each);
+  const std::vector<Cpus> one_socket(8, range(0, 32));
+  EXPECT_EQ(rail_users(one_socket, processes(4, [](unsigned) { return range(0, 32); })), once_each);
+  EXPECT_EQ(rail_users({Cpus{}, Cpus{}}, processes(1, [](unsigned) { return range(0, 32); })),
+            (std::vector<unsigned>{1, 1}));
+}
+
+TEST(Locality, ProcessesThatFillTheAdaptersHaveOneRailEach) {
+  EXPECT_EQ(rail_users(two_sockets, processes(8, [](unsigned i) { return range(i * 4, 4); })),
+            once_each);
+  EXPECT_EQ(rail_users(two_sockets, processes(32, [](unsigned i) { return range(i, 1); })),
+            four_each);
+  EXPECT_EQ(rail_users({Cpus{}}, processes(1, [](unsigned) { return range(0, 32); })),
+            (std::vector<unsigned>{1}));
+}
+
+TEST(Locality, AFarAdapterIsNoSecondRail) {
+  const std::vector<Cpus> one_near = {range(0, 16), range(16, 16)};
+  const Place place{.own = range(0, 16), .online = 32, .turn = 0};
+  EXPECT_EQ(one_or_two(one_near, place, 1), (std::vector<std::size_t>{0}));
+}
+
 TEST(Locality, ReadsTheKernelsLists) {
   EXPECT_EQ(cpus_in("0-3,8"), (Cpus{0, 1, 2, 3, 8}));
   EXPECT_EQ(cpus_in("8,0-1"), (Cpus{0, 1, 8}));
