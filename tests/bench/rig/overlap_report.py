@@ -38,9 +38,10 @@ def _table(head, rows):
 # ---- two-sided ---------------------------------------------------------------------------------
 
 def _case(runs, who, key):
-    """The overlap of who computes; of a sender that does not, how long it waits for the other."""
+    """The overlap of who computes; of who does not, how much longer than alone it waits."""
     of = lambda what: _median(runs, "two-sided", who, f"{key}_{what}")
-    sender, receiver, waits = of("sender"), of("receiver"), of("sender_waits")
+    sender, receiver = of("sender"), of("receiver")
+    waits = of("receiver_waits" if receiver is None else "sender_waits")
     if sender is not None and receiver is not None:
         return f"{sender:.0f}, {receiver:.0f} %"
     text = _number(sender if sender is not None else receiver, 0, " %")
@@ -108,6 +109,17 @@ def _small_text(runs):
                    "8 B messages/s"], rows) if rows else []
 
 
+def _missing_text(runs):
+    """Runs that failed: that others hang, or lose their peer, is a result, too."""
+    rows = []
+    for kind in sorted({(r["group"], r["who"]) for r in runs if r.get("error")}):
+        of = [r for r in runs if (r["group"], r["who"]) == kind]
+        errors = [r["error"] for r in of if r.get("error")]
+        rows.append([kind[0], TITLES[kind[1]], f"{len(errors)} of {len(of)}",
+                     errors[-1][-150:].replace("|", "/")])
+    return _table(["", "", "runs", "the end of what it said"], rows) if rows else []
+
+
 def text(taken):
     host, guest, runs = taken["host"], taken["guest"], taken["runs"]
     counts = collections.Counter((r["group"], r["who"]) for r in runs if "values" in r)
@@ -124,12 +136,13 @@ def text(taken):
         "Medians of the rounds; ratios compare runs of the same round: median [quartiles].", ""]
     for title, of in (
             ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of who computes; how "
-             "much longer than alone a sender waits that does not", [_two_sided_text(runs)]),
+             "much longer than alone the other one waits, who does not", [_two_sided_text(runs)]),
             ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap",
              [_one_sided_text(runs)]),
             ("A halo exchange of 256 KiB, two ranks on two cores",
              [_stencil_text(runs, rate) for rate in overlap.STENCIL_RATES]),
-            ("What small messages pay for weir's `overlap`, on loopback", [_small_text(runs)])):
+            ("What small messages pay for weir's `overlap`, on loopback", [_small_text(runs)]),
+            ("Runs without a result", [_missing_text(runs)])):
         if any(of):
             lines += [f"## {title}", ""]
             if "Isend" in title:
