@@ -482,9 +482,10 @@ void Engine::check_nobody_waits() {
   const bool waits =
       failures_arrived_ == 0 && (has_for_stand_in() || nic_.solicited_since() <= now);
   if (!waits || std::exchange(upcalls_seen_, stood_in_.upcalls) != stood_in_.upcalls) {
-    waits_since_ = now;
+    waits_since_ = Time::never();
     return;
   }
+  waits_since_ = std::min(waits_since_, now);
   std::int64_t most_ns = 2 * Absence::longest_pause.ns + longest_pause.ns + Nic::latest_event.ns +
                          3 * fabric_.timing.event_thread.ns;
   if ((now - nic_.event_lost_at()).ns <= most_ns + lost_event_costs.ns) {

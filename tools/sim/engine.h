@@ -227,9 +227,9 @@ class Engine : private Driver<Engine> {
   Absence absence_;
   bool event_came_ = false;  // and was not taken yet
   bool rung_ = false;
-  std::uint64_t visits_ = 0;  // calls of `progress`
-  Time visited_at_{};         // the last
-  Time waits_since_{};        // something does, and nothing was handed up
+  std::uint64_t visits_ = 0;          // calls of `progress`
+  Time visited_at_{};                 // the last
+  Time waits_since_ = Time::never();  // when something was first seen to, that is not handed up yet
   std::uint64_t upcalls_seen_ = 0;
   StoodIn stood_in_;
 
