@@ -2,7 +2,7 @@
 // it again. Fails, too, if what the worlds are there for did not happen in enough of them.
 //
 //   weir_explore [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]
-//                [--one-fault | --outages]
+//                [--one-fault | --outages | --absences]
 //
 // WEIR_SEEDS sets K. Seeds in FILE, which failed once, run first.
 
@@ -26,12 +26,18 @@ using weir::sim::Outcome;
 using weir::sim::Trouble;
 
 // Something that is to happen: in `least` of 10,000 worlds, about half of what was seen when that
-// was set; with --outages, in `least_outages`.
+// was set; with --outages, in `least_outages`, with --absences, in `least_absences`.
 struct Event {
   const char* name;
   std::uint64_t least;
   std::uint64_t (*count)(const Outcome&);
   std::uint64_t least_outages = 0;
+  std::uint64_t least_absences = 0;
+
+  std::uint64_t least_with(Trouble trouble) const {
+    if (trouble == Trouble::outages) return least_outages;
+    return trouble == Trouble::absences ? least_absences : least;
+  }
 };
 
 constexpr std::array events = {
@@ -84,6 +90,13 @@ constexpr std::array events = {
     Event{"frames coalesced", 200, [](const Outcome& o) { return o.total.proxy_coalesced; }},
     Event{"frames repeated", 420, [](const Outcome& o) { return o.total.proxy_repeated; }},
     Event{"duplicates dropped", 64, [](const Outcome& o) { return o.total.proxy_duplicates; }},
+    Event{"stand-ins woken", 0, [](const Outcome& o) { return o.stood_in.wakeups; }, 0, 4900},
+    Event{"things handed up by them", 0, [](const Outcome& o) { return o.stood_in.upcalls; }, 0,
+          4900},
+    Event{"solicited events lost", 0, [](const Outcome& o) { return o.hazards.lost_event.struck; },
+          0, 800},
+    Event{"solicited events late", 0, [](const Outcome& o) { return o.hazards.late_event.struck; },
+          0, 1000},
     Event{"frames delivered twice", 650, [](const Outcome& o) { return o.total.frames_twice; }},
 };
 
@@ -103,7 +116,7 @@ struct Seed {
 };
 
 // By Trouble, and as options.
-constexpr std::array troubles = {"one-fault", "several", "outages"};
+constexpr std::array troubles = {"one-fault", "several", "outages", "absences"};
 
 void play(const Seed& seed, bool verbose, bool trace, const char* program, Totals& totals) {
   const weir::sim::Plan plan = weir::sim::random_plan(seed.number, seed.trouble);
@@ -165,8 +178,7 @@ bool report(const Totals& totals, Trouble trouble) {
   bool enough = true;
   for (std::size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i];
-    const std::uint64_t least =
-        (trouble == Trouble::outages ? event.least_outages : event.least) * totals.worlds / 10'000;
+    const std::uint64_t least = event.least_with(trouble) * totals.worlds / 10'000;
     const bool few = totals.in[i] < least;
     std::printf("%s%10llu %-26s in %6llu worlds, at least %llu\n", few ? "TOO FEW " : "        ",
                 static_cast<unsigned long long>(totals.count[i]), events[i].name,
@@ -212,7 +224,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "usage: %s [--seed N] [--seeds K] [--first N] [--verbose] [--trace] "
-                   "[--failed FILE] [--one-fault | --outages]\n",
+                   "[--failed FILE] [--one-fault | --outages | --absences]\n",
                    argv[0]);
       return 2;
     }

@@ -48,6 +48,22 @@ void add_outages(std::uint64_t seed, Plan& plan) {
   }
 }
 
+// Applications that compute for long, and events of the adapter that come late or never.
+void add_absences(std::uint64_t seed, Plan& plan) {
+  Random random(mix(mix(seed) + 4));
+  plan.stands_in = true;
+  plan.faults.clear();
+  if (random.chance(300)) plan.hazards.late_event.permille = random.between(1, 1000);
+  if (random.chance(200)) plan.hazards.lost_event.permille = random.between(1, 300);
+  for (Script& script : plan.scripts) {
+    script.wakes = true;
+    script.notify_permille = std::max(script.notify_permille, random.between(1, 1000));
+    const bool long_ones = random.chance(200);
+    script.compute_permille = random.between(1, long_ones ? 5 : 100);
+    script.compute = milliseconds(random.between(1, long_ones ? 4000 : 100));
+  }
+}
+
 }  // namespace
 
 // Small numbers on purpose: full queues, empty credits and crossing connections are where the
@@ -183,6 +199,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (random.chance(250)) core.connections_max = random.between(1, count);
   if (trouble == Trouble::several) add_faults(seed, plan);
   if (trouble == Trouble::outages) add_outages(seed, plan);
+  if (trouble == Trouble::absences) add_absences(seed, plan);
   return plan;
 }
 

@@ -16,7 +16,8 @@ namespace weir::sim {
 enum class Trouble : std::uint8_t {
   one_at_most,  // and of queue pairs it breaks the one with the lowest number
   several,
-  outages,  // several that no session ends with
+  outages,   // several that no session ends with
+  absences,  // none but that applications compute for long, for whom somebody stands in
 };
 Plan random_plan(std::uint64_t seed, Trouble trouble = Trouble::several);
 // In a line, for people.

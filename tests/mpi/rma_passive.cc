@@ -1,7 +1,7 @@
 // rma_passive: transfers against a target that makes no MPI call, from the first one on. [OVL §5.2,
 // §7.1.1, Codes 1 to 3]: put, compute, flush; the transfer should be over when the computation is.
 //
-//   mpirun -n 2 rma_passive [--bytes 4M] [--compute-ms 1000] [--repeat 3] [--counters]
+//   mpirun -n 2 rma_passive [--bytes 4M] [--compute-ms 1000] [--repeat 3] [--measure] [--counters]
 //
 // The last rank is the target. It sleeps from before the first transfer until after the last, and
 // looks at its memory only by loads. The first transfers are those that overlap: what a transfer
@@ -9,6 +9,7 @@
 //
 // Fails if anything had to wait for the target to wake, or if more than half of a transfer that
 // takes its time (300 ms alone, and not more than the computation) comes on top of the computation.
+// With --measure neither is a failure.
 
 #include <mpi.h>
 
@@ -26,6 +27,7 @@ constexpr int kPut = 1, kGet = 2;
 
 int rank, size, target;
 double compute_s;
+bool judges;
 
 void compute() { usleep(static_cast<useconds_t>(compute_s * 1e6)); }
 
@@ -53,7 +55,7 @@ void judge(const char* what, int which, const Times& times, double alone_s) {
       "rma_passive: %s %d: call %.1f ms, end %.1f ms after %.0f ms of computing; alone "
       "%.1f ms; overlap %.0f %%\n",
       what, which, times.call_s * 1e3, times.rest_s * 1e3, compute_s * 1e3, alone_s * 1e3, share);
-  if (alone_s > 0.3 && alone_s < compute_s)
+  if (judges && alone_s > 0.3 && alone_s < compute_s)
     CHECK(extra_s < alone_s / 2, "%s %d: %.0f ms on top of the computation, %.0f ms alone", what,
           which, extra_s * 1e3, alone_s * 1e3);
   ++check::verified_messages;
@@ -89,19 +91,6 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
     put_alone_s = std::min(put_alone_s, measure(put(out.size() - 1), flush, false).total_s);
     get_alone_s = std::min(get_alone_s, measure(get, flush, false).total_s);
   }
-
-  check::phase("atomics");
-  const std::int64_t one = 1;
-  std::int64_t seen = -1;
-  const MPI_Aint counter = 2 * readable;
-  double atomic_s = 1e9;
-  for (int i = 0; i < 10; ++i) {
-    const auto add = [&] {
-      MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, target, counter, MPI_SUM, win);
-    };
-    atomic_s = std::min(atomic_s, measure(add, flush, false).total_s);
-    CHECK(seen == i, "fetched %lld, not %d", static_cast<long long>(seen), i);
-  }
   MPI_Win_unlock_all(win);
 
   // A lock that has to be asked for, each time.
@@ -112,6 +101,24 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
         put(out.size() - 1)();
       },
       [&] { MPI_Win_unlock(target, win); }, true);
+
+  // The last, for in some libraries only these wait until the target wakes.
+  check::phase("atomics");
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
+  const std::int64_t one = 1;
+  std::int64_t seen = -1;
+  const MPI_Aint counter = 2 * readable;
+  double atomic_s = 1e9, first_atomic_s = 0;
+  for (int i = 0; i < 10; ++i) {
+    const auto add = [&] {
+      MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, target, counter, MPI_SUM, win);
+    };
+    const double took_s = measure(add, flush, false).total_s;
+    if (i == 0) first_atomic_s = took_s;
+    atomic_s = std::min(atomic_s, took_s);
+    CHECK(seen == i, "fetched %lld, not %d", static_cast<long long>(seen), i);
+  }
+  MPI_Win_unlock_all(win);
   const double took_s = MPI_Wtime() - begin;
 
   for (int i = 0; i < repeat; ++i)
@@ -119,7 +126,8 @@ double origin(MPI_Win win, std::size_t bytes, int repeat) {
   for (int i = 0; i < repeat; ++i)
     judge("get", i + 1, gets[static_cast<std::size_t>(i)], get_alone_s);
   judge("lock, put, unlock", 1, locked, put_alone_s);
-  std::printf("rma_passive: fetch and add: %.3f ms\n", atomic_s * 1e3);
+  std::printf("rma_passive: fetch and add: %.3f ms, the first %.3f ms\n", atomic_s * 1e3,
+              first_atomic_s * 1e3);
   return took_s;
 }
 
@@ -130,6 +138,7 @@ MPI_TEST(rma_passive) {
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 4 << 20));
   compute_s = static_cast<double>(session.options.number("compute-ms", 1000)) / 1e3;
   const int repeat = static_cast<int>(session.options.number("repeat", 3));
+  judges = !session.options.flag("measure");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   rank = session.rank, size = session.size, target = size - 1;
@@ -147,7 +156,8 @@ MPI_TEST(rma_passive) {
       took_s = origin(window, bytes, repeat);
       std::printf("rma_passive: all of it in %.1f s of the %.1f s that the target slept\n", took_s,
                   sleep_s);
-      CHECK(took_s < sleep_s - 0.2, "it took %.1f s: something waited for the target", took_s);
+      CHECK(!judges || took_s < sleep_s - 0.2, "it took %.1f s: something waited for the target",
+            took_s);
     } else if (rank == target) {
       check::phase("the target's sleep");
       MPI_Win_lock_all(MPI_MODE_NOCHECK, window);

@@ -209,6 +209,7 @@ bool Application::send_one(Node to, Peer& peer) {
   if (notify) {
     SendSlot* slot = engine_.acquire(size);
     slot->notify = true;
+    slot->wakes = script_.wakes;
     slot->user = &peer;
     fill(slot->payload(), size, content);
     const bool must_take = random_.chance(300);

@@ -31,6 +31,7 @@ struct Script {
   std::uint32_t small_permille = 800;   // of the messages: up to 64 bytes; the rest: any size
   std::uint32_t bytes = 0;              // of each message, if not 0
   std::uint32_t notify_permille = 100;  // sent from a slot that is to come back
+  bool wakes = false;                   // these are to be seen by a receiver that computes
   std::uint32_t compute_permille = 0;   // turns after which it computes
   Duration compute = milliseconds(1);   // at most
   std::uint32_t keep_permille = 0;      // arrived buffers that are kept for some turns

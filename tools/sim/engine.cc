@@ -13,6 +13,13 @@ using Kind = ConnectAction::Kind;
 
 constexpr std::uint32_t small_slot_bytes = 512;
 
+// Of who stands in for an application: between two looks while that one keeps coming.
+constexpr Duration shortest_pause = microseconds(50);
+constexpr Duration longest_pause = milliseconds(1);
+
+// Nobody looks for a second, then the nap under way has to end, and the thread looks by ticks.
+constexpr Duration lost_event_costs = milliseconds(2050);
+
 // Every process has a key of its own, and all know it.
 wire::Key key_of(Node node) {
   wire::Key key{};
@@ -116,6 +123,7 @@ SendSlot* Engine::acquire(std::uint32_t payload_bytes) {
 void Engine::discard(SendSlot* slot) {
   std::memset(slot->frame, 0xdb, slot->capacity_bytes);
   slot->notify = false;
+  slot->wakes = false;
   slot->user = nullptr;
   free_slots_[slot->pool].push_back(slot);
   --slots_lent_;
@@ -178,7 +186,11 @@ void Engine::hand_up(const Failure& failure) {
   fabric_.note(index(failure.peer), failure.reason, failure.completion, failure.frame.fault);
   fabric_.trace(node(), "gives up peer ", index(failure.peer), ": ", to_text(failure.reason), ", ",
                 to_text(failure.completion), ", ", to_text(failure.frame.fault));
-  arrived_.push_back([failure](Upcalls& to) { to.on_failure(failure); });
+  ++failures_arrived_;
+  arrived_.push_back([this, failure](Upcalls& to) {
+    --failures_arrived_;
+    to.on_failure(failure);
+  });
 }
 
 void Engine::hand_up(const TransferEnd& end) {
@@ -358,6 +370,12 @@ int Engine::poll_completions() {
 
 int Engine::progress(Upcalls& upcalls) {
   if (dead_) return 0;
+  ++visits_;
+  visited_at_ = fabric_.events.now();
+  return hand_up_all(upcalls);
+}
+
+int Engine::hand_up_all(Upcalls& upcalls) {
   look();
   settle();
 
@@ -407,6 +425,77 @@ void Engine::kill(bool told) {
   nic_.power_off();
 }
 
+// ---- standing in for the application ----
+
+void Engine::let_stand_in(Upcalls& upcalls) {
+  stand_in_ = &upcalls;
+  nic_.on_solicited = [this] {
+    event_came_ = true;
+    if (absence_.listens()) hear_event();
+  };
+}
+
+void Engine::hear_event() { soon({}); }
+
+// What only the application may hear keeps back the rest.
+bool Engine::has_for_stand_in() const {
+  return failures_arrived_ == 0 && !(arrived_.empty() && out_.deliveries.empty());
+}
+
+void Engine::ring() {
+  if (rung_ || !has_for_stand_in()) return;
+  rung_ = true;
+  ++stood_in_.wakeups;
+  fabric_.events.after(fabric_.random.up_to(fabric_.timing.event_thread),
+                       [this, seen = visits_] { stand_in(seen, shortest_pause); });
+}
+
+// Until nothing waits any more. While the application calls MPI it takes what waits itself.
+void Engine::stand_in(std::uint64_t seen, Duration pause) {
+  for (;;) {
+    if (dead_) return;
+    rung_ = has_for_stand_in();
+    if (!rung_) return;
+    int count = 0;
+    while (visits_ == seen && failures_arrived_ == 0) {
+      const int some = hand_up_all(*stand_in_);
+      if (some == 0) break;  // this look gave back the buffers
+      count += some;
+    }
+    stood_in_.upcalls += static_cast<std::uint64_t>(count);
+    seen = visits_;
+    if (count > 0) {
+      pause = shortest_pause;
+      continue;
+    }
+    return fabric_.events.after(
+        pause, [this, seen, next = std::min(pause * 2, longest_pause)] { stand_in(seen, next); });
+  }
+}
+
+// The application has to be away for a while, of which the event thread begins to take note when it
+// listens again, a pause after an event that it did not need. Both threads may be late, and so may
+// be the event.
+void Engine::check_nobody_waits() {
+  if (stand_in_ == nullptr || dead_) return;
+  const Time now = fabric_.events.now();
+  const bool waits =
+      failures_arrived_ == 0 && (has_for_stand_in() || nic_.solicited_since() <= now);
+  if (!waits || std::exchange(upcalls_seen_, stood_in_.upcalls) != stood_in_.upcalls) {
+    waits_since_ = Time::never();
+    return;
+  }
+  waits_since_ = std::min(waits_since_, now);
+  std::int64_t most_ns = 2 * Absence::longest_pause.ns + longest_pause.ns + Nic::latest_event.ns +
+                         3 * fabric_.timing.event_thread.ns;
+  if ((now - nic_.event_lost_at()).ns <= most_ns + lost_event_costs.ns) {
+    most_ns += lost_event_costs.ns;
+  }
+  if ((now - std::max(waits_since_, visited_at_)).ns <= most_ns) return;
+  fabric_.violation("node " + std::to_string(node()) +
+                    ": a message waits for an application that computes");
+}
+
 // ---- the event thread ----
 
 void Engine::soon(EventQueue::Action step) {
@@ -425,8 +514,14 @@ void Engine::run_thread(const EventQueue::Action& step) {
   if (step) step();
   serve_requests();
   settle();
+  const bool heard = absence_.listens() && std::exchange(event_came_, false);
+  if (heard) {
+    nic_.listen();
+    drain();
+  }
   attend(woken);
   settle();
+  if (stand_in_ != nullptr && absence_.look(woken, visits_, heard, has_for_stand_in())) ring();
   // A look at very many lanes takes several turns, and a fence at the end of a turn may let W grow,
   // which is to be looked at.
   turns_at_once_ = core_.next_deadline() <= woken ? turns_at_once_ + 1 : 0;
@@ -439,7 +534,9 @@ void Engine::run_thread(const EventQueue::Action& step) {
 // Until the nap is over, or an earlier event begins the next one.
 void Engine::sleep() {
   const std::uint64_t nap = ++naps_;
-  fabric_.events.after(Driver::nap(fabric_.events.now()), [this, nap] {
+  const Time now = fabric_.events.now();
+  if (event_came_ && absence_.listens()) return hear_event();
+  fabric_.events.after(absence_.nap(Driver::nap(now), now), [this, nap] {
     if (nap == naps_) run_thread({});
   });
 }

@@ -2,8 +2,12 @@
 // model of an adapter and of the connection manager. The event thread is events of the virtual
 // clock: it sleeps as long as the real one would.
 //
+// With somebody who stands in for an application that computes, it hears of solicited frames, and
+// so does a thread of that one's; its steps are those of transport/btl/overlap.cc.
+//
 // What it checks on the way: the core asks for no timer in the past, credits and buffers add up,
-// memory that the adapter may write to is not given back.
+// memory that the adapter may write to is not given back. What waits for the application of one
+// that has somebody to stand in for it does not wait longer than a look at it may take.
 //
 // Single-threaded.
 #pragma once
@@ -22,6 +26,7 @@
 #include "tools/sim/host.h"
 #include "tools/sim/nic.h"
 #include "transport/core/core.h"
+#include "transport/drive/absence.h"
 #include "transport/drive/driver.h"
 
 namespace weir::sim {
@@ -82,6 +87,17 @@ class Engine : private Driver<Engine> {
   // ---- progress ----
   // Polls once and hands up what there is. Returns how many things that was.
   int progress(Upcalls& upcalls);
+  // Hands up what came for an application that has not called `progress` for a while. Before the
+  // first frame, or never.
+  void let_stand_in(Upcalls& upcalls);
+  // How often that was done, and how many things that were.
+  struct StoodIn {
+    std::uint64_t wakeups = 0;
+    std::uint64_t upcalls = 0;
+  };
+  const StoodIn& stood_in() const { return stood_in_; }
+  // A violation if something waits for somebody to hand it up that should have been by now.
+  void check_nobody_waits();
   // The application is done with a buffer; it goes back at the next progress.
   void release(BufferId buffer) { note_released(buffer); }
 
@@ -149,6 +165,7 @@ class Engine : private Driver<Engine> {
   void post_receives();
   void post_work();
   void arm(SrqArm limit);
+  void listen() { nic_.listen(); }
   void advertise_rnr_timer(std::uint8_t code);
   void provide_slab();
   void drop_slab();
@@ -175,6 +192,11 @@ class Engine : private Driver<Engine> {
   // The event thread hears of something a little later, in order, and runs `step`.
   void soon(EventQueue::Action step);
   void run_thread(const EventQueue::Action& step);
+  int hand_up_all(Upcalls& upcalls);
+  void hear_event();
+  bool has_for_stand_in() const;
+  void ring();
+  void stand_in(std::uint64_t seen, Duration pause);
   void serve_requests();
   void begin_service();
   void sleep();
@@ -198,6 +220,19 @@ class Engine : private Driver<Engine> {
   bool serves_ = false;  // a request
 
   std::deque<std::function<void(Upcalls&)>> arrived_;
+  std::uint32_t failures_arrived_ = 0;  // of these: only the application is to hear of them
+
+  // Of who stands in for the application.
+  Upcalls* stand_in_ = nullptr;
+  Absence absence_;
+  bool event_came_ = false;  // and was not taken yet
+  bool rung_ = false;
+  std::uint64_t visits_ = 0;          // calls of `progress`
+  Time visited_at_{};                 // the last
+  Time waits_since_ = Time::never();  // when something was first seen to, that is not handed up yet
+  std::uint64_t upcalls_seen_ = 0;
+  StoodIn stood_in_;
+
   std::vector<Slab> slabs_;
   std::uint64_t slabs_dropped_ = 0;
   std::deque<SlotMemory> slots_;

@@ -59,6 +59,8 @@ struct Hazards {
   Hazard missed_bulk_pair;    // queue pairs for second lanes that fail
   Hazard delayed_completion;  // completions that the poll sees later
   Hazard send_again;          // SENDs received again, in full or empty
+  Hazard lost_event;          // solicited events, of which one stands for all until it is taken
+  Hazard late_event;          // that come up to `Nic::latest_event` later
 };
 
 class Fabric {

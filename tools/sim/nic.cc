@@ -322,18 +322,19 @@ void Nic::on_send(const Packet& packet, QueuePair& qp) {
     ++qp.expected;
     answer(packet, qp, Answer::ack);
   }
-  receive(packet.to_qp, packet.bytes);
+  receive(packet.to_qp, packet.bytes, packet.request.solicited);
   if (!fits) refuse(packet, qp, Answer::too_long);
   consumed();
   if (!fits || srq_.empty()) return;
   // What Soft-RoCE does now and then with a SEND that it repeats. [transport/PROTOCOL.md, §2]
   if (!fabric_.strikes(fabric_.hazards.send_again)) return;
-  receive(packet.to_qp, fabric_.random.chance(500) ? packet.bytes : std::vector<std::byte>{});
+  receive(packet.to_qp, fabric_.random.chance(500) ? packet.bytes : std::vector<std::byte>{},
+          packet.request.solicited);
   consumed();
 }
 
 // Takes the next receive buffer.
-void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes) {
+void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes, bool solicited) {
   const ReceivePost post = srq_.front();
   srq_.pop_front();
   const auto size = static_cast<std::uint32_t>(bytes.size());
@@ -341,7 +342,8 @@ void Nic::receive(QpNumber number, const std::vector<std::byte>& bytes) {
   if (fits) std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(post.address));
   complete(number,
            {Opcode::receive, fits ? CompletionStatus::success : CompletionStatus::loc_len_err, size,
-            LaneId::none, index(post.buffer)});
+            LaneId::none, index(post.buffer)},
+           solicited);
 }
 
 void Nic::answer(const Packet& packet, QueuePair& qp, Answer answer) {
@@ -406,16 +408,30 @@ void Nic::fire_limit() {
 
 // ---- completions ----
 
-void Nic::complete(QpNumber number, const Completion& completion) {
+void Nic::complete(QpNumber number, const Completion& completion, bool solicited) {
   if (cq_.size() >= config_.cq_depth) return fabric_.violation("the completion queue overflowed");
   Time visible = fabric_.events.now();
   if (fabric_.strikes(fabric_.hazards.delayed_completion)) {
     visible = visible + fabric_.random.up_to(most_delay);
   }
   if (!cq_.empty()) visible = std::max(visible, cq_.back().visible);
-  cq_.push_back({number, completion, visible});
+  cq_.push_back({number, completion, visible, solicited});
   ++completions_made_;
+  if (solicited && on_solicited) fabric_.events.at(visible, [this] { notify(); });
   if (on_completion) on_completion();
+}
+
+// A poll sees now what it is about.
+void Nic::notify() {
+  if (!listens_) return;
+  listens_ = false;
+  if (fabric_.strikes(fabric_.hazards.lost_event)) {
+    event_lost_at_ = fabric_.events.now();
+    return;
+  }
+  const bool late = fabric_.strikes(fabric_.hazards.late_event);
+  fabric_.events.after(late ? fabric_.random.up_to(latest_event) : Duration{},
+                       [this] { on_solicited(); });
 }
 
 bool Nic::has_receive_in(std::uint64_t address, std::uint64_t bytes) const {

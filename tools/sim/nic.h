@@ -54,6 +54,7 @@ struct QpCompletion {
   QpNumber qp;
   Completion completion;  // lane not filled in
   Time visible{};         // polls before do not see it
+  bool solicited = false;
 };
 
 class Nic {
@@ -103,6 +104,18 @@ class Nic {
   // How long senders wait after an RNR NAK of ours.
   void advertise_rnr_timer(Duration wait) { rnr_wait_ = wait; }
   bool poll(QpCompletion& completion);
+  // The next solicited completion makes an event, once.
+  void listen() { listens_ = true; }
+  static constexpr Duration latest_event = milliseconds(3);
+  // When the last one was lost.
+  Time event_lost_at() const { return event_lost_at_; }
+  // Since when a solicited completion could have been polled; never: none waits.
+  Time solicited_since() const {
+    for (const QpCompletion& completion : cq_) {
+      if (completion.solicited) return completion.visible;
+    }
+    return Time::never();
+  }
 
   // Whether a posted receive lies in this memory.
   bool has_receive_in(std::uint64_t address, std::uint64_t bytes) const;
@@ -115,6 +128,8 @@ class Nic {
 
   // Called (as an event, not from within a call) when the limit event fires.
   std::function<void()> on_limit;
+  // The event of a solicited completion; likewise.
+  std::function<void()> on_solicited;
   // A completion was made. For an engine that sleeps.
   std::function<void()> on_completion;
 
@@ -186,7 +201,7 @@ class Nic {
   void go_back(QueuePair& qp);
   void on_packet(const Packet& packet);
   void on_send(const Packet& packet, QueuePair& qp);
-  void receive(QpNumber number, const std::vector<std::byte>& bytes);
+  void receive(QpNumber number, const std::vector<std::byte>& bytes, bool solicited);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
   Wire::Action back_at(const Packet& packet, std::function<void(Nic&)> then);
   void acknowledge_again(Packet packet, QueuePair& qp);
@@ -212,7 +227,8 @@ class Nic {
   Time repeats_at(const QueuePair& qp) const;
   void watch(QpNumber number);
   void fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status);
-  void complete(QpNumber number, const Completion& completion);
+  void complete(QpNumber number, const Completion& completion, bool solicited = false);
+  void notify();
   void consumed();
   void fire_limit();
 
@@ -227,6 +243,8 @@ class Nic {
   std::deque<QpCompletion> cq_;
   bool armed_ = false;
   std::uint32_t limit_ = 0;
+  bool listens_ = true;
+  Time event_lost_at_{-seconds(1000).ns};
   std::uint64_t rnr_naks_ = 0;
   Duration rnr_wait_;
   std::uint64_t completions_made_ = 0;

@@ -18,6 +18,7 @@ class World {
     for (Node node = 0; node < count; ++node) {
       Engine::Config config = plan.engine;
       config.core.self = name_of(node);
+      config.core.wants_wakes = plan.stands_in;
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
       config.core.fetches_apart = config.nic.loses_fetches;
@@ -33,6 +34,7 @@ class World {
           std::make_unique<Engine>(fabric_, connections_, node, config, host_of(node)));
       applications_.push_back(std::make_unique<Application>(
           fabric_, *engines_.back(), plan.scripts[node], mix(plan.seed + 7)));
+      if (plan.stands_in) engines_.back()->let_stand_in(*applications_.back());
     }
     for (Node node = 0; node < count; ++node) {
       engines_[node]->expect_peers(count);
@@ -321,6 +323,9 @@ class World {
       if (fabric_.events.steps() % 8 == 0) {
         check_tokens();
         check_reads();
+        if (plan_.stands_in) {
+          for (const auto& engine : engines_) engine->check_nobody_waits();
+        }
       }
       for (const Fault& fault : plan_.faults) {
         if (fault.step != 0 && fault.step == fabric_.events.steps()) strike(fault);
@@ -399,6 +404,8 @@ class World {
         outcome_.last_served = std::max(outcome_.last_served, served);
       }
       outcome_.slabs_dropped += engines_[node]->slabs_dropped();
+      outcome_.stood_in.wakeups += engines_[node]->stood_in().wakeups;
+      outcome_.stood_in.upcalls += engines_[node]->stood_in().upcalls;
     }
     if (ranks_ != nullptr) outcome_.latencies = ranks_->latencies();
     outcome_.hazards = fabric_.hazards;

@@ -8,6 +8,8 @@
 //     says they have, and give all of them back
 //   * nor more reads than a read budget that does not move, each of them with its tokens
 //   * the wire loses and makes nothing
+//   * with somebody who stands in for applications that compute, no message waits for them longer
+//     than it takes to see that they do
 //
 // Single-threaded; a run is a function of the Plan.
 #pragma once
@@ -58,6 +60,7 @@ struct Plan {
   std::uint32_t processes_per_host = 0;  // that share tokens and the read budget; 0: nobody does
   SharedAdapter::Config adapter;         // with contexts, one for so many processes:
   std::uint32_t processes_per_adapter = 0;
+  bool stands_in = false;      // somebody for applications that compute
   bool connect_first = false;  // a message to each destination, before the traffic begins
   std::uint32_t rounds = 1;    // traffic, then close, then all over again
   std::vector<Fault> faults;
@@ -78,6 +81,7 @@ struct Outcome {
   std::uint64_t steps = 0;
   Counters total;  // of the processes, added up; of use for what counts up
   std::uint64_t slabs_dropped = 0;
+  Engine::StoodIn stood_in;              // of the processes, added up
   std::vector<TokenWaits> waits;         // by process
   std::uint64_t tokens_out_most = 0;     // of a host, at any look
   std::uint64_t token_looks = 0;         // checks of all hosts' tokens

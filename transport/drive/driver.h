@@ -10,6 +10,7 @@
 //   int poll_completions()                 hands a batch to the core; its size, 0 or less: none
 //   void post_receives(), post_work()      posts those in the box, and clears them
 //   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
+//   void listen()                          for what peers want the event thread to see at once
 //   void carry_out(const ConnectAction&)
 //   void hand_up(Retired | Failure | Outage | LinkChange | TransferEnd | PeerName)
 //   void wake_thread()                     the event thread is asleep, and has to look
@@ -144,6 +145,7 @@ class Driver {
                     core_.has_what_others_wait_for());
     const Time now = self().now();
     if (attendance_.is_limit_look_due(now)) {
+      self().listen();  // the adapter may have lost the event that would do so
       drain();
       core_.raise_lost_limit(out_);
     }

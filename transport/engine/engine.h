@@ -23,6 +23,7 @@
 
 #include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
+#include "transport/drive/absence.h"
 #include "transport/drive/driver.h"
 #include "transport/engine/lock.h"
 #include "transport/engine/slot_pool.h"
@@ -348,6 +349,7 @@ class Engine : private Driver<Engine> {
   void post_receives();
   void post_work();
   void arm(SrqArm limit);
+  void listen() { queues_->listen(); }
   void advertise_rnr_timer(std::uint8_t code) {
     queues_->advertise_rnr_timer(code);
     call_thread();
@@ -470,7 +472,6 @@ class Engine : private Driver<Engine> {
   // Whether there is such a one among these, `from` there on.
   static bool is_news_for_application(const std::vector<Notice>& notices, std::size_t from);
   bool has_for_stand_in() const;
-  [[gnu::noinline]] void watch_application(Time now, bool heard);
   void ring();
   [[gnu::cold]] bool met_stand_in(std::thread::id owner);
 
@@ -534,11 +535,8 @@ class Engine : private Driver<Engine> {
   std::atomic<std::uint64_t> visits_{0};  // calls of `progress`
   int bell_ = -1;
   bool rung_ = false;
-  std::uint64_t rung_at_ = 0;      // visits then
-  std::uint64_t visits_seen_ = 0;  // by the event thread, last
-  Time seen_at_{};                 // when it saw that there were more
-  Time away_at_{};                 // when the application was last away
-  Time listen_at_{};               // until then it does not; zero: it does
+  std::uint64_t rung_at_ = 0;  // visits then
+  Absence absence_;
   std::thread::id stand_in_{};
   unsigned meetings_ = 0;  // visits that found it busy
 

@@ -27,13 +27,6 @@ constexpr int connection_events_at_once = 16;
 
 constexpr Duration slots_shrink_interval = seconds(1);
 
-// An application computes if it has not called MPI for a sixteenth of the time for which it did so
-// before, within these bounds. What it loses when it begins to compute is then small in comparison;
-// and one that was only preempted is seldom taken for one that computes.
-constexpr Duration shortest_pause = microseconds(50);
-constexpr Duration longest_pause = milliseconds(8);
-constexpr std::int64_t attended_part = 16;
-
 }  // namespace
 
 void Engine::wake_thread() {
@@ -56,11 +49,10 @@ void Engine::run_thread() {
       std::lock_guard guard(lock_);
       if (stopping_) return;
       asked = may_serve_request();
-      nap = Driver::nap(clock());
+      nap = absence_.nap(Driver::nap(clock()), clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
-      if (listen_at_ != Time{}) nap = std::min(nap, std::max(Duration{}, listen_at_ - clock()));
       if (asked) nap = {};
-      listens = listen_at_ == Time{};
+      listens = absence_.listens();
       lacks_pair = !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
     }
@@ -104,30 +96,9 @@ void Engine::run_thread() {
       tidy_node();
       count_node();
     }
-    if (bell_ >= 0) watch_application(woken, heard);
-  }
-}
-
-// An application that is away needs somebody to stand in for it. One that calls MPI takes what
-// comes itself, and would lose its core to a thread that is woken for each message: so after an
-// event that it did not need, the thread does not listen for a while.
-void Engine::watch_application(Time now, bool heard) {
-  const std::uint64_t visits = visits_.load(relaxed);
-  if (visits != visits_seen_) {
-    visits_seen_ = visits;
-    seen_at_ = now;
-  }
-  const Duration pause =
-      std::clamp((now - away_at_) / attended_part, shortest_pause, longest_pause);
-  if (now - seen_at_ >= pause) {
-    away_at_ = now;
-    listen_at_ = {};
-    return ring();
-  }
-  if (heard || (now >= listen_at_ && has_for_stand_in())) {
-    listen_at_ = now + pause;
-  } else if (now >= listen_at_) {
-    listen_at_ = {};
+    if (bell_ >= 0 && absence_.look(woken, visits_.load(relaxed), heard, has_for_stand_in())) {
+      ring();
+    }
   }
 }
 

@@ -105,7 +105,7 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
                             std::to_string(device.limits().max_cq) + " such queues (max_cq)");
     return nullptr;
   }
-  if (queues->channel_) ibv_req_notify_cq(queues->cq_.get(), 1);
+  queues->listen();
   ibv_srq_init_attr attributes{};
   attributes.attr.max_wr = max_receives;
   attributes.attr.max_sge = 1;

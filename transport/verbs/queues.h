@@ -102,6 +102,10 @@ class Queues {
   int event_fd() const { return channel_ ? channel_->fd : -1; }
   // Call when it is readable, before the poll.
   void take_events();
+  // It becomes readable at the next such frame. `take_events` does that, too.
+  void listen() {
+    if (channel_) ibv_req_notify_cq(cq_.get(), 1);
+  }
 
   // The lane of the queue pair with this number, or none.
   LaneId lane_of(std::uint32_t qp_number) const { return numbers_.find(qp_number); }

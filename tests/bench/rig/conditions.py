@@ -36,6 +36,7 @@ def of_guest():
         "cpus": os.cpu_count(),
         "openmpi": _first(["mpirun", "--version"], r"\(Open MPI\) (\S+)"),
         "ucx": _first(["dpkg-query", "-W", "-f", "${Version}", "libucx0"], r"([^-+]+)"),
+        "mpich": _first(["dpkg-query", "-W", "-f", "${Version}", "mpich"], r"([^-+]+)"),
         "libfabric": _first(["dpkg-query", "-W", "-f", "${Version}", "libfabric1"], r"([^-]+)"),
         "perftest": _first(["ib_send_lat", "--version"], r"Version: (\S+)"),
         "libibverbs": _first(["dpkg-query", "-W", "-f", "${Version}", "libibverbs1"], r"(\S+)"),

@@ -59,6 +59,7 @@ class FakeEngine : public Driver<FakeEngine> {
     out_.work.clear();
   }
   void arm(SrqArm) { said.push_back("arm"); }
+  void listen() {}
   void advertise_rnr_timer(std::uint8_t) { said.push_back("rnr"); }
   void provide_slab() {
     said.push_back("slab");

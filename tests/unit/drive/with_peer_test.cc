@@ -61,6 +61,7 @@ class Bench : public Driver<Bench> {
     out_.work.clear();
   }
   void arm(SrqArm) { journal += "arm "; }
+  void listen() { journal += "listen "; }
   void advertise_rnr_timer(std::uint8_t) { journal += "rnr "; }
   void provide_slab() {
     const std::uint32_t count = std::exchange(out_.slab_buffers, 0);

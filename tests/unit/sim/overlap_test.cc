@@ -1,5 +1,6 @@
-// What moves on while the application computes: a get of 32 MiB at 100 Gbit/s, started, and then no
-// call of MPI. Only the event thread looks, every millisecond.
+// What moves on while the application computes. A get of 32 MiB at 100 Gbit/s, started, and then no
+// call of MPI: only the event thread looks, every millisecond. And a message for an application for
+// which somebody stands in.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -101,6 +102,112 @@ TEST(Overlap, AChainMovesOnWithoutSoftware) {
       "32 MiB while the application computes: %.1f Gbit/s chunk by chunk, %.1f as a chain\n",
       gbits(one_by_one), gbits(by_itself));
   EXPECT_LT(by_itself.ns * 4, one_by_one.ns);
+}
+
+// An application that computes, and one that sends it a message now and then.
+class StandIn : public ::testing::Test {
+ protected:
+  struct Receiver : Upcalls {
+    void on_message(const Delivery& delivery) override {
+      ++messages;
+      engine->release(delivery.buffer);
+    }
+    void on_retired(SendSlot*, bool) override {}
+    void on_failure(const Failure&) override { ++failures; }
+    Engine* engine = nullptr;
+    int messages = 0;
+    int failures = 0;
+  };
+  struct Sender : Ends {
+    void on_retired(SendSlot* slot, bool) override { engine->discard(slot); }
+    Engine* engine = nullptr;
+  };
+
+  StandIn()
+      : fabric_({}, {}, 1),
+        connections_(fabric_),
+        from_(fabric_, connections_, 0, config(first)),
+        to_(fabric_, connections_, 1, config(second)) {
+    peer_ = from_.add_peer(second, 1);
+    to_.add_peer(first, 0);
+    sender_.engine = &from_;
+    receiver_.engine = &to_;
+    to_.let_stand_in(receiver_);
+    send();
+    while (receiver_.messages == 0) pass(microseconds(10), true);
+  }
+  ~StandIn() override {
+    EXPECT_EQ(receiver_.failures + sender_.failures, 0);
+    for (const std::string& violation : fabric_.violations) ADD_FAILURE() << violation;
+  }
+
+  static Engine::Config config(PeerName self) {
+    Engine::Config config = config_of(self, 0);
+    config.core.wants_wakes = true;
+    return config;
+  }
+  void send() {
+    SendSlot* const slot = from_.acquire(8);
+    slot->notify = slot->wakes = true;
+    ASSERT_EQ(from_.send(peer_, slot, 8, 0, true), Status::ok);
+  }
+  // The sender looks all the time, the receiver if it does not compute.
+  void pass(Duration time, bool receiver_looks = false) {
+    for (const Time end = fabric_.events.now() + time; fabric_.events.now() < end;) {
+      fabric_.events.run_until(fabric_.events.now() + microseconds(10));
+      from_.progress(sender_);
+      if (receiver_looks) to_.progress(receiver_);
+      to_.check_nobody_waits();
+    }
+  }
+
+  Fabric fabric_;
+  Connections connections_;
+  Engine from_;
+  Engine to_;
+  Sender sender_;
+  Receiver receiver_;
+  PeerId peer_;
+};
+
+TEST_F(StandIn, WhatComesForAnApplicationThatComputesIsHandedUp) {
+  pass(milliseconds(50));
+  send();
+  pass(milliseconds(1));
+  EXPECT_EQ(receiver_.messages, 2);
+  EXPECT_EQ(to_.stood_in().upcalls, 1u);
+}
+
+TEST_F(StandIn, OneThatHasCalledForLongIsWaitedForALittleLonger) {
+  pass(milliseconds(400), true);
+  send();
+  pass(milliseconds(1));
+  EXPECT_EQ(receiver_.messages, 1);
+  pass(milliseconds(8));
+  EXPECT_EQ(receiver_.messages, 2);
+}
+
+TEST_F(StandIn, WhoCallsTakesItItself) {
+  for (int i = 0; i < 10; ++i) {
+    send();
+    pass(milliseconds(10), true);
+  }
+  EXPECT_EQ(receiver_.messages, 11);
+  EXPECT_EQ(to_.stood_in().upcalls, 0u);
+}
+
+TEST_F(StandIn, AnEventThatIsLostCostsTwoSecondsAtMostAndNoOther) {
+  pass(milliseconds(50));
+  fabric_.hazards.lost_event.permille = 1000;
+  send();
+  pass(milliseconds(100));
+  EXPECT_EQ(receiver_.messages, 1);
+  fabric_.hazards.lost_event.permille = 0;
+  pass(milliseconds(2000));
+  EXPECT_EQ(receiver_.messages, 2);
+  send();
+  pass(milliseconds(1));
+  EXPECT_EQ(receiver_.messages, 3);
 }
 
 }  // namespace

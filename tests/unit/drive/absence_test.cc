@@ -1,0 +1,81 @@
+// Whether an application computes, as an event thread sees it that looks now and then.
+#include "transport/drive/absence.h"
+
+#include <gtest/gtest.h>
+
+namespace weir {
+namespace {
+
+// An application that calls progress before each look of the thread, or not.
+struct Thread {
+  Absence absence{};
+  Time now{};
+  std::uint64_t visits = 0;
+
+  bool look(Duration after, bool application_looks, bool heard = false, bool waits = false) {
+    now = now + after;
+    if (application_looks) ++visits;
+    return absence.look(now, visits, heard, waits);
+  }
+  void attend(Duration time) {
+    EXPECT_TRUE(look(milliseconds(1), false));
+    for (const Time end = now + time; now < end;) EXPECT_FALSE(look(microseconds(100), true));
+  }
+};
+
+TEST(Absence, WhoHasNotCalledForASixteenthOfTheTimeComputes) {
+  Thread thread;
+  thread.attend(milliseconds(16));
+  EXPECT_FALSE(thread.look(microseconds(990), false));
+  EXPECT_TRUE(thread.look(microseconds(20), false));
+  EXPECT_TRUE(thread.look(microseconds(1), false));
+}
+
+TEST(Absence, OneWhoHasLongCalledIsMissedAfterEightMilliseconds) {
+  Thread thread;
+  thread.attend(seconds(1));
+  EXPECT_FALSE(thread.look(microseconds(7990), false));
+  EXPECT_TRUE(thread.look(microseconds(10), false));
+}
+
+TEST(Absence, AFirstCallAfterAComputationIsNotTrustedForLong) {
+  Thread thread;
+  EXPECT_TRUE(thread.look(milliseconds(100), false));
+  EXPECT_FALSE(thread.look(microseconds(10), true));
+  EXPECT_TRUE(thread.look(microseconds(50), false));
+}
+
+// The application took what the event was about.
+TEST(Absence, AfterAnEventInVainTheThreadDoesNotListenForOnePause) {
+  Thread thread;
+  thread.attend(milliseconds(16));
+  EXPECT_TRUE(thread.absence.listens());
+  EXPECT_FALSE(thread.look(microseconds(100), true, true));
+  EXPECT_FALSE(thread.absence.listens());
+  const Duration nap = thread.absence.nap(seconds(1), thread.now);
+  EXPECT_GE(nap, milliseconds(1));
+  EXPECT_LE(nap, microseconds(1100));
+  EXPECT_FALSE(thread.look(nap, true));
+  EXPECT_TRUE(thread.absence.listens());
+  EXPECT_EQ(thread.absence.nap(seconds(1), thread.now), seconds(1));
+}
+
+// So the look at the end of the pause finds it computing: one pause is enough.
+TEST(Absence, AnEventThatFindsItComputingWaitsForOnePause) {
+  Thread thread;
+  thread.attend(milliseconds(16));
+  EXPECT_FALSE(thread.look(microseconds(10), true, true, true));
+  EXPECT_TRUE(thread.look(thread.absence.nap(seconds(1), thread.now), false, false, true));
+  EXPECT_TRUE(thread.absence.listens());
+}
+
+TEST(Absence, ItDoesNotListenWhileTheApplicationHasYetToTakeWhatThereIs) {
+  Thread thread;
+  thread.attend(milliseconds(16));
+  EXPECT_FALSE(thread.look(microseconds(10), true, true, true));
+  EXPECT_FALSE(thread.look(milliseconds(2), true, false, true));
+  EXPECT_FALSE(thread.absence.listens());
+}
+
+}  // namespace
+}  // namespace weir

@@ -1,0 +1,63 @@
+// Whether the application computes outside of MPI, so that who stands in for it is to be called;
+// and whether the event thread listens for what the adapter has to say (frames that their senders
+// want to be seen at once).
+//
+// Whoever calls MPI takes what comes itself, and would lose its core to a thread that is woken for
+// each message: so after an event that it did not need, the thread does not listen for a while.
+//
+// Pure; the caller serialises.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "transport/base/time.h"
+
+namespace weir {
+
+class Absence {
+ public:
+  static constexpr Duration longest_pause = milliseconds(8);
+
+  // The event thread has looked. `visits`: calls of progress so far; `heard`: an event woke the
+  // thread; `waits`: something is there to hand up. True if the application computes.
+  bool look(Time now, std::uint64_t visits, bool heard, bool waits) {
+    if (visits != visits_seen_) {
+      visits_seen_ = visits;
+      seen_at_ = now;
+    }
+    const Duration pause =
+        std::clamp((seen_at_ - away_at_) / attended_part, shortest_pause, longest_pause);
+    if (now - seen_at_ >= pause) {
+      away_at_ = now;
+      listen_at_ = {};
+      return true;
+    }
+    if (heard || (now >= listen_at_ && waits)) {
+      listen_at_ = now + pause;
+    } else if (now >= listen_at_) {
+      listen_at_ = {};
+    }
+    return false;
+  }
+
+  bool listens() const { return listen_at_ == Time{}; }
+  // How long the thread is to sleep, at most `nap`.
+  Duration nap(Duration nap, Time now) const {
+    return listens() ? nap : std::min(nap, std::max(Duration{}, listen_at_ - now));
+  }
+
+ private:
+  // An application computes if it has not called MPI for a sixteenth of the time for which it did
+  // so before, within these bounds. What it loses when it begins to compute is then small in
+  // comparison; and one that was only preempted is seldom taken for one that computes.
+  static constexpr Duration shortest_pause = microseconds(50);
+  static constexpr std::int64_t attended_part = 16;
+
+  std::uint64_t visits_seen_ = 0;
+  Time seen_at_{};    // when there were more
+  Time away_at_{};    // when the application was last away
+  Time listen_at_{};  // until then it does not; zero: it does
+};
+
+}  // namespace weir
