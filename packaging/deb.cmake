@@ -37,44 +37,45 @@ set(CPACK_DEBIAN_PACKAGE_SECTION net)
 string(REGEX MATCH "^[0-9]+" major ${WEIR_OPENMPI_VERSION})
 set(plugin weir-openmpi${major})
 set(description "RDMA transport for Open MPI that never floods the receiver")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each has its own, in the first line
 set(CPACK_COMPONENT_WEIR_DESCRIPTION "${description}
- The weir command: what devices there are and what weir would use, what is
- wrong on this machine and how to mend it, what the processes of a node do,
- which settings it is fastest with, and a simulator of large clusters.
- .
- Messages are carried by the plugin, ${plugin}.")
+The weir command: what devices there are and what weir would use, what is
+wrong on this machine and how to mend it, what the processes of a node do,
+which settings it is fastest with, and a simulator of large clusters.
+
+Messages are carried by the plugin, ${plugin}.")
 set(CPACK_DEBIAN_WEIR_PACKAGE_NAME weir)
 set(CPACK_DEBIAN_WEIR_PACKAGE_DEPENDS "${plugin} (= ${version})")
 set(CPACK_DEBIAN_WEIR_PACKAGE_RECOMMENDS "python3, bash-completion")
 set(CPACK_DEBIAN_WEIR_PACKAGE_SUGGESTS "weir-lab, gnuplot-nox, environment-modules")
 set(CPACK_DEBIAN_WEIR_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/conffiles)
 
-set(CPACK_COMPONENT_OPENMPI_DESCRIPTION "${description} (plugin for Open MPI ${major})
- A byte transfer layer over InfiniBand and RoCE for the Open MPI of this
- distribution. Any MPI program uses it with
- .
-  mpirun --mca pml ob1 --mca btl weir,self PROGRAM
- .
- A shared receive queue that grows and shrinks, large messages read by the
- receiver in bounded pieces, a budget for all processes of a node, and outages
- survived without a message lost.")
+set(CPACK_COMPONENT_OPENMPI_DESCRIPTION "${description}, plugin
+Byte transfer layer over InfiniBand and RoCE for the Open MPI ${major} of this
+distribution. Any MPI program uses it with mpirun's options
+--mca pml ob1 --mca btl weir,self
+
+It has a shared receive queue that grows and shrinks, large messages read by
+the receiver in bounded pieces, one budget for all processes of a node, and
+survives outages without a message lost.")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME ${plugin})
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "openmpi-bin, ibverbs-providers")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS weir)
 
 set(CPACK_COMPONENT_LAB_DESCRIPTION "run programs on Soft-RoCE in a micro-VM, without an adapter
- Boots Debian's kernel with Soft-RoCE and this machine's own root file system,
- runs a command in it, and returns its output and exit status: verbs and MPI
- programs can be tested in a container or on a machine without RDMA. One node or
- two, several rails; packets can be lost, delayed, or cut off.")
+Boots Debian's kernel with Soft-RoCE and this machine's own root file system,
+runs a command in it, and returns its output and exit status: verbs and MPI
+programs can be tested in a container or on a machine without RDMA. One node
+or two, several rails; packets can be lost, delayed, or cut off.")
 set(CPACK_DEBIAN_LAB_PACKAGE_NAME weir-lab)
 set(CPACK_DEBIAN_LAB_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_LAB_PACKAGE_SHLIBDEPS OFF)
 # The lists of tools/setup: what boots the VM, and what is used inside.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/setup --list
                 OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "(lab|guest) +[^#\n]+" listed "${listed}")  # "lab  NAME...  # why"
+string(REGEX MATCHALL "(lab|guest)  +[^#\n]+" listed "${listed}")  # "lab    NAME...  # why"
 list(TRANSFORM listed REPLACE "^[a-z]+ +(.*[^ ]) *$" "\\1")
+string(REPLACE "util-linux" "" listed "${listed}")  # every Debian has it
 string(REGEX REPLACE "[ ;]+" ", " CPACK_DEBIAN_LAB_PACKAGE_DEPENDS "${listed}")
 
 # Policy wants these in each package.

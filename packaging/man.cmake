@@ -10,7 +10,7 @@ set(pages "")
 function(man_page component name program)
   list(JOIN ARGN "-" what)
   string(JOIN "-" page ${name} ${what})
-  set(file ${CMAKE_CURRENT_BINARY_DIR}/${page}.1)
+  set(file ${CMAKE_CURRENT_BINARY_DIR}/${page}.1.gz)
   add_custom_command(OUTPUT ${file}
     COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/man-page ${page} "weir ${PROJECT_VERSION}" ${file} ${program} ${ARGN}
     DEPENDS man-page ${program} VERBATIM)

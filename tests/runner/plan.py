@@ -128,6 +128,9 @@ def fabric_steps(long):
                  "--user", "--memlock", "16777216")
     yield fabric("rdma on real queue pairs", ["build/bin/rxe_rdma_test"])
     yield fabric("mpi programs", [*SUITE, *more], limit_s=7200)
+    yield Step("packages made", "fabric", ["tests/lab/packages", "make"])
+    yield Step("packages installed", "fabric", ["tests/lab/packages", "try"], lab=[], limit_s=600,
+               needs=("build build", "packages made"))
     yield fabric("what a node shares", ["python3", "-B", "tests/mpi/sharing", *more], limit_s=2400)
 
 
