@@ -7,7 +7,7 @@ namespace weir {
 namespace {
 
 // An application that calls progress before each look of the thread, or not.
-struct Thread {
+struct Watcher {
   Absence absence{};
   Time now{};
   std::uint64_t visits = 0;
@@ -24,7 +24,7 @@ struct Thread {
 };
 
 TEST(Absence, WhoHasNotCalledForASixteenthOfTheTimeComputes) {
-  Thread thread;
+  Watcher thread;
   thread.attend(milliseconds(16));
   EXPECT_FALSE(thread.look(microseconds(990), false));
   EXPECT_TRUE(thread.look(microseconds(20), false));
@@ -32,14 +32,14 @@ TEST(Absence, WhoHasNotCalledForASixteenthOfTheTimeComputes) {
 }
 
 TEST(Absence, OneWhoHasLongCalledIsMissedAfterEightMilliseconds) {
-  Thread thread;
+  Watcher thread;
   thread.attend(seconds(1));
   EXPECT_FALSE(thread.look(microseconds(7990), false));
   EXPECT_TRUE(thread.look(microseconds(10), false));
 }
 
 TEST(Absence, AFirstCallAfterAComputationIsNotTrustedForLong) {
-  Thread thread;
+  Watcher thread;
   EXPECT_TRUE(thread.look(milliseconds(100), false));
   EXPECT_FALSE(thread.look(microseconds(10), true));
   EXPECT_TRUE(thread.look(microseconds(50), false));
@@ -47,7 +47,7 @@ TEST(Absence, AFirstCallAfterAComputationIsNotTrustedForLong) {
 
 // The application took what the event was about.
 TEST(Absence, AfterAnEventInVainTheThreadDoesNotListenForOnePause) {
-  Thread thread;
+  Watcher thread;
   thread.attend(milliseconds(16));
   EXPECT_TRUE(thread.absence.listens());
   EXPECT_FALSE(thread.look(microseconds(100), true, true));
@@ -62,7 +62,7 @@ TEST(Absence, AfterAnEventInVainTheThreadDoesNotListenForOnePause) {
 
 // So the look at the end of the pause finds it computing: one pause is enough.
 TEST(Absence, AnEventThatFindsItComputingWaitsForOnePause) {
-  Thread thread;
+  Watcher thread;
   thread.attend(milliseconds(16));
   EXPECT_FALSE(thread.look(microseconds(10), true, true, true));
   EXPECT_TRUE(thread.look(thread.absence.nap(seconds(1), thread.now), false, false, true));
@@ -70,7 +70,7 @@ TEST(Absence, AnEventThatFindsItComputingWaitsForOnePause) {
 }
 
 TEST(Absence, ItDoesNotListenWhileTheApplicationHasYetToTakeWhatThereIs) {
-  Thread thread;
+  Watcher thread;
   thread.attend(milliseconds(16));
   EXPECT_FALSE(thread.look(microseconds(10), true, true, true));
   EXPECT_FALSE(thread.look(milliseconds(2), true, false, true));
