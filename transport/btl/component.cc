@@ -58,7 +58,11 @@ verbs::DeviceWish device_wish(const config::Settings& settings) {
   verbs::DeviceWish wish{.name = settings.device,
                          .gid_index = static_cast<int>(settings.gid_index)};
   if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
-  if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
+  if (settings.rails != config::automatic) {
+    wish.rails = static_cast<std::size_t>(settings.rails);
+  } else if (settings.device == "auto" && settings.overlap != "off") {
+    wish.rails = 1;  // somebody asked for overlap, which is not done with several
+  }
   wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
   wish.processes = static_cast<std::size_t>(opal_process_info.num_local_peers) + 1;
   return wish;

@@ -78,7 +78,8 @@ constexpr std::array keys{
         {"Ports that a process uses: the first for everything, each with its part of large "
          "messages, the second with the peer's second and so on; what a rail loses goes "
          "over another one; auto takes those that device names, and with device auto "
-         "two equal ones where the node has two for each of its processes, else one",
+         "two equal ones where the node has two for each of its processes, else one, and one "
+         "with overlap",
          "A second port doubles what large messages get, but memory for buffers and connections, "
          "too; where processes fill all ports already it adds nothing"},
         &Settings::rails),
