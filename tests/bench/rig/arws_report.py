@@ -4,6 +4,7 @@ import csv
 import os
 
 from rig import arws, picture, stats
+from rig import markdown as md
 
 COLUMNS = ("workload", "ranks", "window", "w_max", "rnr_timer_us", "position", "memory_mib",
            "memory_max_mib", "less_memory", "speed", "speed_low", "speed_high", "first_speed",
@@ -12,19 +13,8 @@ GROWTH = ("window_peak", "window_grows", "window_demands", "srq_limit_events",
           "srq_limit_self_raised", "credit_stalls", "credits_overcommitted")
 
 
-def _values(runs, group, who, key):
-    """{round: value}"""
-    return {r["round"]: r["values"][key] for r in runs
-            if r["group"] == group and r["who"] == who and key in r.get("values", {})}
-
-
-def _median(by_round):
-    spread = stats.spread(by_round.values())
-    return spread["median"] if spread else None
-
-
 def _row(group, who, position, runs):
-    values = lambda key, of=who: _values(runs, group.key, of, key)
+    values = lambda key, of=who: md.values(runs, group.key, of, key)
     time_ms = values("time_ms")
     speed = stats.pair_ratios(values("time_ms", arws.FIXED), time_ms) or {}
     memory = stats.pair_ratios(values("memory_mib", arws.FIXED), values("memory_mib")) or {}
@@ -33,15 +23,15 @@ def _row(group, who, position, runs):
     _, most, timer = arws.parts(who)
     return {"workload": group.title, "ranks": group.ranks, "window": who, "w_max": most,
             "rnr_timer_us": timer[:-2] if timer else "", "position": position,
-            "memory_mib": _median(values("memory_mib")),
-            "memory_max_mib": _median(values("memory_max_mib")),
+            "memory_mib": md.median(values("memory_mib")),
+            "memory_max_mib": md.median(values("memory_max_mib")),
             "less_memory": memory.get("median"), "speed": speed.get("median"),
             "speed_low": speed.get("low"), "speed_high": speed.get("high"),
             "first_speed": first.get("median"), "round_speed": typical.get("median"),
-            "naks": _median(values("naks")),
-            "naks_later": _median(values("naks_later")),
-            "w_peak": _median(values("window_peak.max")), "runs": len(time_ms),
-            "growth": {key: (_median(values(key)), _median(values(f"{key}.max")))
+            "naks": md.median(values("naks")),
+            "naks_later": md.median(values("naks_later")),
+            "w_peak": md.median(values("window_peak.max")), "runs": len(time_ms),
+            "growth": {key: (md.median(values(key)), md.median(values(f"{key}.max")))
                        for key in GROWTH}}
 
 
@@ -58,29 +48,20 @@ def summarise(groups, runs):
 
 # ---- text --------------------------------------------------------------------------------------
 
-def _number(value, digits=2):
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def _speed(row):
     if row["window"] == arws.FIXED:
         return "1"
-    return f"{_number(row['speed'])} [{_number(row['speed_low'])} {_number(row['speed_high'])}]"
-
-
-def _table(head, rows):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
-            *("| " + " | ".join(row) + " |" for row in rows), ""]
+    return md.spread({"median": row["speed"], "low": row["speed_low"], "high": row["speed_high"]})
 
 
 def _main_table(results):
-    return _table(
+    return md.table(
         ["window", "memory MiB: mean", "max", "fixed / this", "speed", "median round",
          "first round", "RNR NAKs", "after the first round", "W", "runs"],
-        [[row["window"], _number(row["memory_mib"]), _number(row["memory_max_mib"]),
-          _number(row["less_memory"], 1), _speed(row), _number(row["round_speed"]),
-          _number(row["first_speed"]), _number(row["naks"], 0), _number(row["naks_later"], 0),
-          _number(row["w_peak"], 0), str(row["runs"])]
+        [[row["window"], md.number(row["memory_mib"], 2), md.number(row["memory_max_mib"], 2),
+          md.number(row["less_memory"], 1), _speed(row), md.number(row["round_speed"], 2),
+          md.number(row["first_speed"], 2), md.number(row["naks"], 0), md.number(row["naks_later"], 0),
+          md.number(row["w_peak"], 0), str(row["runs"])]
          for row in results])
 
 
@@ -91,22 +72,16 @@ def _growth_table(results, window):
         if row is None:
             continue
         rows.append([f"{group.title}, {group.ranks}"] +
-                    [" / ".join(_number(v, 0) for v in row["growth"][key]) for key in GROWTH])
-    return _table(["workload, ranks", "W", "grown", "by demand", "limit events", "self-raised",
-                   "credit stalls", "credits overcommitted"], rows)
+                    [" / ".join(md.number(v, 0) for v in row["growth"][key]) for key in GROWTH])
+    return md.table(["workload, ranks", "W", "grown", "by demand", "limit events", "self-raised",
+                     "credit stalls", "credits overcommitted"], rows)
 
 
 def text(results, taken):
-    host, guest = taken["host"], taken["guest"]
+    asked = taken["asked"]
     lines = [
-        "# The receive window under load", "",
-        "Written by `tests/bench/arws --figures`; "
-        "[tests/bench](../../tests/bench/README.md) says how it is measured.", "",
-        f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
-        f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
-        f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
-        f"{host['load']:.1f}{'; quick runs' if taken['asked']['quick'] else ''}"
-        f"{'; instructions counted as time' if taken['asked'].get('icount') else ''}.", "",
+        *md.head("The receive window under load", "arws", taken, asked["quick"],
+                 after="; instructions counted as time" if asked.get("icount") else ""),
         f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
         f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
         "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "

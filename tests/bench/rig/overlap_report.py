@@ -4,35 +4,20 @@ import collections
 import csv
 import os
 
-from rig import overlap, picture, stats
+from rig import markdown as md
+from rig import overlap, picture
 from rig.measures import size_name
 
 TITLES = {key: peer.title for key, peer in {**overlap.LIBRARIES, **overlap.SETTINGS}.items()}
 
 
-def _values(runs, group, who, key):
-    """{round: value}"""
-    return {r["round"]: r["values"][key] for r in runs
-            if r["group"] == group and r["who"] == who and key in r.get("values", {})}
-
-
 def _median(runs, group, who, key):
-    spread = stats.spread(_values(runs, group, who, key).values())
-    return spread["median"] if spread else None
+    return md.median(md.values(runs, group, who, key))
 
 
 def _measured(runs, group, order):
     found = {r["who"] for r in runs if r["group"] == group and "values" in r}
     return [who for who in order if who in found]
-
-
-def _number(value, digits=0, unit=""):
-    return "–" if value is None else f"{value:.{digits}f}{unit}"
-
-
-def _table(head, rows):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
-            *("| " + " | ".join(row) + " |" for row in rows), ""]
 
 
 # ---- two-sided ---------------------------------------------------------------------------------
@@ -44,7 +29,7 @@ def _case(runs, who, key):
     waits = of("receiver_waits" if receiver is None else "sender_waits")
     if sender is not None and receiver is not None:
         return f"{sender:.0f}, {receiver:.0f} %"
-    text = _number(sender if sender is not None else receiver, 0, " %")
+    text = md.number(sender if sender is not None else receiver, 0, " %")
     return text if waits is None else f"{text}; {waits:.0f} ms"
 
 
@@ -52,9 +37,9 @@ def _two_sided_text(runs):
     libraries = _measured(runs, "two-sided", overlap.LIBRARIES)
     if not libraries:
         return []
-    return _table(["", *(title for _, title, *_ in overlap.CASES), "CPU when idle"], [
+    return md.table(["", *(title for _, title, *_ in overlap.CASES), "CPU when idle"], [
         [TITLES[who], *(_case(runs, who, key) for key, *_ in overlap.CASES),
-         _number(_median(runs, "two-sided", who, "idle"), 2, " %")] for who in libraries])
+         md.number(_median(runs, "two-sided", who, "idle"), 2, " %")] for who in libraries])
 
 
 # ---- one-sided ---------------------------------------------------------------------------------
@@ -62,31 +47,29 @@ def _two_sided_text(runs):
 def _one_sided_text(runs):
     rows = []
     for who in _measured(runs, "one-sided", overlap.LIBRARIES):
-        if _values(runs, "one-sided", who, "no_windows"):
+        if md.values(runs, "one-sided", who, "no_windows"):
             rows.append([TITLES[who], "no windows"] + [""] * len(overlap.ONE_SIDED))
             continue
-        rows.append([TITLES[who], *(_number(_median(runs, "one-sided", who, key), 0, " %")
+        rows.append([TITLES[who], *(md.number(_median(runs, "one-sided", who, key), 0, " %")
                                     for key, *_ in overlap.ONE_SIDED),
-                     _number(_median(runs, "one-sided", who, "first_atomic_ms"), 1, " ms")])
-    return _table(["", *(title for _, title, _ in overlap.ONE_SIDED), "the first fetch and add"],
-                  rows) if rows else []
+                     md.number(_median(runs, "one-sided", who, "first_atomic_ms"), 1, " ms")])
+    return md.table(["", *(title for _, title, _ in overlap.ONE_SIDED), "the first fetch and add"],
+                    rows) if rows else []
 
 
 # ---- stencil -----------------------------------------------------------------------------------
 
 def _stencil_text(runs, rate):
     group, rows = f"stencil {rate}", []
-    of = lambda who, key, digits=1, unit="": _number(_median(runs, group, who, key), digits, unit)
+    of = lambda who, key, digits=1, unit="": md.number(_median(runs, group, who, key), digits, unit)
     for who in _measured(runs, group, overlap.LIBRARIES):
-        ratio = stats.pair_ratios(_values(runs, group, who, "step_ms"),
-                                  _values(runs, group, "off", "step_ms"))
-        against = "" if ratio is None or who == "off" else (
-            f"{ratio['median']:.2f} [{ratio['low']:.2f} {ratio['high']:.2f}]")
+        ratio = md.ratio(runs, group, who, "step_ms", "off")
+        against = "" if ratio is None or who == "off" else md.spread(ratio)
         rows.append([TITLES[who], of(who, "exchange_ms"), of(who, "compute_ms"),
                      f"{of(who, 'step_ms')} ({of(who, 'step_overlap', 0, ' %')})", against,
                      f"{of(who, 'tested_ms')} ({of(who, 'tested_overlap', 0, ' %')})",
                      f"{of(who, 'asleep_ms')} of {of(who, 'pause_ms')}", of(who, "cpu_ms")])
-    return [f"### {rate}", ""] + _table(
+    return [f"### {rate}", ""] + md.table(
         ["ms", "exchange alone", "computation alone", "step (overlap)", "step, of overlap off",
          "step with tests", "step asleep, of the sleep", "its CPU"], rows) if rows else []
 
@@ -99,14 +82,12 @@ def _small_text(runs):
     for who in _measured(runs, "small", overlap.SETTINGS):
         cells = []
         for key, digits in keys:
-            ratio = stats.pair_ratios(_values(runs, "small", who, key),
-                                      _values(runs, "small", "off", key))
-            cells.append(_number(_median(runs, "small", who, key), digits) + (
-                "" if who == "off" or ratio is None else
-                f" ({ratio['median']:.2f} [{ratio['low']:.2f} {ratio['high']:.2f}])"))
+            ratio = md.ratio(runs, "small", who, key, "off")
+            cells.append(md.number(_median(runs, "small", who, key), digits) + (
+                "" if who == "off" or ratio is None else f" ({md.spread(ratio)})"))
         rows.append([TITLES[who], *cells])
-    return _table(["of off", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
-                   "8 B messages/s"], rows) if rows else []
+    return md.table(["of off", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
+                     "8 B messages/s"], rows) if rows else []
 
 
 def _missing_text(runs):
@@ -117,38 +98,28 @@ def _missing_text(runs):
         errors = [r["error"] for r in of if r.get("error")]
         rows.append([kind[0], TITLES[kind[1]], f"{len(errors)} of {len(of)}",
                      errors[-1][-150:].replace("|", "/")])
-    return _table(["", "", "runs", "the end of what it said"], rows) if rows else []
+    return md.table(["", "", "runs", "the end of what it said"], rows) if rows else []
 
 
 def text(taken):
-    host, guest, runs = taken["host"], taken["guest"], taken["runs"]
+    runs = taken["runs"]
     counts = collections.Counter((r["group"], r["who"]) for r in runs if "values" in r)
     rounds = "–".join(map(str, sorted({min(counts.values()), max(counts.values())})))
-    lines = [
-        "# What overlaps with computation, under which library", "",
-        "Written by `tests/bench/overlap --figures`; "
-        "[tests/bench](../../tests/bench/README.md) says how it is measured.", "",
-        f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
-        f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
-        f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}, UCX {guest['ucx']}, MPICH "
-        f"{guest['mpich']}; {rounds} rounds, load of the machine before: "
-        f"{host['load']:.1f}{'; quick runs' if taken['quick'] else ''}.", "",
-        "Medians of the rounds; ratios compare runs of the same round: median [quartiles].", ""]
-    for title, of in (
+    return "\n".join([
+        *md.head("What overlaps with computation, under which library", "overlap", taken,
+                 taken["quick"], rounds=f"{rounds} rounds, ",
+                 libraries=f", UCX {taken['guest']['ucx']}, MPICH {taken['guest']['mpich']}"),
+        "Medians of the rounds; ratios compare runs of the same round: median [quartiles].", "",
+        *md.sections((
             ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of who computes; how "
-             "much longer than alone the other one waits, who does not", [_two_sided_text(runs)]),
-            ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap",
+             "much longer than alone the other one waits, who does not", "overlap",
+             [_two_sided_text(runs)]),
+            ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap", "",
              [_one_sided_text(runs)]),
-            ("A halo exchange of 256 KiB, two ranks on two cores",
+            ("A halo exchange of 256 KiB, two ranks on two cores", "",
              [_stencil_text(runs, rate) for rate in overlap.STENCIL_RATES]),
-            ("What small messages pay for weir's `overlap`, on loopback", [_small_text(runs)]),
-            ("Runs without a result", [_missing_text(runs)])):
-        if any(of):
-            lines += [f"## {title}", ""]
-            if "Isend" in title:
-                lines += ["![overlap](overlap.svg)", ""]
-            lines += [line for part in of for line in part]
-    return "\n".join(lines)
+            ("What small messages pay for weir's `overlap`, on loopback", "", [_small_text(runs)]),
+            ("Runs without a result", "", [_missing_text(runs)])))])
 
 
 def _share(runs, who, key):

@@ -3,17 +3,12 @@
 import csv
 import os
 
-from rig import picture, rdrp, stats
+from rig import markdown as md
+from rig import picture, rdrp
 from rig.measures import size_name
 
 COLUMNS = ("fabric", "chunk_bytes", "c", "mb_per_s", "of_one_read", "low", "high", "reads_peak",
            "runs")
-
-
-def _values(runs, group, who, key):
-    """{round: value}"""
-    return {r["round"]: r["values"][key] for r in runs
-            if r["group"] == group and r["who"] == who and key in r.get("values", {})}
 
 
 def _measured(runs, part, fabric):
@@ -23,43 +18,18 @@ def _measured(runs, part, fabric):
         (r for r in runs if r["group"] == group and "values" in r), key=lambda r: r["round"])))
 
 
-def _median(values):
-    spread = stats.spread(values.values())
-    return spread["median"] if spread else None
-
-
-def _ratio(runs, group, who, key, than):
-    return stats.pair_ratios(_values(runs, group, who, key), _values(runs, group, than, key))
-
-
-def _number(value, digits=1):
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
-def _spread(spread, digits=2):
-    if spread is None:
-        return "–"
-    return (f"{spread['median']:.{digits}f} [{spread['low']:.{digits}f} "
-            f"{spread['high']:.{digits}f}]")
-
-
-def _table(head, rows):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
-            *("| " + " | ".join(row) + " |" for row in rows), ""]
-
-
 # ---- the sweep ---------------------------------------------------------------------------------
 
 def sweep_rows(runs, fabric):
     group, rows = f"sweep {fabric}", []
     for who in _measured(runs, "sweep", fabric):
         chunk, reads = rdrp.parts(who)
-        values = _values(runs, group, who, "mb_per_s")
-        ratio = _ratio(runs, group, who, "mb_per_s", rdrp.ONE_READ) or {}
+        values = md.values(runs, group, who, "mb_per_s")
+        ratio = md.ratio(runs, group, who, "mb_per_s", rdrp.ONE_READ) or {}
         rows.append({"fabric": fabric, "chunk_bytes": chunk, "c": reads,
-                     "mb_per_s": _median(values), "of_one_read": ratio.get("median"),
+                     "mb_per_s": md.median(values), "of_one_read": ratio.get("median"),
                      "low": ratio.get("low"), "high": ratio.get("high"),
-                     "reads_peak": _median(_values(runs, group, who, "reads_peak")),
+                     "reads_peak": md.median(md.values(runs, group, who, "reads_peak")),
                      "runs": len(values)})
     return sorted(rows, key=lambda row: row["chunk_bytes"])
 
@@ -71,10 +41,10 @@ def _sweep_text(runs, fabric):
     found = {(row["chunk_bytes"], row["c"]): row for row in rows}
     one = found.pop(rdrp.parts(rdrp.ONE_READ), None)
     reads = [r for r in rdrp.READS if any(c == r for _, c in found)]
-    lines = _table(["chunk"] + [f"c {r}" for r in reads], [
-        [size_name(chunk)] + [_number(found.get((chunk, r), {}).get("of_one_read"), 2)
+    lines = md.table(["chunk"] + [f"c {r}" for r in reads], [
+        [size_name(chunk)] + [md.number(found.get((chunk, r), {}).get("of_one_read"), 2)
                               for r in reads] for chunk in sorted({b for b, _ in found})])
-    one_s = f"One read a message: {_number(one['mb_per_s'])} MB/s. " if one else ""
+    one_s = f"One read a message: {md.number(one['mb_per_s'])} MB/s. " if one else ""
     return [f"### {fabric}: bandwidth, of that of one read a message", "", one_s +
             f"{max(row['runs'] for row in rows)} rounds.", ""] + lines
 
@@ -90,11 +60,11 @@ def _idle_text(runs, fabric):
         cells = []
         for size in rdrp.IDLE_BYTES:
             key = f"mb_per_s_{size}"
-            median = _number(_median(_values(runs, group, who, key)))
+            median = md.number(md.median(md.values(runs, group, who, key)))
             cells.append(median if who == rdrp.ONE_READ else
-                         _spread(_ratio(runs, group, who, key, rdrp.ONE_READ)))
+                         md.spread(md.ratio(runs, group, who, key, rdrp.ONE_READ)))
         rows.append([rdrp.name(who) + (", MB/s" if who == rdrp.ONE_READ else "")] + cells)
-    return [f"### {fabric}", ""] + _table(
+    return [f"### {fabric}", ""] + md.table(
         ["", *(size_name(size) for size in rdrp.IDLE_BYTES)], rows)
 
 
@@ -108,10 +78,10 @@ def _chains_text(runs, fabric):
             continue
         keys = [f"mb_per_s_{size}" for size in rdrp.IDLE_BYTES]
         rows.append([f"c {reads}, scheduled, MB/s",
-                     *(_number(_median(_values(runs, group, scheduled, key))) for key in keys)])
+                     *(md.number(md.median(md.values(runs, group, scheduled, key))) for key in keys)])
         rows.append([f"c {reads}, chains, of that",
-                     *(_spread(_ratio(runs, group, chains, key, scheduled)) for key in keys)])
-    return [f"### {fabric}", ""] + _table(
+                     *(md.spread(md.ratio(runs, group, chains, key, scheduled)) for key in keys)])
+    return [f"### {fabric}", ""] + md.table(
         ["", *(size_name(size) for size in rdrp.IDLE_BYTES)], rows) if rows else []
 
 
@@ -123,42 +93,30 @@ def _slow_text(runs):
     for who in [w for w in settings if not w.endswith("slow")]:
         slow = who + " slow"
         rows.append([
-            rdrp.name(who), _number(_median(_values(runs, group, who, "other"))),
-            _number(_median(_values(runs, group, slow, "other"))),
-            _number(_median(_values(runs, group, slow, "slow"))),
-            _spread(_ratio(runs, group, slow, "other", rdrp.ONE_READ + " slow")),
-            _number(_median(_values(runs, group, slow, "reads_peak")), 0)])
-    return _table(["", "both fast, each", "beside a slow one", "the slow one",
-                   "beside a slow one, of one read a message", "reads under way, most"],
-                  rows) if rows else []
+            rdrp.name(who), md.number(md.median(md.values(runs, group, who, "other"))),
+            md.number(md.median(md.values(runs, group, slow, "other"))),
+            md.number(md.median(md.values(runs, group, slow, "slow"))),
+            md.spread(md.ratio(runs, group, slow, "other", rdrp.ONE_READ + " slow")),
+            md.number(md.median(md.values(runs, group, slow, "reads_peak")), 0)])
+    return md.table(["", "both fast, each", "beside a slow one", "the slow one",
+                     "beside a slow one, of one read a message", "reads under way, most"],
+                    rows) if rows else []
 
 
 def text(taken):
-    host, guest, runs = taken["host"], taken["guest"], taken["runs"]
-    lines = [
-        "# Chunk size, c and a slow receiver", "",
-        "Written by `tests/bench/rdrp --figures`; "
-        "[tests/bench](../../tests/bench/README.md) says how it is measured.", "",
-        f"weir {host['weir']}{' with changes' if host['weir_changed'] else ''}, "
-        f"{host['build_type'] or 'unknown build type'}; {host['date']}. Linux {guest['kernel']}, "
-        f"{guest['cpus']} emulated CPUs, Open MPI {guest['openmpi']}; load of the machine before: "
-        f"{host['load']:.1f}{'; quick runs' if taken['quick'] else ''}.", "",
-        "Ratios compare runs of the same round: median [quartiles].", ""]
-    for title, of in (
-            (f"A stream of {size_name(rdrp.SWEEP_BYTES)} messages",
+    runs = taken["runs"]
+    return "\n".join([
+        *md.head("Chunk size, c and a slow receiver", "rdrp", taken, taken["quick"]),
+        "Ratios compare runs of the same round: median [quartiles].", "",
+        *md.sections((
+            (f"A stream of {size_name(rdrp.SWEEP_BYTES)} messages", "rdrp_sweep",
              [_sweep_text(runs, f) for f in rdrp.FABRICS]),
-            ("An idle fabric: bandwidth, of that of one read a message",
+            ("An idle fabric: bandwidth, of that of one read a message", "",
              [_idle_text(runs, f) for f in rdrp.FABRICS]),
-            ("One message at a time: chains of reads, of what software schedules",
+            ("One message at a time: chains of reads, of what software schedules", "",
              [_chains_text(runs, f) for f in rdrp.FABRICS]),
-            (f"Two receivers on a port, MB/s; the slow one looks every {rdrp.PACE_MS} ms",
-             [_slow_text(runs)])):
-        if any(of):
-            lines += [f"## {title}", ""]
-            if "stream" in title:
-                lines += ["![sweep](rdrp_sweep.svg)", ""]
-            lines += [line for part in of for line in part]
-    return "\n".join(lines)
+            (f"Two receivers on a port, MB/s; the slow one looks every {rdrp.PACE_MS} ms", "",
+             [_slow_text(runs)])))])
 
 
 def store(taken, text_, directory, scripts):
