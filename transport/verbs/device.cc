@@ -311,9 +311,9 @@ void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWi
   if (wish.rails == 0) {  // nobody asked for more: none that is slower
     std::erase_if(ports, [&](const auto& port) { return port.speed_mbps != first.speed_mbps; });
     if (one_network) {
-      rails.clear();
-      for (const std::size_t i : one_or_two(cpus_near_each(ports), place, wish.processes))
-        rails.push_back(ports[i]);
+      const std::vector<std::size_t> chosen =
+          one_or_two(cpus_near_each(ports), place, wish.processes);
+      if (chosen.size() == 2) rails = {ports[chosen[0]], ports[chosen[1]]};
       return;
     }
     most = ports.size() < 2 * wish.processes ? 1 : 2;
