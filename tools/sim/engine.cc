@@ -13,10 +13,6 @@ using Kind = ConnectAction::Kind;
 
 constexpr std::uint32_t small_slot_bytes = 512;
 
-// Of who stands in for an application: between two looks while that one keeps coming.
-constexpr Duration shortest_pause = microseconds(50);
-constexpr Duration longest_pause = milliseconds(1);
-
 // Nobody looks for a second, then the nap under way has to end, and the thread looks by ticks.
 constexpr Duration lost_event_costs = milliseconds(2050);
 
@@ -447,11 +443,11 @@ void Engine::ring() {
   rung_ = true;
   ++stood_in_.wakeups;
   fabric_.events.after(fabric_.random.up_to(fabric_.timing.event_thread),
-                       [this, seen = visits_] { stand_in(seen, shortest_pause); });
+                       [this, seen = visits_] { stand_in(seen, {}); });
 }
 
 // Until nothing waits any more. While the application calls MPI it takes what waits itself.
-void Engine::stand_in(std::uint64_t seen, Duration pause) {
+void Engine::stand_in(std::uint64_t seen, StandInPause pause) {
   for (;;) {
     if (dead_) return;
     rung_ = has_for_stand_in();
@@ -465,11 +461,11 @@ void Engine::stand_in(std::uint64_t seen, Duration pause) {
     stood_in_.upcalls += static_cast<std::uint64_t>(count);
     seen = visits_;
     if (count > 0) {
-      pause = shortest_pause;
+      pause.shorten();
       continue;
     }
-    return fabric_.events.after(
-        pause, [this, seen, next = std::min(pause * 2, longest_pause)] { stand_in(seen, next); });
+    const Duration nap = pause.take();
+    return fabric_.events.after(nap, [this, seen, pause] { stand_in(seen, pause); });
   }
 }
 
@@ -486,8 +482,8 @@ void Engine::check_nobody_waits() {
     return;
   }
   waits_since_ = std::min(waits_since_, now);
-  std::int64_t most_ns = 2 * Absence::longest_pause.ns + longest_pause.ns + Nic::latest_event.ns +
-                         3 * fabric_.timing.event_thread.ns;
+  std::int64_t most_ns = 2 * Absence::longest_pause.ns + StandInPause::longest.ns +
+                         Nic::latest_event.ns + 3 * fabric_.timing.event_thread.ns;
   if ((now - nic_.event_lost_at()).ns <= most_ns + lost_event_costs.ns) {
     most_ns += lost_event_costs.ns;
   }

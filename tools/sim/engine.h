@@ -196,7 +196,7 @@ class Engine : private Driver<Engine> {
   void hear_event();
   bool has_for_stand_in() const;
   void ring();
-  void stand_in(std::uint64_t seen, Duration pause);
+  void stand_in(std::uint64_t seen, StandInPause pause);
   void serve_requests();
   void begin_service();
   void sleep();

@@ -14,14 +14,11 @@
 #include <system_error>
 
 #include "transport/btl/module.h"
+#include "transport/drive/absence.h"
 #include "transport/verbs/blocked_signals.h"
 
 namespace weir::btl {
 namespace {
-
-// Between two looks while the application keeps coming.
-constexpr Duration shortest_pause = microseconds(50);
-constexpr Duration longest_pause = milliseconds(1);
 
 // Handed up at a time: so long an application that comes back has to wait at most.
 constexpr int most_in_a_turn = 32;
@@ -122,7 +119,7 @@ void Overlap::stand_in() {
   OverlapCounters& counters = module_.overlap_counters;
   add_to(counters.overlap_wakeups);
   int total = 0;
-  Duration pause = shortest_pause;
+  StandInPause pause;
   std::uint64_t seen = module_.engine->visits_when_rung();
   std::uint64_t visits = 0;
   while (module_.engine->waits_for_application(visits)) {
@@ -131,11 +128,10 @@ void Overlap::stand_in() {
     total += count;
     seen = visits;
     if (count > 0) {
-      pause = shortest_pause;
+      pause.shorten();
       continue;
     }
-    sleep_for(pause);
-    pause = std::min(pause * 2, longest_pause);
+    sleep_for(pause.take());
   }
   if (total == 0) add_to(counters.overlap_in_vain);
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "transport/base/time.h"
 
@@ -58,6 +59,19 @@ class Absence {
   Time seen_at_{};    // when there were more
   Time away_at_{};    // when the application was last away
   Time listen_at_{};  // until then it does not; zero: it does
+};
+
+// Between two looks of who stands in, while the application comes and takes what waits itself.
+class StandInPause {
+ public:
+  static constexpr Duration longest = milliseconds(1);
+
+  void shorten() { next_ = shortest; }
+  Duration take() { return std::exchange(next_, std::min(next_ * 2, longest)); }
+
+ private:
+  static constexpr Duration shortest = microseconds(50);
+  Duration next_ = shortest;
 };
 
 }  // namespace weir

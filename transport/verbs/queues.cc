@@ -125,7 +125,7 @@ void Queues::take_events() {
   void* context = nullptr;
   while (channel_ && ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
     ibv_ack_cq_events(cq, 1);
-    ibv_req_notify_cq(cq, 1);
+    listen();
   }
 }
 
