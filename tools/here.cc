@@ -1,6 +1,6 @@
 #include "tools/here.h"
 
-#include "transport/verbs/device.h"
+#include "transport/btl/device_wish.h"
 
 namespace weir::tools {
 namespace {
@@ -29,17 +29,9 @@ config::Sources sources_here(const std::string& file) {
   return all;
 }
 
-verbs::DeviceWish wish_of(const config::Settings& settings) {
-  verbs::DeviceWish wish{.name = settings.device,
-                         .gid_index = static_cast<int>(settings.gid_index)};
-  if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
-  if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
-  return wish;
-}
-
 config::Fabric fabric_here(const config::Settings& wish, std::string& port) {
   std::string why;
-  const auto choice = verbs::choose_port(wish_of(wish), why);
+  const auto choice = verbs::choose_port(btl::device_wish(wish), why);
   if (!choice) return config::Fabric::unknown;
   port = choice->name();
   if (choice->soft_roce) return config::Fabric::rxe;

@@ -4,16 +4,12 @@
 #include <string>
 
 #include "transport/config/resolve.h"
-#include "transport/verbs/device.h"
 
 namespace weir::tools {
 
 // Files, environment, and those MCA parameters that mpirun would hand on from it. `file`: read in
 // place of the one that WEIR_CONFIG or btl_weir_config names.
 config::Sources sources_here(const std::string& file = "");
-
-// The port that a process with these settings would look for.
-verbs::DeviceWish wish_of(const config::Settings& settings);
 
 // The fabric of the port that a process with these settings would take; its name is in `port`.
 config::Fabric fabric_here(const config::Settings& wish, std::string& port);

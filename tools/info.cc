@@ -14,6 +14,7 @@
 #include "tools/here.h"
 #include "tools/needs.h"
 #include "tools/port_facts.h"
+#include "transport/btl/device_wish.h"
 #include "transport/verbs/hw_counters.h"
 
 namespace weir::tools {
@@ -140,7 +141,7 @@ void run(const InfoOptions& options) {
     fmt::print(stderr, "weir: {}\n", config::to_text(problem));
   }
   const config::Settings& settings = here.settings;
-  verbs::DeviceWish wish = wish_of(settings);
+  verbs::DeviceWish wish = btl::device_wish(settings);
   if (!options.device.empty()) wish.name = options.device;
   wish.gid_index = options.gid_index.value_or(wish.gid_index);
   std::string why;
@@ -155,8 +156,7 @@ void run(const InfoOptions& options) {
     if (devices.empty() || devices.back()["name"] != port.device) {
       devices.push_back(describe_device(port, settings));
     }
-    devices.back()["ports"].push_back(
-        describe_port(port, is_rail(port), settings));
+    devices.back()["ports"].push_back(describe_port(port, is_rail(port), settings));
   }
 
   if (options.json) {

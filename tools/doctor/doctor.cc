@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/doctor/checks.h"
 #include "tools/here.h"
+#include "transport/btl/device_wish.h"
 
 namespace weir::tools {
 namespace doctor {
@@ -171,7 +172,7 @@ void run(const Options& options) {
   // It opens devices, for the profile of the port's fabric.
   const config::Configuration here = in_time(report, "device", configuration_here);
   const config::Settings& settings = here.settings;
-  verbs::DeviceWish wish = wish_of(settings);
+  verbs::DeviceWish wish = btl::device_wish(settings);
   if (!options.device.empty()) wish.name = options.device;
   wish.gid_index = options.gid_index.value_or(wish.gid_index);
   report.add(check_configuration(here));

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "tools/data_files.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/subprocess.h"
 
@@ -57,11 +58,7 @@ std::vector<std::string> search_path(const std::string& own_folder) {
 }
 
 // The build this command is of: BUILD/bin/weir and BUILD/lib/openmpi.
-std::string build_folder() {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / "lib" / "openmpi").string();
-}
+std::string build_folder() { return (command_folder().parent_path() / "lib" / "openmpi").string(); }
 
 std::string why_not_loaded(const std::string& file) {
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -13,6 +13,7 @@
 #include "tools/commands.h"
 #include "tools/data_files.h"
 #include "tools/here.h"
+#include "transport/btl/device_wish.h"
 #include "transport/verbs/device.h"
 
 namespace weir::tools {
@@ -33,7 +34,7 @@ int run(const CLI::App& tune) {
   ::setenv("WEIR_TUNE_DEVICE", settings.device.c_str(), 0);
   const std::string device = device_among(tune.remaining(), settings.device);
   std::string why;
-  verbs::DeviceWish wish = wish_of(settings);
+  verbs::DeviceWish wish = btl::device_wish(settings);
   wish.name = device;
   if (const auto port = verbs::choose_port(wish, why)) {
     ::setenv("WEIR_TUNE_HARDWARE", verbs::hardware_text(*port).c_str(), 0);

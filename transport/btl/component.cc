@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <exception>
 
+#include "transport/btl/device_wish.h"
 #include "transport/btl/module.h"
 #include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
@@ -54,23 +55,11 @@ int close() noexcept {
   return OPAL_SUCCESS;
 }
 
-verbs::DeviceWish device_wish(const config::Settings& settings) {
-  verbs::DeviceWish wish{.name = settings.device,
-                         .gid_index = static_cast<int>(settings.gid_index)};
-  if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
-  if (settings.rails != config::automatic) {
-    wish.rails = static_cast<std::size_t>(settings.rails);
-  } else if (settings.device == "auto" && settings.overlap != "off") {
-    wish.rails = 1;  // somebody asked for overlap, which is not done with several
-  }
-  wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
-  wish.processes = static_cast<std::size_t>(opal_process_info.num_local_peers) + 1;
-  return wish;
-}
-
 // One for each rail.
 std::vector<verbs::PortChoice> ports_for(const config::Settings& settings, std::string& why) {
-  const verbs::DeviceWish wish = device_wish(settings);
+  verbs::DeviceWish wish = device_wish(settings);
+  wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
+  wish.processes = static_cast<std::size_t>(opal_process_info.num_local_peers) + 1;
   std::vector<verbs::PortChoice> ports = verbs::choose_ports(wish, why);
   if (!ports.empty() && ports.size() < wish.rails) {
     report_warning("has " + std::to_string(ports.size()) + " of " + std::to_string(wish.rails) +
@@ -121,8 +110,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     for (std::size_t i = 1; i < ports.size(); ++i) {
       further.push_back(Engine::open(Rails::options(options), ports[i], why));
       if (further.back() != nullptr) continue;
-      further.pop_back();
-      if (settings.rails == config::automatic && settings.device == "auto") break;  // nobody asked
+      further.pop_back();  // it may do without
+      if (chooses_rails(settings)) break;
       report_unavailable(why);  // the peers count on it: rail k goes to rail k
       return nullptr;
     }

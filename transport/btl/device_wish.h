@@ -1,0 +1,26 @@
+// Which ports a process with these settings looks for: the plugin, and the weir command, which says
+// what the plugin would do.
+#pragma once
+
+#include "transport/config/settings.h"
+#include "transport/verbs/device.h"
+
+namespace weir::btl {
+
+// Nobody has said how many rails, or over which ports: a process that wants two may have one.
+inline bool chooses_rails(const config::Settings& settings) {
+  return settings.rails == config::automatic && settings.device == "auto";
+}
+
+// As if alone on its node.
+inline verbs::DeviceWish device_wish(const config::Settings& settings) {
+  verbs::DeviceWish wish{.name = settings.device,
+                         .gid_index = static_cast<int>(settings.gid_index)};
+  if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
+  if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
+  // Somebody asked for overlap, which is not done with several rails.
+  if (chooses_rails(settings) && settings.overlap != "off") wish.rails = 1;
+  return wish;
+}
+
+}  // namespace weir::btl
