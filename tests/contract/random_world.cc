@@ -62,6 +62,10 @@ void add_absences(std::uint64_t seed, Plan& plan) {
     script.compute_permille = random.between(1, long_ones ? 5 : 100);
     script.compute = milliseconds(random.between(1, long_ones ? 4000 : 100));
   }
+  if (random.chance(300)) {
+    plan.wakes = wire::Wakes::all;
+    for (Script& script : plan.scripts) script.wakes = false;
+  }
 }
 
 }  // namespace

@@ -191,7 +191,7 @@ Findings check_overlap(const config::Settings& settings) {
   if (settings.overlap == "off") {
     return {ok(name, "overlap is off: large messages wait while their receiver computes")};
   }
-  const bool is_on = settings.overlap == "on";
+  const bool is_on = settings.overlap != "auto";
 #ifndef __x86_64__
   const std::string refused =
       "large messages wait while their receiver computes: Open MPI lacks "

@@ -18,7 +18,7 @@ class World {
     for (Node node = 0; node < count; ++node) {
       Engine::Config config = plan.engine;
       config.core.self = name_of(node);
-      config.core.wants_wakes = plan.stands_in;
+      if (plan.stands_in) config.core.wakes = plan.wakes;
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
       config.core.fetches_apart = config.nic.loses_fetches;

@@ -61,6 +61,7 @@ struct Plan {
   SharedAdapter::Config adapter;         // with contexts, one for so many processes:
   std::uint32_t processes_per_adapter = 0;
   bool stands_in = false;      // somebody for applications that compute
+  wire::Wakes wakes = wire::Wakes::answers;  // what wakes who stands in
   bool connect_first = false;  // a message to each destination, before the traffic begins
   std::uint32_t rounds = 1;    // traffic, then close, then all over again
   std::vector<Fault> faults;

@@ -97,8 +97,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
     Engine::Options alone = engine_options(settings, self);
     std::string why_not;
-    const bool overlaps = Overlap::is_wanted(settings, ports.size(), why_not);
-    alone.core.wants_wakes = overlaps;
+    alone.core.wakes = Overlap::wanted(settings, ports.size(), why_not);
     if (!why_not.empty()) report_no_overlap(why_not);
     const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);
@@ -140,8 +139,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
         std::make_unique<Module>(standard, settings, std::move(engine), std::move(further));
     auto** const modules = static_cast<mca_btl_base_module_t**>(malloc(sizeof(void*)));
     if (modules == nullptr) return nullptr;
-    if (overlaps) {
-      module->overlap = std::make_unique<Overlap>(*module);
+    if (alone.core.wakes != wire::Wakes::none) {
+      module->overlap = std::make_unique<Overlap>(*module, alone.core.wakes);
       module->btl_flags |= second_thread_flag;
     }
     show_counters(&module->engine->counters());

@@ -1,6 +1,7 @@
 #include "transport/btl/overlap.h"
 
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -22,6 +23,9 @@ namespace {
 
 // Handed up at a time: so long an application that comes back has to wait at most.
 constexpr int most_in_a_turn = 32;
+
+// A visit wakes the thread from a pause of that length: a call of the kernel.
+constexpr Duration worth_a_call = milliseconds(1);
 
 void sleep_for(Duration duration) {
   const timespec time{duration.ns / 1000000000, duration.ns % 1000000000};
@@ -53,22 +57,24 @@ std::string why_unsound(std::size_t rails) {
 
 }  // namespace
 
-bool Overlap::is_wanted(const config::Settings& settings, std::size_t rails, std::string& why) {
-  if (settings.overlap == "off") return false;
-  const bool asked = settings.overlap == "on";
+wire::Wakes Overlap::wanted(const config::Settings& settings, std::size_t rails, std::string& why) {
+  using wire::Wakes;
+  if (settings.overlap == "off") return Wakes::none;
+  const bool asked = settings.overlap != "auto";
   // Where nobody asks, locks that were idle stay so.
-  if (!asked && !opal_using_threads()) return false;
+  if (!asked && !opal_using_threads()) return Wakes::none;
   why = why_unsound(rails);
   if (why.empty() && asked && !may_be_used_by_ob1()) why = "the PML is not ob1 (--mca pml ob1)";
   if (!why.empty()) {
     if (!asked) why.clear();
-    return false;
+    return Wakes::none;
   }
   if (asked) opal_set_using_threads(true);
-  return true;
+  return settings.overlap == "all" ? Wakes::all : Wakes::answers;
 }
 
-Overlap::Overlap(Module& module) : module_(module), mpi_state_(state_of_mpi()) {}
+Overlap::Overlap(Module& module, wire::Wakes wakes)
+    : module_(module), mpi_state_(state_of_mpi()), moves_all_(wakes == wire::Wakes::all) {}
 
 Overlap::~Overlap() {
   end();
@@ -95,8 +101,7 @@ void Overlap::end() {
   std::lock_guard guard(end_lock_);
   if (thread_.joinable()) {
     ending_.store(true, std::memory_order_release);
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
+    ring();
     thread_.join();
   }
   ended_.store(true, std::memory_order_release);
@@ -106,12 +111,42 @@ void Overlap::run() {
   pthread_setname_np(pthread_self(), "weir-overlap");
   prctl(PR_SET_TIMERSLACK, 1000ul);
   thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  for (;;) {
-    std::uint64_t rings = 0;
-    if (::read(bell_, &rings, sizeof rings) < 0 && errno != EINTR) return;
-    if (ending_.load(std::memory_order_acquire)) return;
-    stand_in();
+  while (await_bell()) stand_in();
+}
+
+// Until it is rung, or woken by a visit. False: the thread is to end.
+bool Overlap::await_bell() {
+  UnaskedTurns turns;
+  while (moves_all_ && doze(turns)) {
   }
+  std::uint64_t rings = 0;
+  if (::read(bell_, &rings, sizeof rings) < 0 && errno != EINTR) return false;
+  return !ending_.load(std::memory_order_acquire);
+}
+
+// Has Open MPI go on, if the application computes, and waits for a while. False: something is there
+// to be read from the bell.
+bool Overlap::doze(UnaskedTurns& turns) {
+  visits_ = module_.engine->visits();
+  const Duration pause = turns.pause(Engine::clock(), visits_);
+  if (turns.is_away() && may_go_on()) opal_progress();
+  pollfd bell{bell_, POLLIN, 0};
+  const timespec patience{pause.ns / 1000000000, pause.ns % 1000000000};
+  const bool dozes = turns.is_away() && pause >= worth_a_call;
+  dozes_.store(dozes);
+  if (dozes && visits_ != module_.engine->visits()) return true;
+  const bool is_rung = ::ppoll(&bell, 1, &patience, nullptr) != 0;
+  dozes_.store(false);
+  return !is_rung;
+}
+
+void Overlap::wake() {
+  if (dozes_.exchange(false)) ring();
+}
+
+void Overlap::ring() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
 }
 
 // Until nothing waits any more. While the application calls MPI it takes what waits itself.
@@ -124,7 +159,7 @@ void Overlap::stand_in() {
   std::uint64_t visits = 0;
   while (module_.engine->waits_for_application(visits)) {
     if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
-    const int count = visits == seen && may_go_on() ? hand_up(visits) : 0;
+    const int count = visits == seen && may_go_on() ? take_turns(visits) : 0;
     total += count;
     seen = visits;
     if (count > 0) {
@@ -138,18 +173,27 @@ void Overlap::stand_in() {
 
 // As long as there is something, and the application stays away. The last look finds nothing, and
 // gives back the buffers of what was handed up.
-int Overlap::hand_up(std::uint64_t visits) {
+int Overlap::take_turns(std::uint64_t visits) {
   const Time begin = Engine::clock();
+  visits_ = visits;
   int total = 0;
   int count = 0;
   do {
-    count = stand_in_for_application(module_, visits, most_in_a_turn);
+    count = hand_up();
+    if (moves_all_ && count > 0) opal_progress();
     total += count;
   } while (count > 0 && may_go_on());
-  OverlapCounters& counters = module_.overlap_counters;
-  add_to(counters.overlap_upcalls, static_cast<std::uint64_t>(total));
-  add_to(counters.overlap_time, static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
+  add_to(module_.overlap_counters.overlap_time,
+         static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
   return total;
+}
+
+int Overlap::hand_up() {
+  in_upcall_ = true;
+  const int count = stand_in_for_application(module_, visits_, most_in_a_turn);
+  in_upcall_ = false;
+  add_to(module_.overlap_counters.overlap_upcalls, static_cast<std::uint64_t>(count));
+  return count;
 }
 
 }  // namespace weir::btl

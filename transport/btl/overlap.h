@@ -5,7 +5,9 @@
 //   this thread: hands up, lets go, looks again; nothing waits: sleeps until the bell
 //
 // It hands up as an application thread would, a few messages at a time. Whoever calls MPI goes
-// first. What may end the job (a peer that is lost, say) is left for the application to hear.
+// first. What may end the job (a peer that is lost, say) is left for the application to hear. With
+// `overlap: all` it then has Open MPI go on with what that made possible, the next round of a
+// non-blocking collective operation, say, for which every frame wakes the event thread.
 //
 // ob1 has to lock as for threads while this runs, and the thread must not be in an upcall while MPI
 // is not initialised, or once MPI_Finalize takes things apart.
@@ -20,6 +22,8 @@
 #include "transport/btl/compat.h"
 #include "transport/btl/pvars.h"
 #include "transport/config/settings.h"
+#include "transport/drive/absence.h"
+#include "transport/wire/hello.h"
 
 namespace weir::btl {
 
@@ -27,22 +31,26 @@ struct Module;
 
 class Overlap {
  public:
-  // Whether this process is to have one, by its settings and by what Open MPI can bear. If it is
-  // asked for in vain, `why` says why. Makes Open MPI lock, if that was asked for. In btl_init,
-  // because it must not change while somebody holds a lock.
-  static bool is_wanted(const config::Settings& settings, std::size_t rails, std::string& why);
+  // Which frames are to wake it, by the settings of this process and by what Open MPI can bear; none:
+  // there is to be no such thread. If it is asked for in vain, `why` says why. Makes Open MPI lock,
+  // if that was asked for. In btl_init, because it must not change while somebody holds a lock.
+  static wire::Wakes wanted(const config::Settings& settings, std::size_t rails, std::string& why);
 
   // The module's engine is not started yet, and outlives this.
-  explicit Overlap(Module& module);
+  Overlap(Module& module, wire::Wakes wakes);
   ~Overlap();
 
   // Starts the thread, once the engine is. False if there is none.
   bool start(std::string& why);
 
-  // The caller is this thread: in an upcall.
+  // The caller is this thread: in an upcall, or with the rest of Open MPI.
   bool is_here() const {
     return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
   }
+  // For this thread alone.
+  bool is_in_upcall() const { return in_upcall_; }
+  // Hands up what waits, a few messages, if the application is still away. For this thread alone.
+  int hand_up();
 
   // MPI is initialised, and MPI_Finalize has not begun; and nobody wants the thread to end.
   bool may_go_on() const {
@@ -55,20 +63,33 @@ class Overlap {
     if (mpi_state() > mpi_is_ready && !ended_.load(std::memory_order_acquire)) [[unlikely]]
       end();
   }
+  // The application has called. Not from this thread.
+  void on_visit() {
+    if (dozes_.load(std::memory_order_relaxed)) [[unlikely]]
+      wake();
+  }
   // Ends the thread, after the upcall that it may be in.
   void end();
 
  private:
   void run();
+  bool await_bell();
+  bool doze(UnaskedTurns& turns);
+  void wake();
+  void ring();
   void stand_in();
-  int hand_up(std::uint64_t visits);
+  int take_turns(std::uint64_t visits);
   std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
 
   Module& module_;
   const std::int32_t* const mpi_state_;
+  const bool moves_all_;
   int bell_ = -1;
+  std::uint64_t visits_ = 0;  // of the application, when this thread last took its turn
+  bool in_upcall_ = false;
   std::thread thread_;
   std::atomic<std::thread::id> thread_id_{};
+  std::atomic<bool> dozes_{false};  // the next visit is to wake it
   std::atomic<bool> ending_{false};
   std::atomic<bool> ended_{false};
   std::mutex end_lock_;

@@ -231,8 +231,12 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 
 int progress(Module& module) {
   if (module.overlap != nullptr) [[unlikely]] {
-    if (module.overlap->is_here()) return module.engine->stand_in_further(Upcalls(module));
+    if (module.overlap->is_here()) {
+      return module.overlap->is_in_upcall() ? module.engine->stand_in_further(Upcalls(module))
+                                            : module.overlap->hand_up();
+    }
     module.overlap->end_with_mpi();
+    module.overlap->on_visit();
   }
   int count = 0;
   if (module.early_messages.any()) [[unlikely]]

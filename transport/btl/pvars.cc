@@ -51,10 +51,12 @@ constexpr std::array rdma_variables{
 
 constexpr std::array overlap_variables{
     Variable<OverlapCounters>{"overlap_wakeups",
-                              "Times that something waited while nobody called MPI [wake-ups]",
+                              "Times that something waited while nobody called MPI, or with 'all' that the "
+                              "application came back [wake-ups]",
                               &OverlapCounters::overlap_wakeups},
     Variable<OverlapCounters>{
-        "overlap_in_vain", "Of these, those after which the application took it itself [wake-ups]",
+        "overlap_in_vain", "Of these, those after which the application took it itself, or nothing was there "
+        "[wake-ups]",
         &OverlapCounters::overlap_in_vain},
     Variable<OverlapCounters>{"overlap_upcalls",
                               "Messages and ends of transfers handed up while the application "

@@ -202,10 +202,11 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
-    choice("overlap", "off, auto, on", "off", 2,
+    choice("overlap", "off, auto, on, all", "off", 2,
            {"Whether large messages move while the application computes outside of MPI: a thread "
             "then answers what comes in for it. auto: where the program asks for threads "
-            "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads",
+            "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
+            "and non-blocking collectives, too, whose reductions that thread may then call",
             "It is new: a thread beside the application's calls into Open MPI only where somebody "
             "asked for it"},
            &Settings::overlap),

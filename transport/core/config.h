@@ -35,8 +35,8 @@ struct CoreConfig {
   Admission::Config admission;
   std::uint32_t max_rd_atomic = 16;     // most reads and atomics that a queue pair of ours starts
   std::uint32_t fetches_answered = 16;  // most that it answers for a peer's queue pair; 1 to 255
-  // The event thread is to see at once what peers send for it to see (SendSlot::wakes).
-  bool wants_wakes = false;
+  // What the event thread is to see at once of what peers send.
+  wire::Wakes wakes = wire::Wakes::none;
   // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,
   // it takes the get or atomic behind it for complete without its data.
   bool fetches_apart = false;

@@ -79,7 +79,7 @@ wire::Hello Connector::hello_to(Peer& peer, Outbox& out) {
   hello.credits = static_cast<std::uint16_t>(receiver_.first_credits(peer.share));
   hello.control_credits = static_cast<std::uint8_t>(config_.credits.control_reserve);
   hello.fetches = static_cast<std::uint8_t>(config_.fetches_answered);
-  hello.wants_wakes = config_.wants_wakes;
+  hello.wakes = config_.wakes;
   hello.resumes = peer.connection.in_session_;
   hello.received = peer.connection.received_;
   return hello;
@@ -260,7 +260,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   receiver_.admit(peer.share, out);
   connection.lane_ = make_lane(peer);
   sender_.grant(peer, hello.credits, hello.control_credits);
-  sender_.may_wake(peer, hello.wants_wakes);
+  sender_.set_wakes(peer, hello.wakes);
   agree_on_fetches(peer, hello.fetches);
   wire::Hello answer = hello_to(peer, out);
   answer.key = config_.key;
@@ -292,7 +292,7 @@ void Connector::on_answer(const Now& now, LaneId lane, const wire::Hello& hello,
   lanes_[lane].tx_sequence = peer->connection.sent_;
   // Adds to the credits that a frame which overtook the answer may have brought.
   sender_.grant(*peer, hello.credits, hello.control_credits);
-  sender_.may_wake(*peer, hello.wants_wakes);
+  sender_.set_wakes(*peer, hello.wakes);
   agree_on_fetches(*peer, hello.fetches);
   become_ready(now, *peer, out);
 }

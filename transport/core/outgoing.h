@@ -35,7 +35,7 @@ class Outgoing {
   std::uint8_t control_credits_ = 0;
   std::uint8_t control_owed_ = 0;  // control credits to give back to the peer
   bool owes_lane_end_ = false;     // `lane_end_` has to be sent to the peer
-  bool may_wake_ = false;          // the peer wants frames with SendSlot::wakes to do so
+  wire::Wakes wakes_ = wire::Wakes::none;  // which of the frames wake the peer
   std::uint64_t round_ = 0;        // round of the last frame
   std::uint32_t burst_ = 0;        // frames in that round
   wire::LaneEnd lane_end_{};

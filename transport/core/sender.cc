@@ -182,8 +182,8 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   counters_.sends_signalled += posted.signalled ? 1 : 0;
   out.work.push_back({posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
                       slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
-  if (slot->wakes) [[unlikely]]
-    out.work.back().solicited = to.may_wake_;
+  if (to.wakes_ != wire::Wakes::none) [[unlikely]]
+    out.work.back().solicited = slot->wakes || to.wakes_ == wire::Wakes::all;
   if (!lane.queue.has_room(false)) [[unlikely]]
     listener_.on_queue_full(peer);
 }

@@ -151,7 +151,7 @@ class Sender {
   // The credits that the peer's greeting grants.
   void grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits);
   // Whether the peer wants to be woken.
-  void may_wake(Peer& peer, bool wants) { peer.outgoing.may_wake_ = wants; }
+  void set_wakes(Peer& peer, wire::Wakes wakes) { peer.outgoing.wakes_ = wakes; }
   // A control frame came, and its credit has to go back. False if the peer had none.
   bool owe_control_credit(Peer& peer) {
     ++peer.outgoing.control_owed_;

@@ -74,4 +74,37 @@ class StandInPause {
   Duration next_ = shortest;
 };
 
+// When who stands in has Open MPI go on unasked. A collective operation may begin with steps that
+// need no other process, so that no message tells of it; then its next ones wait for somebody to
+// look. Soon after the application has called MPI, when it may have begun one, and more and more
+// seldom from then on. Who calls after a while sees to it that the look after that is soon.
+class UnaskedTurns {
+ public:
+  static constexpr Duration longest = seconds(1);
+
+  // The pause from now on. `visits`: calls of progress so far.
+  Duration pause(Time now, std::uint64_t visits) {
+    const bool called = visits != visits_seen_;
+    if (called) {
+      if (is_away_) called_since_ = now;
+      visits_seen_ = visits;
+      seen_at_ = now;
+    }
+    is_away_ = !called;
+    const Duration tried = is_away_ ? (now - seen_at_) / 4 : (now - called_since_) / 16;
+    return std::clamp(tried, shortest, is_away_ ? longest : longest_of_called);
+  }
+  // As of then: it has made no call since the time before.
+  bool is_away() const { return is_away_; }
+
+ private:
+  static constexpr Duration shortest = microseconds(100);
+  static constexpr Duration longest_of_called = milliseconds(8);
+
+  std::uint64_t visits_seen_ = 0;
+  Time seen_at_{};       // when there were more
+  Time called_since_{};  // when they began after the application was away
+  bool is_away_ = true;
+};
+
 }  // namespace weir

@@ -224,6 +224,8 @@ class Engine : private Driver<Engine> {
   // Whether there is something that `stand_in` could hand up now. `visits` counts the calls of
   // `progress`: who finds it unchanged after a while knows that the application is away.
   bool waits_for_application(std::uint64_t& visits);
+  // The same number, without the question.
+  std::uint64_t visits() const { return visits_.load(std::memory_order_relaxed); }
   // What it was when the bell rang: then the application had been away for a while.
   std::uint64_t visits_when_rung();
   // Like `progress`, for one thread that is none of the application's: hands up things as long as

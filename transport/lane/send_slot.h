@@ -21,7 +21,7 @@ struct SendSlot {
   std::uint16_t tokens = 0;       // tokens of the node, while in flight
   std::uint8_t pool = 0;          // the engine's size class
   bool notify = false;            // the layer above waits to hear that the slot is retired
-  bool wakes = false;             // the peer's event thread is to look at once, if it wants that
+  bool wakes = false;             // only the peer's software can answer it (wire::Wakes)
   std::uint16_t carrier = 0;      // relay_server.h: its number, if the slot is for relayed frames
   wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
   void* slab = nullptr;  // the engine's: whose memory it is

@@ -74,7 +74,7 @@ std::array<std::byte, hello_bytes> encode(const Hello& hello) {
   store(&out[28], hello.control_credits);
   store(&out[29], hello.fetches);
   store(&out[30], static_cast<std::uint8_t>(hello.resumes));
-  store(&out[31], static_cast<std::uint8_t>(hello.wants_wakes));
+  store(&out[31], static_cast<std::uint8_t>(hello.wakes));
   std::memcpy(&out[32], hello.key.data(), hello.key.size());
   store(&out[48], hello.attempt);
   return out;
@@ -89,7 +89,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte> bytes) {
   hello.from = {load<std::uint32_t>(&bytes[8]), load<std::uint32_t>(&bytes[12])};
   hello.to = {load<std::uint32_t>(&bytes[16]), load<std::uint32_t>(&bytes[20])};
   hello.resumes = load<std::uint8_t>(&bytes[30]) != 0;
-  hello.wants_wakes = load<std::uint8_t>(&bytes[31]) != 0;
+  hello.wakes = static_cast<Wakes>(
+      std::min(load<std::uint8_t>(&bytes[31]), static_cast<std::uint8_t>(Wakes::all)));
   (hello.resumes ? hello.received : hello.buffer_bytes) = load<std::uint32_t>(&bytes[24]);
   hello.control_credits = load<std::uint8_t>(&bytes[28]);
   hello.fetches = load<std::uint8_t>(&bytes[29]);

@@ -45,6 +45,10 @@ struct Card {
   std::array<std::uint8_t, 8> subnet_prefix{};  // of the InfiniBand subnet
 };
 
+// Which frames are to wake the event thread of a process that computes: those with messages that
+// only its software can answer (SendSlot::wakes), or all.
+enum class Wakes : std::uint8_t { none = 0, answers = 1, all = 2 };
+
 // Private data of a connection request and of its acceptance (at most 56 bytes in a REQ).
 struct Hello {
   std::uint8_t protocol_min = wire::protocol_min;
@@ -57,7 +61,7 @@ struct Hello {
   std::uint8_t fetches = 16;         // reads and atomics of a queue pair that the sender answers
   Key key{};                         // of the asked process: in the request and its answer
   std::uint64_t attempt = 0;         // rises with each request of a process; the answer repeats it
-  bool wants_wakes = false;  // frames that a computing process has to answer are to be solicited
+  Wakes wakes = Wakes::none;  // which frames of the receiver of the hello are to be solicited
   // The session goes on whose connection broke. `buffer_bytes` was said when it began; instead the
   // hello says how many frames of this session, modulo 2^32, its sender has received.
   bool resumes = false;

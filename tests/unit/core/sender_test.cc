@@ -8,6 +8,7 @@ namespace {
 
 using rig::other;
 using rig::Rig;
+using wire::Wakes;
 using Kind = ConnectAction::Kind;
 
 TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
@@ -40,7 +41,7 @@ TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
 
 // The announcement of a large message is to be answered although the receiver computes.
 TEST(Send, WakesOnlyAPeerThatAsksForIt) {
-  for (const bool wants : {false, true}) {
+  for (const Wakes wants : {Wakes::none, Wakes::answers, Wakes::all}) {
     Rig rig;
     const PeerId peer = rig.core.add_peer(other);
     const auto send = [&](bool wakes) {
@@ -51,28 +52,28 @@ TEST(Send, WakesOnlyAPeerThatAsksForIt) {
     send(true);  // before anything is known of the peer
     const auto connects = rig.take_connects();
     ASSERT_EQ(connects.size(), 1u);
-    EXPECT_FALSE(connects[0].hello.wants_wakes);
+    EXPECT_EQ(connects[0].hello.wakes, Wakes::none);
     wire::Hello answer = rig.answer(connects[0]);
-    answer.wants_wakes = wants;
+    answer.wakes = wants;
     rig.core.on_answer(rig.now, connects[0].lane, answer, rig.out);
     send(false);
     send(true);
     const auto work = rig.take_work();
     ASSERT_EQ(work.size(), 3u);
-    EXPECT_EQ(work[0].solicited, wants);
-    EXPECT_FALSE(work[1].solicited);
-    EXPECT_EQ(work[2].solicited, wants);
+    EXPECT_EQ(work[0].solicited, wants != Wakes::none);
+    EXPECT_EQ(work[1].solicited, wants == Wakes::all);
+    EXPECT_EQ(work[2].solicited, wants != Wakes::none);
   }
 }
 
 TEST(Send, SaysWhetherItWantsToBeWoken) {
   Core::Config config = rig::small_config();
-  config.wants_wakes = true;
+  config.wakes = Wakes::answers;
   Rig rig(config);
   rig.core.on_request(rig.now, RequestId{1}, rig.hello(other), rig.out);
-  EXPECT_TRUE(rig.take_connects().back().hello.wants_wakes);
+  EXPECT_EQ(rig.take_connects().back().hello.wakes, Wakes::answers);
   rig.send(rig.core.add_peer({1, 77}));
-  EXPECT_TRUE(rig.take_connects().back().hello.wants_wakes);
+  EXPECT_EQ(rig.take_connects().back().hello.wakes, Wakes::answers);
 }
 
 TEST(Send, RefusesWhatDoesNotFit) {

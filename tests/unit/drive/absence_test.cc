@@ -77,5 +77,50 @@ TEST(Absence, ItDoesNotListenWhileTheApplicationHasYetToTakeWhatThereIs) {
   EXPECT_FALSE(thread.absence.listens());
 }
 
+// Who stands in, with an application that calls now and then.
+struct Dozer {
+  UnaskedTurns turns{};
+  Time now = Time{} + seconds(100);
+  std::uint64_t visits = 7;
+
+  Duration look(Duration after, bool called) {
+    now = now + after;
+    if (called) ++visits;
+    return turns.pause(now, visits);
+  }
+};
+
+TEST(UnaskedTurns, ComeSoonAfterACallAndThenMoreAndMoreSeldom) {
+  Dozer thread;
+  thread.look({}, true);
+  EXPECT_FALSE(thread.turns.is_away());
+  Duration last{};
+  int looks = 0;
+  for (Duration since{}; since < seconds(4); ++looks) {
+    const Duration pause = thread.look(last, false);
+    EXPECT_TRUE(thread.turns.is_away());
+    EXPECT_GE(pause, last);
+    since = Duration{since.ns + last.ns};
+    EXPECT_LE(pause, std::max(since / 4, microseconds(100)));
+    last = pause;
+  }
+  EXPECT_EQ(thread.look(seconds(100), false), UnaskedTurns::longest);
+  EXPECT_LT(looks, 60);
+}
+
+TEST(UnaskedTurns, DoNotDisturbWhoCallsAllTheTime) {
+  Dozer thread;
+  thread.look({}, true);
+  Duration pause = microseconds(100);
+  for (int i = 0; i < 100; ++i) {
+    pause = thread.look(pause, true);
+    EXPECT_FALSE(thread.turns.is_away());
+  }
+  EXPECT_EQ(pause, milliseconds(8));
+  // One who calls for a moment only may have begun something.
+  thread.look(pause, false);
+  EXPECT_EQ(thread.look(seconds(1), true), microseconds(100));
+}
+
 }  // namespace
 }  // namespace weir

@@ -143,7 +143,7 @@ class StandIn : public ::testing::Test {
 
   static Engine::Config config(PeerName self) {
     Engine::Config config = config_of(self, 0);
-    config.core.wants_wakes = true;
+    config.core.wakes = wire::Wakes::answers;
     return config;
   }
   void send() {

@@ -80,7 +80,7 @@ TEST(Hello, SurvivesTheRoundTrip) {
                     .fetches = 131,
                     .key = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16},
                     .attempt = 0xfedcba9876543210,
-                    .wants_wakes = true};
+                    .wakes = Wakes::all};
   const auto back = decode_hello(encode(hello));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->protocol_min, hello.protocol_min);
@@ -89,7 +89,7 @@ TEST(Hello, SurvivesTheRoundTrip) {
   EXPECT_EQ(back->to, hello.to);
   EXPECT_EQ(back->buffer_bytes, hello.buffer_bytes);
   EXPECT_EQ(back->credits, hello.credits);
-  EXPECT_EQ(back->wants_wakes, hello.wants_wakes);
+  EXPECT_EQ(back->wakes, hello.wakes);
   EXPECT_EQ(back->control_credits, hello.control_credits);
   EXPECT_EQ(back->fetches, hello.fetches);
   EXPECT_EQ(back->key, hello.key);
