@@ -1,5 +1,7 @@
 // The contract on real queue pairs: two engines in one process, on the RDMA port that is there.
 // Where there is none, every test fails: the fabric was promised.
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -458,6 +460,75 @@ TEST(Engine, ThreadsSendAndProgressAtOnce) {
     }
   }
   for (Process& process : processes) EXPECT_TRUE(process.engine->shutdown(process.collector));
+}
+
+// An application that calls MPI now and then, a thread that stands in for it, and a peer that sends
+// all the time: each message is handed up once, in order, by one of the two.
+TEST(Engine, WhoStandsInAndTheApplicationTakeTurns) {
+  constexpr std::uint32_t messages = 4000;
+  struct Taker : Collector {
+    void on_message(const Delivery& message) {
+      Collector::on_message(message);
+      ++(std::this_thread::get_id() == application ? by_application : by_stand_in);
+      count.store(received.size());
+    }
+    const std::thread::id application = std::this_thread::get_id();
+    std::uint32_t by_application = 0;
+    std::uint32_t by_stand_in = 0;
+    std::atomic<std::size_t> count{0};
+  } taker;
+  Engine::Options options;
+  options.core.self = {1, 1};
+  options.core.wakes = wire::Wakes::all;
+  const auto sender = open_engine(0);
+  const auto receiver = open_engine(options);
+  PeerId to = PeerId::none;
+  PeerId from = PeerId::none;
+  ASSERT_TRUE(add(*sender, *receiver, to) && add(*receiver, *sender, from));
+  const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  ASSERT_GE(bell, 0);
+  receiver->set_bell(bell);
+
+  std::atomic<bool> over{false};
+  std::thread stand_in([&] {
+    while (!over) {
+      pollfd rung{bell, POLLIN, 0};
+      std::uint64_t rings = 0;
+      if (::poll(&rung, 1, 10) <= 0 || ::read(bell, &rings, sizeof rings) < 0) continue;
+      std::uint64_t visits = 0;
+      std::uint64_t seen = receiver->visits_when_rung();
+      for (; receiver->waits_for_application(visits) && !over; seen = visits) {
+        if (visits == seen) receiver->stand_in(taker, visits, [](int count) { return count < 32; });
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    }
+  });
+  std::thread source([&] {
+    Collector nothing;
+    for (std::uint32_t i = 0; i < messages; ++i) {
+      send_number(*sender, to, 0, i, nothing);
+      if (i % 10 == 0) sender->progress(nothing);
+      if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    while (!over) sender->progress(nothing);
+    EXPECT_TRUE(sender->shutdown(nothing));
+  });
+  const Time deadline = EnginePair::wall() + patience * 3;
+  while (taker.count < messages && EnginePair::wall() < deadline) {
+    for (const Time end = EnginePair::wall() + milliseconds(3); EnginePair::wall() < end;) {
+      receiver->progress(taker);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  over = true;
+  stand_in.join();
+  source.join();
+  EXPECT_TRUE(receiver->shutdown(taker));
+  ::close(bell);
+  ASSERT_EQ(taker.received.size(), messages);
+  for (std::uint32_t i = 0; i < messages; ++i) ASSERT_EQ(taker.received[i].number, i);
+  EXPECT_GT(taker.by_application, 0u);
+  EXPECT_GT(taker.by_stand_in, 0u);
 }
 
 // ---- who is none of the job's ----

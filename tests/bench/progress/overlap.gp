@@ -14,5 +14,5 @@ set ylabel "overlap, %"
 set grid ytics lc rgb "#e0e0e0"
 set key autotitle columnheader outside top center horizontal
 set xtics rotate by 20 right scale 0
-colours = "#e8a890 #c04020 #4a78b0 #a0a0a0 #606060 #b8d8a0 #5a9040"
+colours = "#e8a890 #c04020 #801810 #4a78b0 #a0a0a0 #606060 #b8d8a0 #5a9040"
 plot for [i = 2:count + 1] data using i:xtic(1) lc rgb word(colours, i - 1)

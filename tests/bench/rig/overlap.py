@@ -14,11 +14,11 @@ from rig.measures import Group, Metric, counter
 from rig.peers import PEERS, Peer
 from rig.start import Failed, run
 
-PROGRAMS = ("overlap", "rma_passive", "stencil", "pingpong", "msgrate")
+PROGRAMS = ("overlap", "overlap_collectives", "rma_passive", "stencil", "pingpong", "msgrate")
 FABRICS = {"wire": ["--wire", "--rate", "100mbit"], "loopback": []}
-PARTS = ("two-sided", "one-sided", "stencil", "small")
+PARTS = ("two-sided", "collectives", "one-sided", "stencil", "small")
 
-ON = ("btl_weir_overlap", "on")
+ON, ALL = (("btl_weir_overlap", value) for value in ("on", "all"))
 THREAD = ("btl_tcp_progress_thread", "1")
 MPICH = {"UCX_TLS": "rc_v,self", "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
          "MPIR_CVAR_NOLOCAL": "1"}  # no shared memory between the two ranks
@@ -26,6 +26,7 @@ MPICH = {"UCX_TLS": "rc_v,self", "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
 LIBRARIES = {library.key: library for library in (
     peers.weir("off", "weir, overlap off", peers.RDMA),
     peers.weir("on", "weir, overlap on", peers.RDMA, ON),
+    peers.weir("all", "weir, overlap all", peers.RDMA, ALL),
     PEERS["ucx"],
     PEERS["tcp"],
     Peer("tcp-thread", "btl tcp, its thread", [*PEERS["tcp"].mca, THREAD]),
@@ -41,6 +42,7 @@ SETTINGS = {setting.key: setting for setting in (
          [*LIBRARIES["off"].mca, ("btl_weir_overlap", "auto")], {"OMPI_MPI_THREAD_LEVEL": "1"},
          counts=LIBRARIES["off"].counts),
     LIBRARIES["on"],
+    LIBRARIES["all"],
 )}
 
 # (key, title, its title in the program's output, in the picture)
@@ -57,6 +59,7 @@ CASES = (
     ("both_before", "both, announced before", "both compute, announced before, not posted",
      "both, before"),
 )
+COLLECTIVES = ("Ialltoall", "Iallgather", "Ibcast", "Iallreduce")
 ONE_SIDED = (("code1", "lock, put, unlock (Code 1)", "lock, put (Code 1)"),
              ("first_put", "the first put (Codes 2, 3)", "first put (Code 2)"),
              ("put", "a later put", "later put"), ("get", "a get", "get"))
@@ -114,6 +117,13 @@ def _two_sided(who, plan):
         for rank, ms in re.findall(r"(sender|receiver) waits ([\d.]+) ms", line[1]):
             values[f"{key}_{rank}_waits"] = float(ms)
     return values
+
+
+def _collectives(who, plan):
+    text = _run(LIBRARIES[who], plan, "overlap_collectives", "--bytes", "1M", "--compute-ms", 1000,
+                "--repeat", 1 if plan.quick else 3)
+    return {name: _number(rf"^overlap_collectives: {name} of .* overlap (\d+) %", text)
+            for name in COLLECTIVES}
 
 
 def _one_sided(who, plan):
@@ -178,6 +188,9 @@ def groups_for(asked):
         if wanted("two-sided"):
             found.append(Group("two-sided", libraries, [
                 Metric(key, title, "%", True) for key, title, *_ in CASES], _two_sided))
+        if wanted("collectives"):
+            found.append(Group("collectives", libraries, [
+                Metric(name, name, "%", True) for name in COLLECTIVES], _collectives))
         if wanted("one-sided"):
             found.append(Group("one-sided", libraries, [
                 Metric(key, title, "%", True) for key, title, _ in ONE_SIDED], _one_sided))

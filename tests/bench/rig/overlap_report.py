@@ -42,6 +42,16 @@ def _two_sided_text(runs):
          md.number(_median(runs, "two-sided", who, "idle"), 2, " %")] for who in libraries])
 
 
+# ---- collectives -------------------------------------------------------------------------------
+
+def _collectives_text(runs):
+    libraries = _measured(runs, "collectives", overlap.LIBRARIES)
+    return md.table(["", *overlap.COLLECTIVES], [
+        [TITLES[who], *(md.number(_median(runs, "collectives", who, name), 0, " %")
+                        for name in overlap.COLLECTIVES)]
+        for who in libraries]) if libraries else []
+
+
 # ---- one-sided ---------------------------------------------------------------------------------
 
 def _one_sided_text(runs):
@@ -114,6 +124,8 @@ def text(taken):
             ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of who computes; how "
              "much longer than alone the other one waits, who does not", "overlap",
              [_two_sided_text(runs)]),
+            ("Non-blocking collectives of two ranks, 1 MiB a rank, beside 1 s: overlap, the slower "
+             "rank's", "", [_collectives_text(runs)]),
             ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap", "",
              [_one_sided_text(runs)]),
             ("A halo exchange of 256 KiB, two ranks on two cores", "",
