@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 
 #include "tools/doctor/checks.h"
 #include "tools/needs.h"
+#include "transport/verbs/borrowed_cpus.h"
+#include "transport/verbs/locality.h"
 #include "transport/verbs/memory.h"
 
 namespace weir::tools::doctor {
@@ -198,15 +199,19 @@ Findings check_overlap(const config::Settings& settings) {
       "barriers that this kind of processor needs";
   return {is_on ? warn(name, refused, "WEIR_OVERLAP=off") : ok(name, refused)};
 #else
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  const int count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
+  std::string why;
+  const verbs::BorrowedCpus borrowed(settings.overlap_cpus, why);
+  if (!why.empty()) {
+    return {warn(name, "overlap_cpus: " + why + "; its threads stay with their process",
+                 "a list of CPUs that this process may use, or WEIR_OVERLAP_CPUS=auto")};
+  }
+  const std::size_t count = verbs::own_cpus().size();
   if (count == 1 && is_on) {
     return {
         warn(name,
-             "overlap is on, but this process may use one CPU only, which its thread would take "
-             "from the computation",
-             "mpirun --bind-to none, or a CPU more for each rank: mpirun --map-by slot:PE=2")};
+             "overlap is on, but its threads may use one CPU only, which they would take from the "
+             "computation",
+             "WEIR_OVERLAP_CPUS=any, or a CPU more for each rank: mpirun --map-by slot:PE=2")};
   }
   const std::string where =
       count == 0 ? "" : fmt::format(", on {} CPU{}", count, count == 1 ? "" : "s");

@@ -9,6 +9,7 @@
 #include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/report.h"
+#include "transport/verbs/borrowed_cpus.h"
 
 namespace weir::btl {
 namespace {
@@ -149,6 +150,11 @@ bool Module::start() {
   if (start_state.load(std::memory_order_relaxed) != StartState::no) return started();
   engine->expect_peers(job_size());
   std::string why;
+  std::string why_not_there;
+  // For the event threads as well, which do most of the work.
+  const verbs::BorrowedCpus cpus(overlap != nullptr ? settings.overlap_cpus : "auto",
+                                 why_not_there);
+  if (!why_not_there.empty() && first_on_node()) complain("overlap_cpus: " + why_not_there + ".");
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
   if (good && rails != nullptr && open_memory_hooks(why)) rails->start();

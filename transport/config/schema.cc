@@ -210,6 +210,12 @@ constexpr std::array keys{
             "It is new: a thread beside the application's calls into Open MPI only where somebody "
             "asked for it"},
            &Settings::overlap),
+    text("overlap_cpus", "auto", 4,
+         {"CPUs for the threads that move messages with overlap: auto, those of their process; any, "
+          "all of the machine, where mpirun has bound the process to one; or a list such as 7,15-17",
+          "A thread beside the computation's core finds what it moves in that core's caches; one "
+          "to spare is seldom there"},
+         &Settings::overlap_cpus),
 
     // The node.
     choice(

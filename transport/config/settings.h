@@ -40,7 +40,8 @@ struct Settings {
   std::int64_t offload_bytes = 0;  // 0: never
   std::int64_t registration_bytes = automatic;
 
-  std::string overlap;             // off, auto, on
+  std::string overlap;             // off, auto, on, all
+  std::string overlap_cpus;        // auto, any, or a list of CPUs
   std::string node_sharing;        // auto, user, job, off
   std::int64_t proxy_servers = 0;  // 0: none
   std::string admission;           // off, thresholds, always

@@ -57,6 +57,7 @@ Cpus cpus_in(const std::string& list) {
     unsigned last = first;
     char dash = 0;
     if (range >> dash && (dash != '-' || !(range >> last) || last < first)) return {};
+    if (range >> dash) return {};
     if (last >= most_cpus) return {};
     for (unsigned cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
   }

@@ -113,6 +113,7 @@ TEST(Locality, ReadsTheKernelsLists) {
   EXPECT_TRUE(cpus_in("3-1").empty());
   EXPECT_TRUE(cpus_in("0-4000000000").empty());
   EXPECT_TRUE(cpus_in("all").empty());
+  EXPECT_TRUE(cpus_in("1-2x").empty());
   EXPECT_FALSE(own_cpus().empty());
 
   std::string root = std::filesystem::temp_directory_path() / "weir-locality-XXXXXX";
