@@ -64,6 +64,12 @@ std::string since(std::uint64_t now_ns, std::uint64_t then_ns) {
   return fmt::format("{:.1f}s", static_cast<double>(now_ns - then_ns) / 1e9);
 }
 
+// Of a second, what a counter of microseconds went up by.
+std::string share(std::optional<double> us_per_second) {
+  return us_per_second ? fmt::format("{:.0f}%", *us_per_second / 1e4) : "-";
+}
+
+constexpr const char* overlap_columns = "{:>6} {:>6} {:>6} {:>5} ";
 constexpr const char* proxy_columns = "{:>6} {:>5} {:>7} ";
 
 // The rank that serves the member's group now.
@@ -177,8 +183,9 @@ std::string to_table(const Look& now, const Look& before) {
   std::string text;
   for (const PortLook& port : now.ports) {
     std::uint64_t held = 0, waited_for = 0, reads = 0;
-    bool with_proxy = false;
+    bool with_overlap = false, with_proxy = false;
     for (const MemberView& member : port.node.members) {
+      with_overlap = with_overlap || member.counters.overlap_wakeups > 0;
       with_proxy = with_proxy || member.in_proxy;
       held += member.tokens_held;
       waited_for += member.tokens_waited_for;
@@ -192,17 +199,18 @@ std::string to_table(const Look& now, const Look& before) {
       if (value > 0) text += fmt::format("  {} {}", name, value);
     });
     text += fmt::format(
-        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-        "{:>5} {:>5} {:>5} {}{}\n",
+        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>7} "
+        "{:>5} {:>5} {:>5} {:>5} {}{}{}\n",
         "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WANTS",
-        "WAITS", "READS", "c", "CONNS", "BROKE", "AGAIN", "LOST",
+        "WAITS", "EXCUSE", "READS", "c", "CONNS", "BROKE", "AGAIN", "LOST",
+        with_overlap ? fmt::format(overlap_columns, "WAKE/s", "VAIN/s", "UP/s", "UP%") : "",
         with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
-          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-          "{:>5} {:>5} {:>5} {}{}{}\n",
+          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>7} "
+          "{:>5} {:>5} {:>5} {:>5} {}{}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -212,9 +220,16 @@ std::string to_table(const Look& now, const Look& before) {
           bytes(rate(member, then, &Counters::get_bytes)), counters.window,
           bytes(static_cast<double>(counters.receive_bytes)), member.tokens_held,
           member.tokens_waited_for, since(now.at_ns, member.waiting_since),
+          number(static_cast<double>(counters.tokens_excused)),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
           bytes(static_cast<double>(counters.read_window)), counters.connections_open,
           counters.connections_broken, counters.connections_resumed, counters.peer_failures,
+          with_overlap
+              ? fmt::format(overlap_columns, number(rate(member, then, &Counters::overlap_wakeups)),
+                            number(rate(member, then, &Counters::overlap_in_vain)),
+                            number(rate(member, then, &Counters::overlap_upcalls)),
+                            share(rate(member, then, &Counters::overlap_time)))
+              : "",
           with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),
                                    member.in_proxy ? std::to_string(member.proxy_waiting) : "-",
                                    number(rate(member, then, &Counters::proxy_served)))

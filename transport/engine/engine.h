@@ -290,6 +290,11 @@ class Engine : private Driver<Engine> {
     std::lock_guard guard(lock_);
     return core_.counters();
   }
+  // Counts what the layer above does, so that it is shown with the rest.
+  void count(std::uint64_t Counters::*counter, std::uint64_t more = 1) {
+    std::lock_guard guard(lock_);
+    core_.counters().*counter += more;
+  }
   PeerName name(PeerId peer);
   PeerState state(PeerId peer) {
     std::lock_guard guard(lock_);

@@ -98,6 +98,36 @@ TEST(Top, TheTableSaysWhatBecameOfConnections) {
   EXPECT_THAT(text, HasSubstr("     6     4     3     1 "));
 }
 
+TEST(Top, TheTableHasTokensThatWereNotWaitedFor) {
+  Look look = made_up();
+  look.ports[0].node.members[1].counters.tokens_excused = 41;
+  const std::string text = to_table(look, {});
+  EXPECT_THAT(text, HasSubstr("  WAITS EXCUSE "));
+  EXPECT_THAT(text, HasSubstr("   2.0s     41 "));
+}
+
+// Its columns are there once one of the processes was woken.
+TEST(Top, OverlapIsShownWhereThereIsSome) {
+  Look before = made_up();
+  before.ports[0].node.members[0].shown_at = 8 * second;
+  EXPECT_THAT(to_table(made_up(), before), Not(HasSubstr("WAKE/s")));
+  Look look = made_up();
+  Counters& counters = look.ports[0].node.members[0].counters;
+  counters.overlap_wakeups = 60;
+  counters.overlap_in_vain = 4;
+  counters.overlap_upcalls = 5000;
+  counters.overlap_time = 700'000;
+  const std::string text = to_table(look, before);
+  EXPECT_THAT(text, HasSubstr(" WAKE/s VAIN/s   UP/s   UP% "));
+  EXPECT_THAT(text, HasSubstr("     30      2   2.5K   35% "));
+  const Json rates = to_json(look, before)["ports"].at(0)["processes"].at(0)["per_second"];
+  EXPECT_EQ(rates["overlap_in_vain"], 2.0);
+  EXPECT_EQ(rates["overlap_time"], 350'000.0);
+  EXPECT_THAT(to_prometheus(look),
+              HasSubstr("weir_overlap_wakeups_total{device=\"rxe0\",port=\"1\",job=\"7\","
+                        "rank=\"0\"} 60\n"));
+}
+
 TEST(Top, PrometheusHasTokensAndTheAdapter) {
   const std::string text = to_prometheus(made_up());
   const std::string labels = R"({device="rxe0",port="1",job="7",rank="1"} )";
