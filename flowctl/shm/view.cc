@@ -162,7 +162,9 @@ void SegmentView::add_to(NodeView& node) const {
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory) {
   std::uint32_t count = 0;
   for (const SegmentView& segment : SegmentView::all(directory)) {
-    for (const MemberView& member : segment.look().members) count += member.job == job;
+    const NodeView node = segment.look();
+    if (node.sharers == SegmentOptions::nothing_shared) continue;
+    for (const MemberView& member : node.members) count += member.job == job;
   }
   return count;
 }

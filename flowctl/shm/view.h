@@ -73,7 +73,8 @@ class SegmentView {
   std::uint32_t user_;
 };
 
-// How many living processes of the job share a segment here, for any port.
+// How many living processes of the job share a segment here, for any port; those that only show
+// themselves do not count.
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory);
 
 }  // namespace weir

@@ -178,7 +178,7 @@ Json to_json(const Look& now, const Look& before) {
 
 std::string to_table(const Look& now, const Look& before) {
   if (now.ports.empty()) {
-    return "No process of weir shares anything on this node (btl_weir_node_sharing).\n";
+    return "No process of weir shows itself on this node.\n";
   }
   std::string text;
   for (const PortLook& port : now.ports) {

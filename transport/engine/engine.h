@@ -44,6 +44,7 @@ struct Refusal {
 
 // What the node's processes share: the read budget, and with admission the tokens.
 struct NodeOptions {
+  bool show = false;            // counters, for `weir top`; `share` does as well
   bool share = false;           // tokens, if the core's admission needs any, and:
   bool share_reads = true;      // the read budget
   std::string sharers;          // as in SegmentOptions
@@ -495,8 +496,9 @@ class Engine : private Driver<Engine> {
 
   // node.cc
   void join_node();
-  bool takes_tokens() const;
-  bool shares_limits() const;
+  bool shares_tokens() const;
+  bool shares_reads() const { return options_.node.share && options_.node.share_reads; }
+  bool shares_limits() const { return shares_reads() || shares_tokens(); }
   void tidy_node();
   void count_node();
   void show_board(Time now);
