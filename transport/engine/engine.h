@@ -26,6 +26,7 @@
 #include "transport/drive/absence.h"
 #include "transport/drive/driver.h"
 #include "transport/engine/lock.h"
+#include "transport/engine/shown_peers.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
@@ -515,6 +516,7 @@ class Engine : private Driver<Engine> {
   verbs::Device device_;
   std::unique_ptr<Segment> node_;
   std::string why_no_node_;
+  ShownPeers<Board::most_peers> shown_peers_;
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
   verbs::RegisteredMemory cells_;  // of the proxy

@@ -119,6 +119,9 @@ void Engine::show_board(Time now) {
   board.waiting_since.store(waits_for_node_since() == Time::never()
                                 ? 0
                                 : static_cast<std::uint64_t>(waits_for_node_since().ns));
+  board.show(core_.read_times());
+  board.show(shown_peers_.look(core_.peer_count(),
+                               [this](std::uint32_t i) { return core_.row(PeerId{i}); }));
   board.show(static_cast<std::uint64_t>(now.ns), core_.counters());
 }
 
