@@ -53,6 +53,7 @@
 #include "rendezvous/transfer.h"
 #include "rendezvous/transfer_peer.h"
 #include "rendezvous/transfer_table.h"
+#include "transport/base/read_times.h"
 #include "transport/base/time.h"
 
 namespace weir {
@@ -170,6 +171,7 @@ class Scheduler {
   // A process that has neither begun nor ended a read for so long, in which ours would have come
   // twice, does not move.
   Duration excuse_after() const { return {2 * last_rtt_.ns}; }
+  const ReadTimes& read_times() const { return read_times_; }
   // A chunk could go, but nothing is under way whose end would make anybody ask for it.
   bool stalled() const {
     bool may_go = false;
@@ -272,6 +274,7 @@ class Scheduler {
   BudgetController controller_;
   NodeReads node_;
   Duration last_rtt_{};
+  ReadTimes read_times_;
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;

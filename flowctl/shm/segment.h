@@ -64,6 +64,9 @@ struct alignas(4096) NodeState {
 };
 
 struct SegmentOptions {
+  // The sharers of a segment that is only for boards: its pools stay empty.
+  static constexpr const char* nothing_shared = "nothing shared";
+
   std::string device;  // e.g. mlx5_0
   std::uint32_t port = 1;
   std::string sharers;  // empty: all jobs of this user; else those with the same text

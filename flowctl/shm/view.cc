@@ -120,7 +120,9 @@ NodeView SegmentView::look() const {
                       .waiting_since = board.waiting_since.load(),
                       .shown_at = board.shown_at.load(),
                       .server = {},
-                      .counters = {}};
+                      .counters = {},
+                      .read_times = {},
+                      .peers = {}};
     const std::uint64_t asked = Pool::asked(slot);
     member.tokens_waited_for = Pool::waited_for(slot, back, board.tokens.load());
     member.tokens_held = asked - std::min(asked, member.tokens_waited_for);
@@ -132,7 +134,9 @@ NodeView SegmentView::look() const {
       }
     }
     board.read(member.counters);
-    node.members.push_back(member);
+    board.read(member.read_times);
+    board.read(member.peers);
+    node.members.push_back(std::move(member));
   }
   std::sort(node.members.begin(), node.members.end(), [](const auto& a, const auto& b) {
     return a.job != b.job ? a.job < b.job : a.rank < b.rank;
@@ -162,7 +166,9 @@ void SegmentView::add_to(NodeView& node) const {
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory) {
   std::uint32_t count = 0;
   for (const SegmentView& segment : SegmentView::all(directory)) {
-    for (const MemberView& member : segment.look().members) count += member.job == job;
+    const NodeView node = segment.look();
+    if (node.sharers == SegmentOptions::nothing_shared) continue;
+    for (const MemberView& member : node.members) count += member.job == job;
   }
   return count;
 }

@@ -32,6 +32,8 @@ struct MemberView {
   std::uint64_t proxy_waiting = 0;  // its frames that no server has taken yet
   std::uint64_t proxy_taken = 0;    // frames a server has, or whose outcome it has not seen
   Counters counters;
+  ReadTimes read_times;
+  std::vector<PeerRow> peers;  // some of them, those that something waits for first
 };
 
 struct NodeView {
@@ -73,7 +75,8 @@ class SegmentView {
   std::uint32_t user_;
 };
 
-// How many living processes of the job share a segment here, for any port.
+// How many living processes of the job share a segment here, for any port; those that only show
+// themselves do not count.
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory);
 
 }  // namespace weir

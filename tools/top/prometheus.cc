@@ -27,6 +27,29 @@ class Text {
       }
     }
   }
+  // A histogram for each process, with the bounds in seconds.
+  void read_times() {
+    const std::string name = "weir_read_seconds";
+    head(name, "histogram", "Time from the post of a read to its end, without those of chains");
+    for (const PortLook& port : look_.ports) {
+      for (const MemberView& member : port.node.members) {
+        const std::string labels =
+            fmt::format("device=\"{}\",port=\"{}\",job=\"{}\",rank=\"{}\"", port.node.device,
+                        port.node.port, member.job, member.rank);
+        std::uint64_t below = 0;
+        for (std::size_t i = 0; i < ReadTimes::buckets; ++i) {
+          below += member.read_times.counts[i];
+          const std::string bound =
+              i + 1 < ReadTimes::buckets
+                  ? fmt::format("{}", static_cast<double>(ReadTimes::below_ns(i)) / 1e9)
+                  : "+Inf";
+          out_ += fmt::format("{}_bucket{{{},le=\"{}\"}} {}\n", name, labels, bound, below);
+        }
+        out_ += fmt::format("{0}_sum{{{1}}} {2}\n{0}_count{{{1}}} {3}\n", name, labels,
+                            static_cast<double>(member.read_times.sum_ns) / 1e9, below);
+      }
+    }
+  }
   // Of the adapters. Several segments may be of one port: of other users, or jobs.
   void adapters() {
     struct Metric {
@@ -97,6 +120,7 @@ std::string to_prometheus(const Look& now) {
                 const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
                 return waits ? static_cast<double>(now.at_ns - member.waiting_since) / 1e9 : 0.0;
               });
+  text.read_times();
   text.adapters();
   return text.take();
 }

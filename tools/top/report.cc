@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 #include <time.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "rendezvous/node_reads.h"
-#include "transport/config/units.h"
+#include "tools/top/numbers.h"
 
 namespace weir::tools::top {
 namespace {
@@ -16,16 +17,6 @@ using Json = nlohmann::json;
 
 // A process that shows nothing for so long is stopped, or computes with its event thread starved.
 constexpr std::uint64_t stale_ns = 5'000'000'000;
-
-const MemberView* find(const Look& look, const NodeView& node, const MemberView& member) {
-  for (const PortLook& port : look.ports) {
-    if (port.node.path != node.path) continue;
-    for (const MemberView& other : port.node.members) {
-      if (other.process == member.process) return &other;
-    }
-  }
-  return nullptr;
-}
 
 // How much a counter went up in a second, between the two moments that the process showed it.
 // Nothing where it fell: the difference would be a huge number.
@@ -42,28 +33,54 @@ std::optional<double> sum(std::optional<double> a, std::optional<double> b) {
   return *a + *b;
 }
 
-std::string short_number(double value, double step, const char* unit) {
-  constexpr const char* prefixes[] = {"", "K", "M", "G", "T"};
-  std::size_t i = 0;
-  while (value >= 999.5 && i + 1 < std::size(prefixes)) {
-    value /= step;
-    ++i;
-  }
-  return fmt::format("{:.{}f}{}{}", value, i > 0 && value < 99.95 ? 1 : 0, prefixes[i], unit);
-}
-
-std::string bytes(std::optional<double> value) {
-  return value ? short_number(*value, 1024, "") : "-";
-}
-std::string number(std::optional<double> value) {
-  return value ? short_number(*value, 1000, "") : "-";
-}
-
 std::string since(std::uint64_t now_ns, std::uint64_t then_ns) {
   if (then_ns == 0 || then_ns > now_ns) return "-";
   return fmt::format("{:.1f}s", static_cast<double>(now_ns - then_ns) / 1e9);
 }
 
+// Of a second, what a counter of microseconds went up by.
+std::string share(std::optional<double> us_per_second) {
+  return us_per_second ? fmt::format("{:.0f}%", *us_per_second / 1e4) : "-";
+}
+
+// What came since the process showed itself before; without that, all.
+ReadTimes times_since(const MemberView& now, const MemberView* before) {
+  ReadTimes times = now.read_times;
+  if (before == nullptr) return times;
+  for (std::size_t i = 0; i < times.counts.size(); ++i) {
+    times.counts[i] -= std::min(times.counts[i], before->read_times.counts[i]);
+  }
+  return times;
+}
+
+// A time that this part of the reads stayed below, "-" if there are none.
+std::string quantile(const ReadTimes& times, double part) {
+  std::uint64_t all = 0;
+  for (const std::uint64_t count : times.counts) all += count;
+  if (all == 0) return "-";
+  std::uint64_t seen = 0;
+  for (std::size_t i = 0; i + 1 < ReadTimes::buckets; ++i) {
+    seen += times.counts[i];
+    if (static_cast<double>(seen) >= part * static_cast<double>(all)) {
+      return "<" + short_time(ReadTimes::below_ns(i));
+    }
+  }
+  return ">" + short_time(ReadTimes::below_ns(ReadTimes::buckets - 2));
+}
+
+bool has_reads(const MemberView& member) {
+  return std::any_of(member.read_times.counts.begin(), member.read_times.counts.end(),
+                     [](std::uint64_t count) { return count > 0; });
+}
+
+Json to_json(const ReadTimes& times) {
+  Json bounds = Json::array();
+  for (std::size_t i = 0; i + 1 < ReadTimes::buckets; ++i) bounds.push_back(ReadTimes::below_ns(i));
+  return {{"below_ns", bounds}, {"counts", times.counts}, {"sum_ns", times.sum_ns}};
+}
+
+constexpr const char* read_columns = "{:>7} {:>7} ";
+constexpr const char* overlap_columns = "{:>6} {:>6} {:>6} {:>5} ";
 constexpr const char* proxy_columns = "{:>6} {:>5} {:>7} ";
 
 // The rank that serves the member's group now.
@@ -77,6 +94,16 @@ std::string server_of(const NodeView& node, const MemberView& member) {
 }
 
 }  // namespace
+
+const MemberView* find(const Look& look, const NodeView& node, const MemberView& member) {
+  for (const PortLook& port : look.ports) {
+    if (port.node.path != node.path) continue;
+    for (const MemberView& other : port.node.members) {
+      if (other.process == member.process) return &other;
+    }
+  }
+  return nullptr;
+}
 
 Look look(const std::string& directory) {
   Look now;
@@ -117,7 +144,7 @@ std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& ser
   return ranks;
 }
 
-Json to_json(const Look& now, const Look& before) {
+Json to_json(const Look& now, const Look& before, bool peers) {
   Json ports = Json::array();
   for (const PortLook& port : now.ports) {
     Json members = Json::array();
@@ -142,19 +169,21 @@ Json to_json(const Look& now, const Look& before) {
                  {"taken", member.proxy_taken}};
       }
       const bool waits = member.waiting_since != 0 && member.waiting_since < now.at_ns;
-      members.push_back(
-          {{"pid", member.process.pid},
-           {"job", member.job},
-           {"rank", member.rank},
-           {"tokens_held", member.tokens_held},
-           {"tokens_waited_for", member.tokens_waited_for},
-           {"reads_asked_bytes", member.read_tokens * NodeReads::bytes_per_token},
-           {"active_requests", member.active},
-           {"waiting_ns", waits ? now.at_ns - member.waiting_since : 0},
-           {"shown_ns_ago", now.at_ns > member.shown_at ? now.at_ns - member.shown_at : 0},
-           {"proxy", proxy},
-           {"counters", counters},
-           {"per_second", rates}});
+      Json process({{"pid", member.process.pid},
+                    {"job", member.job},
+                    {"rank", member.rank},
+                    {"tokens_held", member.tokens_held},
+                    {"tokens_waited_for", member.tokens_waited_for},
+                    {"reads_asked_bytes", member.read_tokens * NodeReads::bytes_per_token},
+                    {"active_requests", member.active},
+                    {"waiting_ns", waits ? now.at_ns - member.waiting_since : 0},
+                    {"shown_ns_ago", now.at_ns > member.shown_at ? now.at_ns - member.shown_at : 0},
+                    {"proxy", proxy},
+                    {"read_times", to_json(member.read_times)},
+                    {"counters", counters},
+                    {"per_second", rates}});
+      if (peers) process["peers"] = peers_to_json(member, then);
+      members.push_back(std::move(process));
     }
     Json adapter = Json::object();
     each_adapter_counter(port.adapter, [&](const char* name, const char*, std::uint64_t value) {
@@ -170,15 +199,17 @@ Json to_json(const Look& now, const Look& before) {
   return {{"ports", ports}};
 }
 
-std::string to_table(const Look& now, const Look& before) {
+std::string to_table(const Look& now, const Look& before, bool peers) {
   if (now.ports.empty()) {
-    return "No process of weir shares anything on this node (btl_weir_node_sharing).\n";
+    return "No process of weir shows itself on this node.\n";
   }
   std::string text;
   for (const PortLook& port : now.ports) {
     std::uint64_t held = 0, waited_for = 0, reads = 0;
-    bool with_proxy = false;
+    bool with_reads = false, with_overlap = false, with_proxy = false;
     for (const MemberView& member : port.node.members) {
+      with_reads = with_reads || has_reads(member);
+      with_overlap = with_overlap || member.counters.overlap_wakeups > 0;
       with_proxy = with_proxy || member.in_proxy;
       held += member.tokens_held;
       waited_for += member.tokens_waited_for;
@@ -192,17 +223,19 @@ std::string to_table(const Look& now, const Look& before) {
       if (value > 0) text += fmt::format("  {} {}", name, value);
     });
     text += fmt::format(
-        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-        "{:>5} {:>5} {:>5} {}{}\n",
+        "\n{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>7} "
+        "{:>5} {:>5} {:>5} {:>5} {}{}{}{}\n",
         "PID", "RANK", "SENT/s", "GOT/s", "MSG/s", "GET/s", "W", "RECVMEM", "TOKENS", "WANTS",
-        "WAITS", "READS", "c", "CONNS", "BROKE", "AGAIN", "LOST",
+        "WAITS", "EXCUSE", "READS", "c", "CONNS", "BROKE", "AGAIN", "LOST",
+        with_reads ? fmt::format(read_columns, "READ50", "READ99") : "",
+        with_overlap ? fmt::format(overlap_columns, "WAKE/s", "VAIN/s", "UP/s", "UP%") : "",
         with_proxy ? fmt::format(proxy_columns, "SERVER", "QUEUE", "RELAY/s") : "", "JOB");
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       const Counters& counters = member.counters;
       text += fmt::format(
-          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>7} {:>7} {:>5} "
-          "{:>5} {:>5} {:>5} {}{}{}\n",
+          "{:>8} {:>5} {:>7} {:>7} {:>7} {:>7} {:>5} {:>7} {:>6} {:>6} {:>6} {:>6} {:>7} {:>7} "
+          "{:>5} {:>5} {:>5} {:>5} {}{}{}{}{}\n",
           member.process.pid, member.rank,
           bytes(sum(rate(member, then, &Counters::bytes_sent),
                     rate(member, then, &Counters::put_bytes))),
@@ -212,9 +245,19 @@ std::string to_table(const Look& now, const Look& before) {
           bytes(rate(member, then, &Counters::get_bytes)), counters.window,
           bytes(static_cast<double>(counters.receive_bytes)), member.tokens_held,
           member.tokens_waited_for, since(now.at_ns, member.waiting_since),
+          number(static_cast<double>(counters.tokens_excused)),
           bytes(static_cast<double>(member.read_tokens * NodeReads::bytes_per_token)),
           bytes(static_cast<double>(counters.read_window)), counters.connections_open,
           counters.connections_broken, counters.connections_resumed, counters.peer_failures,
+          with_reads ? fmt::format(read_columns, quantile(times_since(member, then), 0.5),
+                                   quantile(times_since(member, then), 0.99))
+                     : "",
+          with_overlap
+              ? fmt::format(overlap_columns, number(rate(member, then, &Counters::overlap_wakeups)),
+                            number(rate(member, then, &Counters::overlap_in_vain)),
+                            number(rate(member, then, &Counters::overlap_upcalls)),
+                            share(rate(member, then, &Counters::overlap_time)))
+              : "",
           with_proxy ? fmt::format(proxy_columns, server_of(port.node, member),
                                    member.in_proxy ? std::to_string(member.proxy_waiting) : "-",
                                    number(rate(member, then, &Counters::proxy_served)))
@@ -224,6 +267,7 @@ std::string to_table(const Look& now, const Look& before) {
               ? "  (silent for " + since(now.at_ns, member.shown_at) + ")"
               : "");
     }
+    if (peers) text += peers_to_table(port.node, before);
     text += '\n';
   }
   return text;

@@ -25,6 +25,9 @@ struct Look {
 
 Look look(const std::string& directory);
 
+// The same process in another look, or nullptr.
+const MemberView* find(const Look& look, const NodeView& node, const MemberView& member);
+
 // Calls say(name, help, value) for each counter that the adapter has.
 template <typename Say>
 void each_adapter_counter(const verbs::HwCounters& adapter, Say&& say) {
@@ -48,11 +51,15 @@ bool is_gauge(std::string_view counter);
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server);
 
 // Rates are since `before`; without one (at_ns 0) there are none, and gauges never have one. All
-// counters are in it, and what the table shows.
-nlohmann::json to_json(const Look& now, const Look& before);
+// counters are in it, and what the table shows; with `peers` also what is known of these.
+nlohmann::json to_json(const Look& now, const Look& before, bool peers = false);
 
 // The same as a table for people; of the counters, those that tell most.
-std::string to_table(const Look& now, const Look& before);
+std::string to_table(const Look& now, const Look& before, bool peers = false);
+
+// The peers of a process, and of all processes of a node.
+nlohmann::json peers_to_json(const MemberView& now, const MemberView* before);
+std::string peers_to_table(const NodeView& node, const Look& before);
 
 // In the text format that Prometheus's node_exporter collects from files.
 std::string to_prometheus(const Look& now);

@@ -22,6 +22,7 @@ namespace {
 struct TopOptions {
   bool once = false;
   bool json = false;
+  bool peers = false;
   double interval_s = 1;
   std::string prometheus;
   std::string directory = "/dev/shm";
@@ -54,10 +55,10 @@ void run(const TopOptions& options) {
     if (!options.prometheus.empty()) {
       write_whole(options.prometheus, top::to_prometheus(now));
     } else if (options.json) {
-      fmt::print("{}\n", top::to_json(now, before).dump());
+      fmt::print("{}\n", top::to_json(now, before, options.peers).dump());
     } else {
       if (screen) fmt::print("\x1b[H\x1b[2J");
-      fmt::print("{}", top::to_table(now, before));
+      fmt::print("{}", top::to_table(now, before, options.peers));
     }
     std::fflush(stdout);
     if (options.once) {
@@ -77,6 +78,9 @@ void add_top(CLI::App& app) {
       "top", "Show live what weir's processes on this node send, receive, hold and wait for");
   top->add_flag("--once", options->once, "Show it once, with rates over one interval, and end");
   top->add_flag("--json", options->json, "Print one JSON object a look, with all counters");
+  top->add_flag("--peers", options->peers,
+                "Show also what each process has to do with its peers (up to 32 of them, those "
+                "that something waits for first); not for Prometheus");
   top->add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
@@ -87,20 +91,30 @@ void add_top(CLI::App& app) {
   top->add_option("--directory", options->directory, "Where the shared memory is")
       ->capture_default_str();
   top->footer(
-      "Columns: SENT/s and GOT/s bytes of messages and puts, GET/s bytes of large messages that\n"
-      "are read, W and RECVMEM receive buffers and their memory, TOKENS of the node held, WANTS\n"
-      "those waited for, WAITS how long for them or for reads, READS bytes of the node's read\n"
-      "budget held or waited for, c the read window, CONNS connections, BROKE those that broke,\n"
-      "AGAIN of these made again, LOST peers given up; with a proxy SERVER the rank that sends "
-      "for\n"
+      "Columns: SENT/s and GOT/s bytes of messages and puts, MSG/s messages both ways, GET/s\n"
+      "bytes of large messages that are read, W and RECVMEM receive buffers and their memory,\n"
+      "TOKENS of the node held, WANTS those waited for, WAITS how long for them or for reads,\n"
+      "EXCUSE those of processes that stood still, which were not waited for, READS bytes of\n"
+      "the node's read budget held or waited for, c the read window, CONNS connections, BROKE\n"
+      "those that broke, AGAIN of these made again, LOST peers given up; once there were reads\n"
+      "READ50 and READ99 the times below which half and 99 % of those since the last look\n"
+      "stayed (chains do not count); once a thread stood in for a computing application\n"
+      "(overlap) WAKE/s its wake-ups, VAIN/s those in vain, UP/s messages and ends of transfers\n"
+      "that it handed up, UP% the time that took; with a proxy SERVER the rank that sends for\n"
       "this one now, QUEUE frames that wait for it, RELAY/s frames taken to be sent for others.\n"
-      "A process with several rails has a row under each port. What a process shows is up to a\n"
-      "second old, tokens and reads are of now. Above them the port's own counters that are not "
-      "0.\n"
+      "Processes with node_sharing off share nothing: their TOKENS and READS are 0. A process\n"
+      "with several rails has a row under each port. What a process shows is up to a second\n"
+      "old, tokens and reads are of now. Above them the port's own counters that are not 0.\n"
       "Shown are the processes of this user, for root of all users, in this container.\n\n"
+      "Peers: SENT/s and GOT/s frames, QUEUED those that are not posted yet, POSTED work\n"
+      "requests whose end is not known, CREDITS frames that may be sent, LENT those that the\n"
+      "peer may send, READS and WRITES chunks under way, WAITS FOR what holds up the queued\n"
+      "ones: the connection, tokens of the node, credits of the peer, room in the send queue,\n"
+      "or only the next turn.\n\n"
       "Exit status: 0; 1 when --once found no process; 2 on wrong usage.\n\n"
       "Examples:\n"
       "  weir top\n"
+      "  weir top --peers\n"
       "  weir top --once --json | jq '.ports[].processes[] | {rank, tokens_held}'\n"
       "  weir top --interval 15 --prometheus /var/lib/node_exporter/weir.prom");
   top->callback([options] { run(*options); });

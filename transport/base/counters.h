@@ -92,6 +92,15 @@ namespace weir {
   X(requests_refused, "times", "Connection requests of strangers or of another version refused")   \
   X(connect_retries, "times", "Connection attempts repeated")                                      \
   X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")           \
+  X(overlap_wakeups, "wake-ups",                                                                   \
+    "Times that something waited while nobody called MPI, or with 'all' that the application "     \
+    "came "                                                                                        \
+    "back")                                                                                        \
+  X(overlap_in_vain, "wake-ups",                                                                   \
+    "Of these, those after which the application took it itself, or nothing was there")            \
+  X(overlap_upcalls, "upcalls",                                                                    \
+    "Messages and ends of transfers handed up while the application computed")                     \
+  X(overlap_time, "us", "Time in these")                                                           \
   X(late_flushes, "times", "Waiting frames posted by the event thread, not by an MPI call")        \
   X(peer_failures, "peers", "Peers given up")
 

@@ -144,7 +144,6 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       module->btl_flags |= second_thread_flag;
     }
     show_counters(&module->engine->counters());
-    show_overlap_counters(&module->overlap_counters);
     the_module.store(module.get(), std::memory_order_release);
     modules[0] = module.release();
     *count = 1;

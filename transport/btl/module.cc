@@ -104,7 +104,6 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     module->end_registrations();
     show_counters(nullptr);
     show_rdma_counters(nullptr);
-    show_overlap_counters(nullptr);
     return OPAL_SUCCESS;
   });
 }

@@ -69,10 +69,9 @@ struct Module : mca_btl_base_module_t {
   void end_registrations();
 
   const config::Settings settings;
-  std::unique_ptr<Engine> engine;  // of the first rail
-  std::unique_ptr<Rails> rails;    // the further ones; nullptr if there are none
+  std::unique_ptr<Engine> engine;    // of the first rail
+  std::unique_ptr<Rails> rails;      // the further ones; nullptr if there are none
   std::unique_ptr<Overlap> overlap;  // nullptr: nobody stands in for the application
-  OverlapCounters overlap_counters;
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;
@@ -138,7 +137,8 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 [[gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
-// Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for it.
+// Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for
+// it.
 [[gnu::cold]] void give_up(Module& module, const std::exception& problem);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);

@@ -151,8 +151,7 @@ void Overlap::ring() {
 
 // Until nothing waits any more. While the application calls MPI it takes what waits itself.
 void Overlap::stand_in() {
-  OverlapCounters& counters = module_.overlap_counters;
-  add_to(counters.overlap_wakeups);
+  module_.engine->count(&Counters::overlap_wakeups);
   int total = 0;
   StandInPause pause;
   std::uint64_t seen = module_.engine->visits_when_rung();
@@ -168,7 +167,7 @@ void Overlap::stand_in() {
     }
     sleep_for(pause.take());
   }
-  if (total == 0) add_to(counters.overlap_in_vain);
+  if (total == 0) module_.engine->count(&Counters::overlap_in_vain);
 }
 
 // As long as there is something, and the application stays away. The last look finds nothing, and
@@ -183,8 +182,8 @@ int Overlap::take_turns(std::uint64_t visits) {
     if (moves_all_ && count > 0) opal_progress();
     total += count;
   } while (count > 0 && may_go_on());
-  add_to(module_.overlap_counters.overlap_time,
-         static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
+  module_.engine->count(&Counters::overlap_time,
+                        static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
   return total;
 }
 
@@ -192,7 +191,9 @@ int Overlap::hand_up() {
   in_upcall_ = true;
   const int count = stand_in_for_application(module_, visits_, most_in_a_turn);
   in_upcall_ = false;
-  add_to(module_.overlap_counters.overlap_upcalls, static_cast<std::uint64_t>(count));
+  if (count > 0) {
+    module_.engine->count(&Counters::overlap_upcalls, static_cast<std::uint64_t>(count));
+  }
   return count;
 }
 

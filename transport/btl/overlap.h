@@ -20,7 +20,6 @@
 #include <thread>
 
 #include "transport/btl/compat.h"
-#include "transport/btl/pvars.h"
 #include "transport/config/settings.h"
 #include "transport/drive/absence.h"
 #include "transport/wire/hello.h"
@@ -31,9 +30,10 @@ struct Module;
 
 class Overlap {
  public:
-  // Which frames are to wake it, by the settings of this process and by what Open MPI can bear; none:
-  // there is to be no such thread. If it is asked for in vain, `why` says why. Makes Open MPI lock,
-  // if that was asked for. In btl_init, because it must not change while somebody holds a lock.
+  // Which frames are to wake it, by the settings of this process and by what Open MPI can bear;
+  // none: there is to be no such thread. If it is asked for in vain, `why` says why. Makes Open MPI
+  // lock, if that was asked for. In btl_init, because it must not change while somebody holds a
+  // lock.
   static wire::Wakes wanted(const config::Settings& settings, std::size_t rails, std::string& why);
 
   // The module's engine is not started yet, and outlives this.

@@ -212,6 +212,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
 
   core.admission = config::admission(s);
   const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
+  options.node.show = true;
   options.node.share = s.node_sharing != "off";
   options.node.share_reads = s.node_sharing != "auto";
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);

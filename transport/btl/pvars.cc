@@ -49,22 +49,6 @@ constexpr std::array rdma_variables{
                            "another one [frames]",
                            &RdmaCounters::rail_frames}};
 
-constexpr std::array overlap_variables{
-    Variable<OverlapCounters>{"overlap_wakeups",
-                              "Times that something waited while nobody called MPI, or with 'all' that the "
-                              "application came back [wake-ups]",
-                              &OverlapCounters::overlap_wakeups},
-    Variable<OverlapCounters>{
-        "overlap_in_vain", "Of these, those after which the application took it itself, or nothing was there "
-        "[wake-ups]",
-        &OverlapCounters::overlap_in_vain},
-    Variable<OverlapCounters>{"overlap_upcalls",
-                              "Messages and ends of transfers handed up while the application "
-                              "computed [upcalls]",
-                              &OverlapCounters::overlap_upcalls},
-    Variable<OverlapCounters>{"overlap_time", "Time in these [us]",
-                              &OverlapCounters::overlap_time}};
-
 template <typename Group>
 Group last;  // while there is no owner, and after it
 template <typename Group>
@@ -150,7 +134,6 @@ void show(const Group* counters) {
 int register_pvars(const mca_base_component_t& component) {
   int rc = register_group(component, variables);
   if (rc == OPAL_SUCCESS) rc = register_group(component, rdma_variables);
-  if (rc == OPAL_SUCCESS) rc = register_group(component, overlap_variables);
   return rc == OPAL_SUCCESS ? register_group(component, registration_variables) : rc;
 }
 
@@ -169,8 +152,6 @@ void register_device_pvars(const mca_base_component_t& component, const verbs::P
 void show_counters(const Counters* counters) { show(counters); }
 
 void show_rdma_counters(const RdmaCounters* counters) { show(counters); }
-
-void show_overlap_counters(const OverlapCounters* counters) { show(counters); }
 
 void show_registration_counters(const verbs::RegistrationCounters* counters) { show(counters); }
 

@@ -31,20 +31,11 @@ struct RdmaCounters {
   std::uint64_t rail_frames = 0;
 };
 
-// What is counted of a thread that stands in for the application.
-struct OverlapCounters {
-  std::uint64_t overlap_wakeups = 0;
-  std::uint64_t overlap_in_vain = 0;
-  std::uint64_t overlap_upcalls = 0;
-  std::uint64_t overlap_time = 0;
-};
-
 // Sets the counters that the variables show from now on. `counters` must stay until the next call;
 // nullptr keeps the last values.
 void show_counters(const Counters* counters);
 // The same for these,
 void show_rdma_counters(const RdmaCounters* counters);
-void show_overlap_counters(const OverlapCounters* counters);
 // and for btl_weir_registration_*.
 void show_registration_counters(const verbs::RegistrationCounters* counters);
 

@@ -247,6 +247,40 @@ Core::Standing Core::standing(PeerId id) const {
           peer.outgoing.control_credits(), peer.connection.left()};
 }
 
+PeerRow Core::row(PeerId id) const {
+  const Peer& peer = peers_[id];
+  PeerRow row{
+      .name = peer.name,
+      .state = static_cast<std::uint8_t>(peer.connection.state()),
+      .wait = wait_of(peer),
+      .frames_pending = static_cast<std::uint32_t>(peer.outgoing.pending_frames()),
+      .credits = peer.outgoing.credits(),
+      .credits_out = peer.share.out,
+      .reads_out = peer.transfers.outstanding(TransferKind::get),
+      .writes_out = peer.transfers.outstanding(TransferKind::put),
+  };
+  if (peer.connection.is_open()) {
+    const Lane& lane = lanes_[peer.connection.lane()];
+    row.frames_sent = lane.tx_sequence;
+    row.frames_received = lane.rx_sequence;
+    row.requests_out = static_cast<std::uint32_t>(lane.queue.in_flight());
+  }
+  return row;
+}
+
+// In the order in which the sender asks for them.
+PeerRow::Wait Core::wait_of(const Peer& peer) const {
+  using Wait = PeerRow::Wait;
+  if (!peer.connection.is_open()) {
+    const bool waits = peer.outgoing.has_pending() || peer.transfers.has_transfers();
+    return waits ? Wait::connection : Wait::nothing;
+  }
+  if (!peer.outgoing.has_pending()) return Wait::nothing;
+  if (peer.waits.linked) return Wait::tokens;
+  if (peer.outgoing.credits() == 0) return Wait::credits;
+  return lanes_[peer.connection.lane()].queue.has_room(false) ? Wait::turn : Wait::queue;
+}
+
 bool Core::conserved() const {
   std::uint32_t out = 0;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) out += peers_.at(i).share.out;

@@ -21,6 +21,7 @@
 #include "flowctl/shared/proxy.h"
 #include "transport/base/counters.h"
 #include "transport/base/now.h"
+#include "transport/base/peer_row.h"
 #include "transport/base/time.h"
 #include "transport/core/arrival.h"
 #include "transport/core/config.h"
@@ -374,6 +375,9 @@ class Core : private Lanes::Listener,
     bool left;                      // it said goodbye
   };
   Standing standing(PeerId id) const;
+  // The same for `weir top`.
+  PeerRow row(PeerId id) const;
+  const ReadTimes& read_times() const { return transfers_.read_times(); }
 
   // Where the proxy stands.
   struct ProxyStanding {
@@ -390,6 +394,7 @@ class Core : private Lanes::Listener,
   bool conserved() const;
 
  private:
+  PeerRow::Wait wait_of(const Peer& peer) const;
   void on_send_completion(const Now& now, const Completion& completion, Outbox& out);
   void on_receive_completion(const Now& now, const Completion& completion, Outbox& out);
   // Something came from the peer, or left for it, that its frames or its closing may wait for.

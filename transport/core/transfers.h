@@ -102,6 +102,7 @@ class Transfers final : private FetchLanes::Listener {
   }
   // Whether budgets add up.
   bool conserved() const { return scheduler_.conserved(); }
+  const ReadTimes& read_times() const { return scheduler_.read_times(); }
   // Chunks may go, but no event is due that would post them.
   bool stalled() const { return scheduler_.stalled(); }
 

@@ -26,6 +26,7 @@
 #include "transport/drive/absence.h"
 #include "transport/drive/driver.h"
 #include "transport/engine/lock.h"
+#include "transport/engine/shown_peers.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
@@ -44,6 +45,7 @@ struct Refusal {
 
 // What the node's processes share: the read budget, and with admission the tokens.
 struct NodeOptions {
+  bool show = false;            // counters, for `weir top`; `share` does as well
   bool share = false;           // tokens, if the core's admission needs any, and:
   bool share_reads = true;      // the read budget
   std::string sharers;          // as in SegmentOptions
@@ -290,6 +292,11 @@ class Engine : private Driver<Engine> {
     std::lock_guard guard(lock_);
     return core_.counters();
   }
+  // Counts what the layer above does, so that it is shown with the rest.
+  void count(std::uint64_t Counters::*counter, std::uint64_t more = 1) {
+    std::lock_guard guard(lock_);
+    core_.counters().*counter += more;
+  }
   PeerName name(PeerId peer);
   PeerState state(PeerId peer) {
     std::lock_guard guard(lock_);
@@ -490,8 +497,9 @@ class Engine : private Driver<Engine> {
 
   // node.cc
   void join_node();
-  bool takes_tokens() const;
-  bool shares_limits() const;
+  bool shares_tokens() const;
+  bool shares_reads() const { return options_.node.share && options_.node.share_reads; }
+  bool shares_limits() const { return shares_reads() || shares_tokens(); }
   void tidy_node();
   void count_node();
   void show_board(Time now);
@@ -508,6 +516,7 @@ class Engine : private Driver<Engine> {
   verbs::Device device_;
   std::unique_ptr<Segment> node_;
   std::string why_no_node_;
+  ShownPeers<Board::most_peers> shown_peers_;
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
   verbs::RegisteredMemory cells_;  // of the proxy

@@ -18,21 +18,24 @@ constexpr Duration board_interval = milliseconds(200);
 }  // namespace
 
 // Called before the card is published, so all processes of a job are there when the first starts.
+// A process that shares nothing only shows itself, beside others like it: none of them takes or
+// claims anything there, so nobody waits for it.
 void Engine::join_node() {
-  if (!options_.node.share) return;
-  const SegmentOptions wanted{.device = device_.port().device,
-                              .port = device_.port().port,
-                              .sharers = options_.node.sharers,
-                              .directory = options_.node.directory};
+  if (!options_.node.share && !options_.node.show) return;
+  const SegmentOptions wanted{
+      .device = device_.port().device,
+      .port = device_.port().port,
+      .sharers = options_.node.share ? options_.node.sharers : SegmentOptions::nothing_shared,
+      .directory = options_.node.directory};
   node_ = Segment::open(wanted, why_no_node_);
   if (!shares_limits()) why_no_node_.clear();  // only `weir top` misses it
   if (node_ == nullptr) return;
-  core_.join_node(takes_tokens() ? &node_->pool() : nullptr,
-                  options_.node.share_reads ? &node_->reads() : nullptr);
+  core_.join_node(shares_tokens() ? &node_->pool() : nullptr,
+                  shares_reads() ? &node_->reads() : nullptr);
   Board& board = node_->board();
   board.job.store(options_.core.self.job);
   board.rank.store(options_.core.self.rank);
-  board.tokens.store(takes_tokens() ? options_.core.admission.tokens : 0);
+  board.tokens.store(shares_tokens() ? options_.core.admission.tokens : 0);
   show_board(clock());
 }
 
@@ -45,11 +48,9 @@ void Engine::tidy_node() {
   remove_stale_segments(options_.node.directory);
 }
 
-bool Engine::takes_tokens() const {
-  return options_.core.admission.policy != Admission::Policy::off;
+bool Engine::shares_tokens() const {
+  return options_.node.share && options_.core.admission.policy != Admission::Policy::off;
 }
-
-bool Engine::shares_limits() const { return options_.node.share_reads || takes_tokens(); }
 
 void Engine::count_node() {
   if (node_ == nullptr || !shares_limits()) return;
@@ -118,6 +119,9 @@ void Engine::show_board(Time now) {
   board.waiting_since.store(waits_for_node_since() == Time::never()
                                 ? 0
                                 : static_cast<std::uint64_t>(waits_for_node_since().ns));
+  board.show(core_.read_times());
+  board.show(shown_peers_.look(core_.peer_count(),
+                               [this](std::uint32_t i) { return core_.row(PeerId{i}); }));
   board.show(static_cast<std::uint64_t>(now.ns), core_.counters());
 }
 

@@ -72,6 +72,7 @@ TEST(CoreNode, AFrameWithoutATokenWaitsAndGoesWhenThereIsOne) {
   rig.connect(rig.peer);
   EXPECT_TRUE(rig.take_work().empty());
   EXPECT_TRUE(rig.core.waits_for_node());
+  EXPECT_EQ(rig.core.row(rig.peer).wait, PeerRow::Wait::tokens);
   rig.look();
   EXPECT_TRUE(rig.take_work().empty());
   rig.others.give(2);

@@ -388,6 +388,44 @@ TEST_F(SegmentTest, AViewTellsTokensHeldFromThoseWaitedFor) {
   other.leave();
 }
 
+TEST_F(SegmentTest, AViewShowsTimesAndPeers) {
+  const auto node = open();
+  ASSERT_NE(node, nullptr) << reason_;
+  Board& board = node->board();
+  ReadTimes times;
+  times.add(microseconds(30));
+  board.show(times);
+  std::vector<PeerRow> rows(Board::most_peers + 1);
+  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = {.name = {7, i}, .credits = i};
+  board.show(rows);
+  board.show(1, Counters{});
+  rows.pop_back();  // there is no room for it
+  const auto look = [&] { return SegmentView::all(options_.directory).at(0).look().members.at(0); };
+  EXPECT_EQ(look().read_times, times);
+  EXPECT_EQ(look().peers, rows);
+  board.peer_count.store(~std::uint64_t{0});  // whatever another process wrote
+  EXPECT_EQ(look().peers, rows);
+  board.show(std::span<const PeerRow>());
+  EXPECT_TRUE(look().peers.empty());
+}
+
+TEST_F(SegmentTest, ThoseThatOnlyShowThemselvesDoNotCountAsSharers) {
+  const auto count = [&] { return processes_of(7, options_.directory); };
+  options_.sharers = SegmentOptions::nothing_shared;
+  const auto alone = open();
+  ASSERT_NE(alone, nullptr) << reason_;
+  alone->board().job.store(7);
+  alone->board().show(1, Counters{});
+  EXPECT_EQ(SegmentView::all(options_.directory).at(0).look().sharers, "nothing shared");
+  EXPECT_EQ(count(), 0u);
+  options_.sharers = "";
+  const auto node = open();
+  ASSERT_NE(node, nullptr) << reason_;
+  node->board().job.store(7);
+  node->board().show(1, Counters{});
+  EXPECT_EQ(count(), 1u);
+}
+
 // What a look from outside shows of a member of the node that is in a proxy, too.
 TEST_F(SegmentTest, AViewOfAProxy) {
   const auto node = open();

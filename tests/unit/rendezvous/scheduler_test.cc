@@ -209,6 +209,25 @@ TEST(Scheduler, PeersTakeTurnsByBytes) {
   }
 }
 
+// Not of puts, of chains, or of those whose end nobody saw in time.
+TEST(Scheduler, TheTimesOfReadsAreCounted) {
+  SchedulerWithPeers scheduler(small_world(8));
+  scheduler.open_peer(PeerId{0}, 8);
+  scheduler.submit(get(0, 3));
+  scheduler.submit(put(0, 1));
+  const std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 4u);
+  bool is_first = true;
+  for (const Chunk& chunk : chunks) {
+    const bool is_get = scheduler.request(chunk.transfer).kind == TransferKind::get;
+    const Duration time = is_get && is_first ? Duration{} : microseconds(30);
+    is_first = is_first && !is_get;
+    scheduler.on_chunk_done({}, chunk.transfer, chunk.length_bytes, time);
+  }
+  EXPECT_EQ(scheduler.read_times().sum_ns, 60'000u);
+  EXPECT_EQ(scheduler.read_times().counts[3], 2u);  // 16 to 33 us
+}
+
 TEST(Scheduler, ACancelledPeerGivesItsChunksBackAsTheyComeHome) {
   SchedulerWithPeers scheduler(small_world(8));
   scheduler.open_peer(PeerId{0}, 2);

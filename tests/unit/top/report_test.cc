@@ -7,6 +7,8 @@
 #include <set>
 #include <sstream>
 
+#include "transport/lane/peer_state.h"
+
 namespace weir::tools::top {
 namespace {
 
@@ -98,6 +100,100 @@ TEST(Top, TheTableSaysWhatBecameOfConnections) {
   EXPECT_THAT(text, HasSubstr("     6     4     3     1 "));
 }
 
+TEST(Top, TheTableHasTokensThatWereNotWaitedFor) {
+  Look look = made_up();
+  look.ports[0].node.members[1].counters.tokens_excused = 41;
+  const std::string text = to_table(look, {});
+  EXPECT_THAT(text, HasSubstr("  WAITS EXCUSE "));
+  EXPECT_THAT(text, HasSubstr("   2.0s     41 "));
+}
+
+// Its columns are there once one of the processes was woken.
+TEST(Top, OverlapIsShownWhereThereIsSome) {
+  Look before = made_up();
+  before.ports[0].node.members[0].shown_at = 8 * second;
+  EXPECT_THAT(to_table(made_up(), before), Not(HasSubstr("WAKE/s")));
+  Look look = made_up();
+  Counters& counters = look.ports[0].node.members[0].counters;
+  counters.overlap_wakeups = 60;
+  counters.overlap_in_vain = 4;
+  counters.overlap_upcalls = 5000;
+  counters.overlap_time = 700'000;
+  const std::string text = to_table(look, before);
+  EXPECT_THAT(text, HasSubstr(" WAKE/s VAIN/s   UP/s   UP% "));
+  EXPECT_THAT(text, HasSubstr("     30      2   2.5K   35% "));
+  const Json rates = to_json(look, before)["ports"].at(0)["processes"].at(0)["per_second"];
+  EXPECT_EQ(rates["overlap_in_vain"], 2.0);
+  EXPECT_EQ(rates["overlap_time"], 350'000.0);
+  EXPECT_THAT(to_prometheus(look),
+              HasSubstr("weir_overlap_wakeups_total{device=\"rxe0\",port=\"1\",job=\"7\","
+                        "rank=\"0\"} 60\n"));
+}
+
+TEST(Top, TheTimesOfReads) {
+  EXPECT_THAT(to_table(made_up(), {}), Not(HasSubstr("READ50")));
+  Look before = made_up();
+  before.ports[0].node.members[0].read_times.counts[0] = 1000;  // these are not of this look
+  before.ports[0].node.members[0].shown_at = 8 * second;
+  Look look = made_up();
+  ReadTimes& times = look.ports[0].node.members[0].read_times;
+  times.counts[0] = 1000;
+  times.counts[3] = 98;
+  times.counts[7] = 1;
+  times.counts[15] = 1;
+  times.sum_ns = 3 * second;
+  const std::string text = to_table(look, before);
+  EXPECT_THAT(text, HasSubstr("  READ50  READ99 "));
+  EXPECT_THAT(text, HasSubstr("  <33us  <524us "));
+  EXPECT_THAT(text, HasSubstr("       -       - "));  // rank 1 has none
+  times.counts[15] = 3;
+  EXPECT_THAT(to_table(look, before), HasSubstr("  <33us   >67ms "));
+  const Json json = to_json(look, before)["ports"].at(0)["processes"].at(0)["read_times"];
+  EXPECT_EQ(json["counts"].at(3), 98);
+  EXPECT_EQ(json["below_ns"].at(3), 32768);
+  const std::string prometheus = to_prometheus(look);
+  const std::string labels = R"({device="rxe0",port="1",job="7",rank="0")";
+  EXPECT_THAT(prometheus,
+              HasSubstr("weir_read_seconds_bucket" + labels + ",le=\"3.2768e-05\"} 1098\n"));
+  EXPECT_THAT(prometheus, HasSubstr("weir_read_seconds_bucket" + labels + ",le=\"+Inf\"} 1102\n"));
+  EXPECT_THAT(prometheus, HasSubstr("weir_read_seconds_sum" + labels + "} 3\n"));
+  EXPECT_THAT(prometheus, HasSubstr("weir_read_seconds_count" + labels + "} 1102\n"));
+}
+
+TEST(Top, PeersOnDemand) {
+  Look before = made_up();
+  MemberView& then = before.ports[0].node.members[0];
+  then.shown_at = 8 * second;
+  const auto ready = static_cast<std::uint8_t>(PeerState::ready);
+  then.peers = {{.name = {7, 3}, .state = ready, .frames_sent = 100, .frames_received = 9}};
+  Look look = made_up();
+  MemberView& member = look.ports[0].node.members[0];
+  member.counters.connections_open = 40;
+  member.peers = {{.name = {7, 3},
+                   .state = ready,
+                   .wait = PeerRow::Wait::credits,
+                   .frames_sent = 300,
+                   .frames_received = 4,  // less than before: another connection
+                   .frames_pending = 12,
+                   .requests_out = 6,
+                   .credits_out = 8},
+                  {.name = {7, 4}, .state = 200}};  // no such state
+  const std::string text = to_table(look, before, true);
+  EXPECT_THAT(text, HasSubstr("    0     3      ready     100       -     12      6       0      8 "
+                              "    0      0    credits\n"));
+  EXPECT_THAT(text, HasSubstr("    0     4    unknown       -       - "));
+  EXPECT_THAT(text, HasSubstr("    0     2 of 40 connections\n"));
+  EXPECT_THAT(to_table(look, before), Not(HasSubstr("WAITS FOR")));
+  const Json process = to_json(look, before, true)["ports"].at(0)["processes"].at(0);
+  ASSERT_EQ(process["peers"].size(), 2u);
+  EXPECT_EQ(process["peers"][0]["rank"], 3);
+  EXPECT_EQ(process["peers"][0]["waits_for"], "credits");
+  EXPECT_EQ(process["peers"][0]["frames_sent_per_second"], 100.0);
+  EXPECT_TRUE(process["peers"][0]["frames_received_per_second"].is_null());
+  EXPECT_TRUE(process["peers"][1]["waits_for"].is_null());
+  EXPECT_FALSE(to_json(look, before)["ports"].at(0)["processes"].at(0).contains("peers"));
+}
+
 TEST(Top, PrometheusHasTokensAndTheAdapter) {
   const std::string text = to_prometheus(made_up());
   const std::string labels = R"({device="rxe0",port="1",job="7",rank="1"} )";
@@ -119,12 +215,18 @@ TEST(Top, PrometheusSaysNothingTwice) {
   std::istringstream lines(to_prometheus(look));
   std::set<std::string> samples, names;
   std::string name;
+  bool is_histogram = false;
   for (std::string line; std::getline(lines, line);) {
     if (line.rfind("# HELP ", 0) == 0) {
       name = line.substr(7, line.find(' ', 7) - 7);
       EXPECT_TRUE(names.insert(name).second) << line;
+      is_histogram = false;
+    } else if (line == "# TYPE " + name + " histogram") {
+      is_histogram = true;
     } else if (line[0] != '#') {
-      EXPECT_EQ(line.substr(0, line.find('{')), name);
+      std::string sample = line.substr(0, line.find('{'));
+      if (is_histogram) sample = sample.substr(0, sample.rfind('_'));
+      EXPECT_EQ(sample, name);
       EXPECT_TRUE(samples.insert(line.substr(0, line.find('}'))).second) << line;
     }
   }
