@@ -143,6 +143,7 @@ void explain_key(const Key& key) {
       key.name, key.matters_most() ? "  (one of those that matter most)" : "", key.help,
       config::accepts(key), key.fallback, key.reason, config::environment_name(key),
       config::mca_name(key));
+  if (key.alike) fmt::print("  alike        in all processes of a job\n");
   for (const auto& [name, entry] : config::profile_entries()) {
     if (entry.key == key.name) fmt::print("  profile      {}: {}\n", name, entry.value);
   }
