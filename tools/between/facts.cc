@@ -28,11 +28,16 @@ Json to_json(const Facts& facts) {
            {"why_no_port", facts.why_no_port}};
   if (facts.port) {
     const PortFacts& port = *facts.port;
-    all["port"] = {{"name", port.name},           {"link", port.link},
-                   {"gid", port.gid},             {"gid_type", port.gid_type},
-                   {"interface", port.interface}, {"rails", port.rails},
-                   {"rail_count", port.rail_count}, {"mtu_bytes", port.mtu_bytes},
-                   {"speed_mbps", port.speed_mbps}, {"soft", port.soft}};
+    all["port"] = {{"name", port.name},
+                   {"link", port.link},
+                   {"gid", port.gid},
+                   {"gid_type", port.gid_type},
+                   {"interface", port.interface},
+                   {"rails", port.rails},
+                   {"rail_count", port.rail_count},
+                   {"mtu_bytes", port.mtu_bytes},
+                   {"speed_mbps", port.speed_mbps},
+                   {"soft", port.soft}};
   }
   return all;
 }
@@ -53,7 +58,7 @@ Facts facts_of(const Json& answer) {
     for (const config::Key& key : config::schema()) {
       const auto found = settings->find(key.name);
       if (found == settings->end() || !found->is_object()) continue;
-      facts.settings[key.name] = {text_in(*found, "value"), text_in(*found, "from")};
+      facts.settings[key.name] = {text_in(*found, "value", longest_value), text_in(*found, "from")};
     }
   }
   if (const auto found = answer.find("port"); found != answer.end() && found->is_object()) {

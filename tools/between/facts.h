@@ -13,6 +13,9 @@
 
 namespace weir::tools::between {
 
+// A table of thresholds is long; nothing is longer than this.
+inline constexpr std::size_t longest_value = 8000;
+
 struct Setting {
   std::string value;
   std::string where;  // "default", "/etc/weir/weir.yaml:3"

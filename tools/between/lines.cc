@@ -28,10 +28,10 @@ std::string safe(std::string_view text, std::size_t most) {
   return clean;
 }
 
-std::string text_in(const Json& object, const char* key) {
+std::string text_in(const Json& object, const char* key, std::size_t most) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_string()) return {};
-  return safe(found->get_ref<const std::string&>());
+  return safe(found->get_ref<const std::string&>(), most);
 }
 
 double number_in(const Json& object, const char* key) {

@@ -28,7 +28,7 @@ std::optional<Json> object_of(std::string_view line);
 std::string safe(std::string_view text, std::size_t most = 300);
 
 // A field of the wrong type, or none, is empty or 0.
-std::string text_in(const Json& object, const char* key);
+std::string text_in(const Json& object, const char* key, std::size_t most = 300);
 double number_in(const Json& object, const char* key);
 std::uint64_t count_in(const Json& object, const char* key);
 
