@@ -47,10 +47,8 @@ Asked ask_all(const std::vector<std::string>& names, const Options& options) {
     for (const auto& host : hosts) host->ask(question);
     const auto end = doctor::Clock::now() + std::chrono::seconds(options.limit_s);
     for (const auto& host : hosts) {
-      const auto left =
-          std::chrono::duration_cast<doctor::milliseconds>(end - doctor::Clock::now());
       std::string why;
-      if (const auto said = host->answer(std::max(left, doctor::milliseconds(1)), why)) {
+      if (const auto said = host->answer(Host::left_until(end), why)) {
         asked.known.emplace_back(host->name(), facts_of(*said));
       } else {
         asked.silent.emplace_back(host->name(), why);

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -100,6 +101,7 @@ std::string Host::ended() const {
 
 void Host::ask(const Json& request) {
   if (lost()) return;
+  asked_ = Clock::now();
   const std::string line = line_of(request);
   // The pipe is empty, as it has answered all before, and takes 64 KiB.
   const auto written = write(to_, line.data(), line.size());
@@ -107,6 +109,10 @@ void Host::ask(const Json& request) {
   // If it has ended, what it said last tells why; `answer` reads that.
   if (written < 0 && errno == EPIPE) return;
   lose("it does not take requests");
+}
+
+milliseconds Host::left_until(Clock::time_point end) {
+  return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(300));
 }
 
 std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
@@ -121,7 +127,7 @@ std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     pollfd readable{from_, POLLIN, 0};
     if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) == 0) {
-      lose(fmt::format("no answer within {} s", limit.count() / 1000));
+      lose(fmt::format("no answer within {:.0f} s", doctor::ms_since(asked_) / 1000));
       break;
     }
     std::array<char, 16384> bytes;

@@ -32,6 +32,10 @@ class Host {
   // that does not answer in time is lost: what it says later could be taken for something else.
   std::optional<Json> answer(doctor::milliseconds limit, std::string& why);
 
+  // How long an answer may take yet that all hosts were asked for at once, before `end`. Whoever
+  // has answered meanwhile is heard, even if another one took all the time.
+  static doctor::milliseconds left_until(doctor::Clock::time_point end);
+
   bool lost() const { return !why_lost_.empty(); }
   const std::string& why_lost() const { return why_lost_; }
 
@@ -44,6 +48,7 @@ class Host {
   pid_t child_ = 0;
   int to_ = -1;
   int from_ = -1;
+  doctor::Clock::time_point asked_{};
   LineReader lines_;
 };
 

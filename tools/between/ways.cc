@@ -221,10 +221,8 @@ std::vector<Known> introduce(const std::vector<std::unique_ptr<Host>>& hosts,
   std::vector<Known> all;
   for (const auto& host : hosts) host->ask(first_question(options));
   for (const auto& host : hosts) {
-    // All together have this time; whoever has answered meanwhile is heard at once.
-    const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     Known& known = all.emplace_back(Known{*host, {}, {}});
-    if (const auto said = host->answer(std::max(left, milliseconds(1)), known.why)) {
+    if (const auto said = host->answer(Host::left_until(end), known.why)) {
       known.facts = facts_of(*said);
     }
   }

@@ -117,13 +117,13 @@ TEST(Lines, WhatHasNoEndIsRefusedAndNoiseIsBounded) {
 }
 
 TEST(Lines, FieldsOfTheWrongTypeAreEmpty) {
-  const Json said =
-      *object_of(R"({"text":7,"number":"x","count":-1,"bad":"a\u001b[2Jb","big":1e400})");
+  const Json said = *object_of(R"({"text":7,"number":"x","count":-1,"bad":"a\u001b[2Jb"})");
   EXPECT_EQ(text_in(said, "text"), "");
   EXPECT_EQ(number_in(said, "number"), 0);
   EXPECT_EQ(count_in(said, "count"), 0u);
   EXPECT_EQ(text_in(said, "bad"), "a?[2Jb");
   EXPECT_EQ(text_in(said, "nothing"), "");
+  EXPECT_FALSE(object_of(R"({"big":1e400})"));
   EXPECT_FALSE(object_of("{"));
   EXPECT_FALSE(object_of("[]"));
 }
@@ -136,8 +136,7 @@ TEST(Lines, FactsComeBackAsTheyWereSaid) {
 TEST(Lines, FactsOfAnotherShapeAreTaken) {
   const Facts facts = facts_of(*object_of(
       R"({"host":[],"settings":{"buffer_size":7,"no_such_key":{"value":"1"}},"port":{"soft":"x"}})"));
-  EXPECT_EQ(facts.settings.at("buffer_size").value, "");
-  EXPECT_FALSE(facts.settings.contains("no_such_key"));
+  EXPECT_THAT(facts.settings, IsEmpty());
   EXPECT_FALSE(facts.port->soft);
 }
 
