@@ -21,7 +21,7 @@ constexpr double lopsided = 0.7;
 constexpr double odd_factor = 1.5;
 
 // Keys that say how packets travel: a job may do with different ones, but hardly anybody means it.
-constexpr const char* path_keys[] = {"rails", "mtu", "traffic_class", "service_level", "pkey"};
+constexpr std::string_view path_keys[] = {"rails", "mtu", "traffic_class", "service_level", "pkey"};
 
 std::string value_text(const End& end, const std::string& key) {
   const Setting& setting = end.facts.settings.at(key);
@@ -48,6 +48,14 @@ std::string how_to_agree(const End& here, const End& there, const std::string& k
   }
   return fmt::format("the same file on every host, or mpirun --mca {} VALUE",
                      config::mca_name(*config::find_key(key)));
+}
+
+std::string difference_text(const End& here, const End& there, const std::string& key) {
+  return fmt::format("{} is {}, {}", key, value_text(here, key), value_text(there, key));
+}
+
+bool is_of_path(std::string_view key) {
+  return std::find(std::begin(path_keys), std::end(path_keys), key) != std::end(path_keys);
 }
 
 void compare_versions(const End& here, const End& there, Findings& findings) {
@@ -94,19 +102,13 @@ void compare_settings(const End& here, const End& there, Findings& findings) {
   std::size_t others = 0;
   for (const config::Key& key : config::schema()) {
     if (!differs(here, there, key.name)) continue;
-    const bool of_path =
-        std::any_of(std::begin(path_keys), std::end(path_keys),
-                    [&](const char* one) { return std::string_view(one) == key.name; });
-    if (!key.alike && !of_path) {
-      ++others;
+    if (!key.alike) {
+      others += is_of_path(key.name) ? 0 : 1;
       continue;
     }
-    const std::string text = fmt::format("{} is {}, {}", key.name, value_text(here, key.name),
-                                         value_text(there, key.name));
-    const std::string fix = how_to_agree(here, there, key.name);
-    findings.push_back(key.alike
-                           ? fail(name, text + ": it has to be the same in all processes", fix)
-                           : warn(name, text + ": packets go another way in each direction", fix));
+    findings.push_back(fail(
+        name, difference_text(here, there, key.name) + ": it has to be the same in all processes",
+        how_to_agree(here, there, key.name)));
   }
   if (findings.size() > before) return;
   findings.push_back(
@@ -114,6 +116,26 @@ void compare_settings(const End& here, const End& there, Findings& findings) {
                            : fmt::format("all keys agree that have to; {} other{} not (weir config "
                                          "diff shows them)",
                                          others, others == 1 ? " does" : "s do")));
+}
+
+// Traffic class (DSCP), service level and partition, as configured.
+void compare_path(const End& here, const End& there, Findings& findings) {
+  constexpr const char* name = "path";
+  const std::size_t before = findings.size();
+  std::string same;
+  for (const std::string_view view : path_keys) {
+    const std::string key(view);
+    const auto ours = here.facts.settings.find(key);
+    if (ours != here.facts.settings.end()) {
+      same += fmt::format("{}{} {}", same.empty() ? "" : ", ", key, ours->second.value);
+    }
+    if (!differs(here, there, key)) continue;
+    findings.push_back(warn(name,
+                            difference_text(here, there, key) +
+                                ": packets are treated in another way in each direction",
+                            how_to_agree(here, there, key)));
+  }
+  if (findings.size() == before) findings.push_back(ok(name, "both are set to " + same));
 }
 
 Finding compare_mtu(const End& here, const End& there) {
@@ -175,6 +197,12 @@ void compare_rails(const End& here, const End& there, Findings& findings) {
                           "the same order"));
 }
 
+// As ping wants it.
+std::string plain_address(const std::string& gid) {
+  constexpr std::string_view ipv4 = "::ffff:";
+  return gid.starts_with(ipv4) ? gid.substr(ipv4.size()) : gid;
+}
+
 std::string megabytes(double bytes_per_second) {
   return fmt::format("{:.{}f} MB/s", bytes_per_second / 1e6, bytes_per_second < 1e7 ? 1 : 0);
 }
@@ -194,6 +222,7 @@ Findings compare(const End& here, const End& there) {
   Findings findings;
   compare_versions(here, there, findings);
   compare_settings(here, there, findings);
+  compare_path(here, there, findings);
   bool ports = true;
   for (const End* end : {&here, &there}) {
     if (end->facts.port) continue;
@@ -223,7 +252,8 @@ Finding judge_connection(const End& here, const End& there, double took_ms,
       fmt::format("no queue pair of {} connects to one of {}: {}", here.name, there.name, why),
       fmt::format("see that {} reaches the address {} by the interface of its port (ping "
                   "-I), and that no firewall drops UDP port 4791",
-                  here.name, there.facts.port ? there.facts.port->gid : "of its peer"));
+                  here.name,
+                  there.facts.port ? plain_address(there.facts.port->gid) : "of its peer"));
 }
 
 Finding judge_packet(std::uint64_t mtu, const std::string& why, std::uint64_t smaller_passes,

@@ -11,9 +11,9 @@ namespace {
 using doctor::Verdict;
 
 // In the order in which they are done.
-constexpr const char* columns[] = {"shell",   "weir", "open mpi", "keys",       "port",
-                                   "gid",     "mtu",  "rails",    "connection", "packet",
-                                   "latency", "to",   "from",     "counters"};
+constexpr const char* columns[] = {"shell",  "weir",    "open mpi", "keys",  "path",
+                                   "port",   "gid",     "mtu",      "rails", "connection",
+                                   "packet", "latency", "to",       "from",  "counters"};
 
 using Rows = std::vector<std::vector<std::string>>;
 

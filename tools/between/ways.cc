@@ -77,7 +77,8 @@ class Attempt {
   std::optional<Json> take(Host& host, milliseconds limit) {
     std::string why;
     auto said = host.answer(limit, why);
-    if (!said && why_.empty()) why_ = fmt::format("{}: {}", host.name(), why);
+    // Both ends have something to say: the one whose packets are lost knows more.
+    if (!said) why_ += fmt::format("{}{}: {}", why_.empty() ? "" : "; ", host.name(), why);
     return said;
   }
 

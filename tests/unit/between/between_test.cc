@@ -162,7 +162,7 @@ TEST(Compare, AVariableThatMpirunDoesNotHandOnIsNamed) {
 }
 
 TEST(Compare, AnotherTrafficClassWarnsAndAnotherWindowIsOk) {
-  EXPECT_EQ(one(compare(here(), there(facts_with("traffic_class", "104"))), "keys").verdict,
+  EXPECT_EQ(one(compare(here(), there(facts_with("traffic_class", "104"))), "path").verdict,
             Verdict::warn);
   const Finding window = one(compare(here(), there(facts_with("window_initial", "9"))), "keys");
   EXPECT_EQ(window.verdict, Verdict::ok);
