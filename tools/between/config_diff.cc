@@ -119,7 +119,7 @@ void add_config_diff(CLI::App& group) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       group.add_subcommand("diff", "Show what is set differently on other hosts, and from where");
-  command->add_option("--host", options->peers, "A host; again for more");
+  command->add_option("--host", options->peers, "A host; again for more")->type_name("HOST");
   add_host_options(*command, *options);
   command->add_flag("--json", options->json, "For programs");
   command->footer(manual);

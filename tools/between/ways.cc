@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -132,7 +133,8 @@ class Attempt {
     const std::string why = why_;
     // With packets that every Ethernet carries.
     std::uint64_t smaller = std::min(ours_.facts.port->mtu_bytes, theirs_.facts.port->mtu_bytes);
-    if (smaller >= mtu) smaller = 1024;
+    smaller = std::bit_floor(smaller);
+    if (smaller < 256 || smaller >= mtu) smaller = 1024;
     const bool passes = smaller < mtu && connect(smaller) && ping(smaller, 1) > 0;
     add(judge_packet(mtu, why, passes ? smaller : 0, ours_, theirs_));
     return passes;
@@ -200,9 +202,12 @@ class Progress {
  public:
   explicit Progress(std::size_t all) : all_(all) {}
   void show(const Way& way) {
+    if (done_ == 0) start_ = Clock::now();
+    say(progress_text(done_++, all_, doctor::ms_since(start_) / 1000, way));
+  }
+  void say(const std::string& text) const {
     if (!terminal_) return;
-    fmt::print(stderr, "\r\x1b[K{}",
-               progress_text(done_++, all_, doctor::ms_since(start_) / 1000, way));
+    fmt::print(stderr, "\r\x1b[K{}", text);
     std::fflush(stderr);
   }
   void clear() const {
@@ -217,7 +222,8 @@ class Progress {
 };
 
 std::vector<Known> introduce(const std::vector<std::unique_ptr<Host>>& hosts,
-                             const Options& options) {
+                             const Options& options, const Progress& progress) {
+  progress.say(fmt::format("asking {} hosts, {} s at most", hosts.size(), options.limit_s));
   const auto end = Clock::now() + std::chrono::seconds(options.limit_s);
   std::vector<Known> all;
   for (const auto& host : hosts) host->ask(first_question(options));
@@ -267,7 +273,7 @@ std::vector<Way> from_here(const std::vector<std::string>& names, const Options&
                 begin + static_cast<std::ptrdiff_t>(std::min(hosts_at_once, names.size() - first)));
     auto hosts = start_hosts(some, reach);
     hosts.front()->rename(own_name());
-    std::vector<Known> known = introduce(hosts, options);
+    std::vector<Known> known = introduce(hosts, options, progress);
     for (std::size_t i = 1; i < known.size(); ++i) {
       try_way(known.front(), known[i], ways, progress);
     }
@@ -278,9 +284,9 @@ std::vector<Way> from_here(const std::vector<std::string>& names, const Options&
 
 std::vector<Way> all_pairs(const std::vector<std::string>& names, const Options& options) {
   const auto hosts = start_hosts(names, {options.shell});
-  std::vector<Known> known = introduce(hosts, options);
-  std::vector<Way> ways;
   Progress progress(names.size() * (names.size() - 1) / 2);
+  std::vector<Known> known = introduce(hosts, options, progress);
+  std::vector<Way> ways;
   for (std::size_t i = 0; i < known.size(); ++i) {
     for (std::size_t j = i + 1; j < known.size(); ++j) {
       try_way(known[i], known[j], ways, progress);
@@ -342,14 +348,19 @@ void print_text(const std::vector<Way>& ways, const std::vector<std::string>& na
 }  // namespace
 
 void add_host_options(CLI::App& command, Options& options) {
-  command.add_option("--hostfile", options.hostfiles,
-                     "The hosts of this file, as mpirun's; slots do not matter");
-  command.add_option("--rsh", options.shell,
-                     "The remote shell, instead of what OMPI_MCA_plm_rsh_agent names, or ssh");
+  command
+      .add_option("--hostfile", options.hostfiles,
+                  "The hosts of this file, as mpirun's; slots do not matter")
+      ->type_name("FILE");
+  command
+      .add_option("--rsh", options.shell,
+                  "The remote shell, instead of what OMPI_MCA_plm_rsh_agent names, or ssh")
+      ->type_name("CMD");
   command
       .add_option("--timeout", options.limit_s,
-                  "Seconds that hosts have to answer at first (30); later each step has its own")
-      ->check(CLI::Range(1, 3600));
+                  "That hosts have to answer at first (30); later each step has its own")
+      ->check(CLI::Range(1, 3600))
+      ->type_name("SECONDS");
 }
 
 void check_names(const std::vector<std::string>& names) {

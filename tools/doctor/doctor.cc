@@ -161,6 +161,9 @@ void run_between(const Options& options) {
 
 void run(const Options& options) {
   if (options.answer) throw CLI::RuntimeError(between::answer());
+  if (options.between.all_pairs && !options.between.wanted()) {
+    throw CLI::ValidationError("--all-pairs", "name hosts with --hostfile, or --peer");
+  }
   if (options.between.wanted()) {
     run_between(options);
     return;
@@ -203,13 +206,18 @@ constexpr const char* manual =
     "\n"
     "With --peer or --hostfile it tries the way from here to other hosts instead. It starts "
     "itself\n"
-    "there, at the same path, by Open MPI's remote shell (ssh must ask for no password). For each\n"
-    "host it compares the versions of weir and Open MPI, the configuration, GIDs and MTUs,\n"
-    "connects a queue pair, sends a packet of the full MTU, measures latency and bandwidth both\n"
-    "ways, and looks which counters of retries, drops and congestion rose meanwhile. MCA\n"
-    "parameters of weir in the environment hold there, too, as in a job; WEIR_ variables do not.\n"
-    "Several hosts are shown as a table; those that differ from the others are named. All data\n"
-    "goes between one pair at a time.\n"
+    "there, at the same path, by Open MPI's remote shell (ssh must ask for no password). For each "
+    "host\n"
+    "it compares the versions of weir and Open MPI, the configuration, GIDs and MTUs, connects a "
+    "queue\n"
+    "pair of the first rail, sends a packet of the full MTU, measures latency and bandwidth both "
+    "ways,\n"
+    "and looks which counters of retries, drops and congestion rose meanwhile. MCA parameters of "
+    "weir\n"
+    "in the environment hold there, too, as in a job, and so do --device and --gid-index; WEIR_\n"
+    "variables do not. Several hosts are shown as a table, and those that are far from the others "
+    "are\n"
+    "named. One pair is tried at a time.\n"
     "\n"
     "Exit status:\n"
     "  0  nothing failed (there may be warnings)\n"
@@ -236,8 +244,10 @@ void add_doctor(CLI::App& app) {
   command->add_option("--gid-index", options->gid_index,
                       "Instead of btl_weir_gid_index; -1 chooses");
   command->add_flag("--json", options->json, "Print one JSON object instead of lines");
-  command->add_option("--peer", options->between.peers,
-                      "Try the way from here to this host; again for more");
+  command
+      ->add_option("--peer", options->between.peers,
+                   "Try the way from here to this host; again for more")
+      ->type_name("HOST");
   between::add_host_options(*command, options->between);
   command->add_flag("--all-pairs", options->between.all_pairs,
                     "The ways between all these hosts, not only from here");
