@@ -338,6 +338,13 @@ Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, cons
     return std::any_of(all.begin(), all.end(),
                        [&](const Rise& rise) { return rise.trouble == trouble; });
   };
+  const bool soft = here.facts.port && here.facts.port->soft;
+  if (soft && any(Trouble::repeat) && !any(Trouble::drop)) {
+    return warn(
+        name, text,
+        "Soft-RoCE repeats what busy CPUs answer late: see what else runs on both hosts; if "
+        "nothing does, packets are lost on the way");
+  }
   if (any(Trouble::drop) || any(Trouble::repeat)) {
     return warn(name, text,
                 "packets are lost or late: look at the cables and at the drop counters of the "

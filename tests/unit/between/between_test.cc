@@ -258,6 +258,11 @@ TEST(Counters, OnlyWhatRoseIsNamed) {
   EXPECT_THAT(found.text, AllOf(HasSubstr("2 congestion notifications sent on node1"),
                                 HasSubstr("rx_prio3_pause")));
   EXPECT_EQ(judge_counters(here(), {}, there(), {}, true).verdict, Verdict::ok);
+  const std::vector<Rise> repeats{{"duplicate_request", Trouble::repeat, "x", 1}};
+  EXPECT_THAT(judge_counters(here(), repeats, there(), {}, true).fix, HasSubstr("PFC"));
+  End soft = here();
+  soft.facts.port->soft = true;
+  EXPECT_THAT(judge_counters(soft, repeats, there(), {}, true).fix, HasSubstr("busy CPUs"));
   EXPECT_EQ(judge_counters(here(), {}, there(), {}, false).verdict, Verdict::warn);
 }
 
