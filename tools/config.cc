@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/between/config_diff.h"
 #include "tools/commands.h"
 #include "tools/here.h"
 #include "transport/config/nearest.h"
@@ -143,6 +144,7 @@ void explain_key(const Key& key) {
       key.name, key.matters_most() ? "  (one of those that matter most)" : "", key.help,
       config::accepts(key), key.fallback, key.reason, config::environment_name(key),
       config::mca_name(key));
+  if (key.alike) fmt::print("  alike        in all processes of a job\n");
   for (const auto& [name, entry] : config::profile_entries()) {
     if (entry.key == key.name) fmt::print("  profile      {}: {}\n", name, entry.value);
   }
@@ -180,6 +182,7 @@ void add_config(CLI::App& app) {
                 "  weir config show                       what is in effect here, and why\n"
                 "  weir config check my.yaml              all mistakes of a file, with lines\n"
                 "  weir config explain window_max         one key\n"
+                "  weir config diff --hostfile hosts      what differs between hosts\n"
                 "  weir config show --defaults > my.yaml  a file to start from\n"
                 "\nExit status: 0, or 1 when something is wrong with the configuration.");
 
@@ -217,6 +220,8 @@ void add_config(CLI::App& app) {
       "  WEIR_WINDOW_MAX=0 weir config check\n"
       "\nExit status: 0 when nothing is wrong (a warning is nothing wrong), else 1.");
   check_app->callback([files] { check(*files); });
+
+  between::add_config_diff(*group);
 
   auto key = std::make_shared<std::string>();
   CLI::App* explain_app =

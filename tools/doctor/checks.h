@@ -36,5 +36,7 @@ Findings probe_retries(const verbs::Device& device);
 
 // openmpi.cc: does Open MPI find and load the plugin, and would it use it.
 Findings check_open_mpi();
+// Its version; empty, and the reason in `why`, if there is none that programs would find.
+std::string open_mpi_version(std::string& why);
 
 }  // namespace weir::tools::doctor

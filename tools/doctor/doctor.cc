@@ -13,8 +13,11 @@
 #include <optional>
 #include <thread>
 
+#include "tools/between/answer.h"
+#include "tools/between/ways.h"
 #include "tools/commands.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/show.h"
 #include "tools/here.h"
 #include "transport/btl/device_wish.h"
 
@@ -26,19 +29,12 @@ struct Options {
   std::string device;  // empty: as configured
   std::optional<int> gid_index;
   bool json = false;
+  between::Options between;
+  bool answer = false;
 };
 
 // Each check has its own deadlines; this one is for calls into a driver that never return.
 constexpr std::chrono::seconds check_limit{45};
-
-const char* word(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::ok: return "ok";
-    case Verdict::warn: return "warn";
-    case Verdict::fail: return "fail";
-  }
-  return "";
-}
 
 class Report {
  public:
@@ -47,7 +43,7 @@ class Report {
   void add(const Findings& findings) {
     for (const Finding& finding : findings) {
       all_.push_back(finding);
-      if (!json_) show(finding);
+      if (!json_) show(finding, colour_);
     }
     std::fflush(stdout);
   }
@@ -56,12 +52,7 @@ class Report {
   int finish() const {
     if (json_) {
       nlohmann::ordered_json checks = nlohmann::ordered_json::array();
-      for (const Finding& finding : all_) {
-        nlohmann::ordered_json one{
-            {"name", finding.name}, {"status", word(finding.verdict)}, {"text", finding.text}};
-        if (!finding.fix.empty()) one["fix"] = finding.fix;
-        checks.push_back(one);
-      }
+      for (const Finding& finding : all_) checks.push_back(to_json(finding));
       const nlohmann::ordered_json whole{{"version", WEIR_VERSION},
                                          {"checks", checks},
                                          {"ok", count(Verdict::ok)},
@@ -78,16 +69,6 @@ class Report {
   }
 
  private:
-  void show(const Finding& finding) const {
-    const fmt::color colour = finding.verdict == Verdict::ok     ? fmt::color::green
-                              : finding.verdict == Verdict::warn ? fmt::color::orange
-                                                                 : fmt::color::red;
-    const std::string verdict = fmt::format("{:4}", word(finding.verdict));
-    fmt::print("{}  {:13}  {}\n", colour_ ? fmt::format(fmt::fg(colour), "{}", verdict) : verdict,
-               finding.name, finding.text);
-    if (!finding.fix.empty()) fmt::print("{:6}fix: {}\n", "", finding.fix);
-  }
-
   std::ptrdiff_t count(Verdict verdict) const {
     return std::count_if(all_.begin(), all_.end(),
                          [&](const Finding& finding) { return finding.verdict == verdict; });
@@ -167,7 +148,26 @@ Findings check_configuration(const config::Configuration& here) {
   return findings;
 }
 
+void run_between(const Options& options) {
+  between::Options all = options.between;
+  all.json = options.json;
+  if (!options.device.empty()) all.parameters["btl_weir_device"] = options.device;
+  if (options.gid_index) {
+    all.parameters["btl_weir_gid_index"] =
+        *options.gid_index < 0 ? "auto" : std::to_string(*options.gid_index);
+  }
+  if (const int status = between::run_doctor(all); status != 0) throw CLI::RuntimeError(status);
+}
+
 void run(const Options& options) {
+  if (options.answer) throw CLI::RuntimeError(between::answer());
+  if (options.between.all_pairs && !options.between.wanted()) {
+    throw CLI::ValidationError("--all-pairs", "name hosts with --hostfile, or --peer");
+  }
+  if (options.between.wanted()) {
+    run_between(options);
+    return;
+  }
   Report report(options.json);
   // It opens devices, for the profile of the port's fabric.
   const config::Configuration here = in_time(report, "device", configuration_here);
@@ -204,6 +204,21 @@ constexpr const char* manual =
     "message run into an RNR NAK, reads and writes by RDMA, lets ompi_info load the plugin. Every\n"
     "wait has a deadline. It changes nothing, and needs no other host and no root.\n"
     "\n"
+    "With --peer or --hostfile it tries the way from here to other hosts instead. It starts "
+    "itself\n"
+    "there, at the same path, by Open MPI's remote shell (ssh must ask for no password). For each "
+    "host\n"
+    "it compares the versions of weir and Open MPI, the configuration, GIDs and MTUs, connects a "
+    "queue\n"
+    "pair of the first rail, sends a packet of the full MTU, measures latency and bandwidth both "
+    "ways,\n"
+    "and looks which counters of retries, drops and congestion rose meanwhile. MCA parameters of "
+    "weir\n"
+    "in the environment hold there, too, as in a job, and so do --device and --gid-index; WEIR_\n"
+    "variables do not. Several hosts are shown as a table, and those that are far from the others "
+    "are\n"
+    "named. One pair is tried at a time.\n"
+    "\n"
     "Exit status:\n"
     "  0  nothing failed (there may be warnings)\n"
     "  1  something failed\n"
@@ -213,6 +228,8 @@ constexpr const char* manual =
     "  weir doctor                      the port weir would take\n"
     "  weir doctor --device mlx5_1:1    another one\n"
     "  weir doctor --json | jq '.checks[] | select(.status != \"ok\")'\n"
+    "  weir doctor --peer node7         the way from here to node7\n"
+    "  weir doctor --hostfile hosts --all-pairs\n"
     "  tools/lab/lab -- weir doctor     in a micro-VM with Soft-RoCE";
 
 }  // namespace
@@ -227,6 +244,15 @@ void add_doctor(CLI::App& app) {
   command->add_option("--gid-index", options->gid_index,
                       "Instead of btl_weir_gid_index; -1 chooses");
   command->add_flag("--json", options->json, "Print one JSON object instead of lines");
+  command
+      ->add_option("--peer", options->between.peers,
+                   "Try the way from here to this host; again for more")
+      ->type_name("HOST");
+  between::add_host_options(*command, options->between);
+  command->add_flag("--all-pairs", options->between.all_pairs,
+                    "The ways between all these hosts, not only from here");
+  // How it is started on the hosts: speaks JSON, and is for no person.
+  command->add_flag("--answer", options->answer)->group("");
   command->footer(doctor::manual);
   command->callback([options] { doctor::run(*options); });
 }

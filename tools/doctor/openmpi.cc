@@ -131,12 +131,28 @@ Finding check_priority(const std::string& components) {
       name, fmt::format("Open MPI has {}, which take over where there is an adapter", others), fix);
 }
 
+std::string find_ompi_info() { return first_program({"ompi_info", "ompi_info.openmpi"}); }
+
 }  // namespace
+
+std::string open_mpi_version(std::string& why) {
+  const std::string ompi_info = find_ompi_info();
+  if (ompi_info.empty()) {
+    why = "there is no ompi_info in PATH";
+    return {};
+  }
+  // It opens no plugin for this.
+  const auto said = run_program({ompi_info, "--version"}, {}, patience, why);
+  if (!said) return {};
+  std::string version = text_after(said->output, "Open MPI v");
+  if (version.empty()) why = ompi_info + " does not tell";
+  return version;
+}
 
 Findings check_open_mpi() {
   constexpr const char* name = "open mpi";
   constexpr const char* install = "install Open MPI: apt-get install openmpi-bin";
-  const std::string ompi_info = first_program({"ompi_info", "ompi_info.openmpi"});
+  const std::string ompi_info = find_ompi_info();
   if (ompi_info.empty()) return {fail(name, "there is no ompi_info in PATH", install)};
   std::string why;
   const auto all = run_program({ompi_info, "--parsable"}, {}, patience, why);

@@ -74,8 +74,8 @@ Finding check_mtu(const verbs::PortChoice& port) {
 Finding check_rails(const std::vector<verbs::PortChoice>& rails, std::size_t wanted) {
   std::string names;
   for (const verbs::PortChoice& rail : rails) names += (names.empty() ? "" : ", ") + rail.name();
-  const std::string text = fmt::format("{} for large messages: {}",
-                                       rails.size() == 1 ? "one rail" : "rails", names);
+  const std::string text =
+      fmt::format("{} for large messages: {}", rails.size() == 1 ? "one rail" : "rails", names);
   if (rails.size() >= wanted) return ok("rails", text);
   return warn("rails", fmt::format("{}; btl_weir_rails wants {}", text, wanted),
               "name the devices with --mca btl_weir_device a,b (weir info shows them)");

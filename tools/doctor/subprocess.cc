@@ -33,24 +33,30 @@ std::vector<char*> joined_environment(const std::vector<std::string>& added) {
 
 }  // namespace
 
-std::optional<Ended> run_program(const std::vector<std::string>& arguments,
-                                 const std::vector<std::string>& environment, milliseconds limit,
-                                 std::string& why) {
+std::optional<Started> start_program(const std::vector<std::string>& arguments,
+                                     const std::vector<std::string>& environment, bool with_input,
+                                     std::string& why) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   std::vector<char*> envp = joined_environment(environment);
 
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+  std::array<int, 2> output{-1, -1};
+  std::array<int, 2> input{-1, -1};
+  if (pipe2(output.data(), O_CLOEXEC) != 0 || (with_input && pipe2(input.data(), O_CLOEXEC) != 0)) {
     why = std::strerror(errno);
+    for (const int end : output) close(end);
     return {};
   }
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+  if (with_input) {
+    posix_spawn_file_actions_adddup2(&actions, input[0], 0);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  }
+  posix_spawn_file_actions_adddup2(&actions, output[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, output[1], 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // its children die with it
@@ -58,26 +64,38 @@ std::optional<Ended> run_program(const std::vector<std::string>& arguments,
   const int error = posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), envp.data());
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
-  close(ends[1]);
+  close(output[1]);
+  if (with_input) close(input[0]);
   if (error != 0) {
-    close(ends[0]);
+    close(output[0]);
+    if (with_input) close(input[1]);
     why = fmt::format("{} does not start: {}", arguments[0], std::strerror(error));
     return {};
   }
+  return Started{child, input[1], output[0]};
+}
+
+std::optional<Ended> run_program(const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& environment, milliseconds limit,
+                                 std::string& why) {
+  const auto started = start_program(arguments, environment, false, why);
+  if (!started) return {};
+  const pid_t child = started->child;
+  const int from = started->from;
 
   Ended ended;
   const auto start = Clock::now();
   bool open = true;
   while (open) {
     const auto left = limit - std::chrono::duration_cast<milliseconds>(Clock::now() - start);
-    pollfd readable{ends[0], POLLIN, 0};
+    pollfd readable{from, POLLIN, 0};
     if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) == 0) break;
     std::array<char, 4096> text;
-    const ssize_t count = read(ends[0], text.data(), text.size());
+    const ssize_t count = read(from, text.data(), text.size());
     if (count > 0) ended.output.append(text.data(), static_cast<std::size_t>(count));
     open = count > 0 || (count < 0 && errno == EINTR);
   }
-  close(ends[0]);
+  close(from);
   // A program that closed its output without ending gets a moment more.
   int status = 0;
   const bool in_time = !open && wait_for(milliseconds(1000),

@@ -9,6 +9,7 @@
 
 #include "srq/rnr_timer.h"
 #include "transport/btl/module.h"
+#include "transport/btl/path_options.h"
 #include "transport/config/admission.h"
 #include "transport/config/nearest.h"
 #include "transport/config/profiles.h"
@@ -231,9 +232,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   pair.ack_timeout_code = ack_timeout_code(s.ack_timeout_ns);
   pair.retry_count = to<std::uint8_t>(s.retry_count);
   core.repeats_for = {(std::int64_t{4096} << pair.ack_timeout_code) * (pair.retry_count + 1)};
-  pair.mtu_bytes = s.mtu_bytes == automatic ? 0 : to<std::uint32_t>(s.mtu_bytes);
-  if (s.service_level != automatic) pair.service_level = to<std::uint8_t>(s.service_level);
-  if (s.traffic_class != automatic) pair.traffic_class = to<std::uint8_t>(s.traffic_class);
+  set_path(pair, s);
   if (s.pkey != automatic) options.pkey = to<std::uint16_t>(s.pkey);
 
   return options;

@@ -57,6 +57,11 @@ constexpr Key number_or_auto(const char* name, Kind kind, const char* fallback, 
   return key;
 }
 
+constexpr Key alike(Key key) {
+  key.alike = true;
+  return key;
+}
+
 // The fallbacks are the values with which the protocol was measured on Soft-RoCE. Level 1 has the
 // few keys that matter most.
 constexpr std::array keys{
@@ -83,15 +88,16 @@ constexpr std::array keys{
          "A second port doubles what large messages get, but memory for buffers and connections, "
          "too; where processes fill all ports already it adds nothing"},
         &Settings::rails),
-    choice("frames", "home, spread", "home", 3,
-           {"Which rails carry small messages: the first, or all in turn. With spread MPI makes "
-            "one-sided operations of messages (Open MPI 4.1: not with MPI_THREAD_MULTIPLE), for "
-            "between "
-            "two adapters of a node nothing is ordered. The same for all processes",
-            "One-sided operations are worth more than a second rail's part of small messages; "
-            "large ones "
-            "use all rails anyway"},
-           &Settings::frames),
+    alike(choice(
+        "frames", "home, spread", "home", 3,
+        {"Which rails carry small messages: the first, or all in turn. With spread MPI makes "
+         "one-sided operations of messages (Open MPI 4.1: not with MPI_THREAD_MULTIPLE), for "
+         "between "
+         "two adapters of a node nothing is ordered. The same for all processes",
+         "One-sided operations are worth more than a second rail's part of small messages; "
+         "large ones "
+         "use all rails anyway"},
+        &Settings::frames)),
     text("tuned_for", "any", Key::measured,
          {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
           "one weir warns once",
@@ -125,11 +131,12 @@ constexpr std::array keys{
                    &Settings::pkey),
 
     // Receiving.
-    number("buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 1,
-           {"Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
-            "has to be the same in all processes",
-            "A 4 KiB message and its headers fit, and 256 of them are only 2 MiB"},
-           &Settings::buffer_bytes),
+    alike(number(
+        "buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 1,
+        {"Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
+         "has to be the same in all processes",
+         "A 4 KiB message and its headers fit, and 256 of them are only 2 MiB"},
+        &Settings::buffer_bytes)),
     number(
         "window_initial", Kind::count, "8", 1, 32768, 3,
         {"Receive window W at the start: receive buffers posted to the shared receive queue",
@@ -202,20 +209,22 @@ constexpr std::array keys{
                     "locked-memory limit three quarters",
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
-    choice("overlap", "off, auto, on, all", "off", 2,
-           {"Whether large messages move while the application computes outside of MPI: a thread "
-            "then answers what comes in for it. auto: where the program asks for threads "
-            "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
-            "and non-blocking collectives, too, whose reductions that thread may then call",
-            "It is new: a thread beside the application's calls into Open MPI only where somebody "
-            "asked for it"},
-           &Settings::overlap),
-    text("overlap_cpus", "auto", 4,
-         {"CPUs for the threads that move messages with overlap: auto, those of their process; any, "
-          "all of the machine, where mpirun has bound the process to one; or a list such as 7,15-17",
-          "A thread beside the computation's core finds what it moves in that core's caches; one "
-          "to spare is seldom there"},
-         &Settings::overlap_cpus),
+    choice(
+        "overlap", "off, auto, on, all", "off", 2,
+        {"Whether large messages move while the application computes outside of MPI: a thread "
+         "then answers what comes in for it. auto: where the program asks for threads "
+         "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
+         "and non-blocking collectives, too, whose reductions that thread may then call",
+         "It is new: a thread beside the application's calls into Open MPI only where somebody "
+         "asked for it"},
+        &Settings::overlap),
+    text(
+        "overlap_cpus", "auto", 4,
+        {"CPUs for the threads that move messages with overlap: auto, those of their process; any, "
+         "all of the machine, where mpirun has bound the process to one; or a list such as 7,15-17",
+         "A thread beside the computation's core finds what it moves in that core's caches; one "
+         "to spare is seldom there"},
+        &Settings::overlap_cpus),
 
     // The node.
     choice(

@@ -37,6 +37,7 @@ struct Key : Form {
   const char* reason;  // one sentence: why this is the default
   std::int64_t Settings::*number;
   std::string Settings::*text;
+  bool alike = false;  // has to be the same in all processes of a job
 
   bool matters_most() const { return level == 1; }
   bool is_measured() const { return level == measured; }

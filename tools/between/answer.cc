@@ -1,0 +1,166 @@
+#include "tools/between/answer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "tools/between/counters.h"
+#include "tools/between/facts.h"
+#include "tools/between/host.h"
+#include "tools/between/link.h"
+#include "tools/doctor/checks.h"
+#include "tools/here.h"
+#include "tools/port_facts.h"
+#include "transport/btl/device_wish.h"
+
+namespace weir::tools::between {
+namespace {
+
+constexpr std::uint32_t most_rounds = 100000;
+constexpr std::uint32_t longest_read_ms = 10000;
+
+std::string to_hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+std::vector<std::byte> from_hex(std::string_view text) {
+  std::vector<std::byte> bytes;
+  const auto digit = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
+  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    bytes.push_back(static_cast<std::byte>(digit(text[i]) * 16 + digit(text[i + 1])));
+  }
+  return bytes;
+}
+
+Json failed(const std::string& why) { return {{"error", why.empty() ? "it fails" : why}}; }
+
+class Answerer {
+ public:
+  Json to(const Json& request) {
+    const std::string what = text_in(request, "do");
+    std::string why;
+    if (what == "facts") return facts(request);
+    if (what == "counters") return counters();
+    if (what == "listen") {
+      link_.reset();
+      link_ = Link::listen(settings_, number(request, "mtu", 4096), why);
+      return link_ == nullptr ? failed(why) : Json{{"card", to_hex(link_->card())}};
+    }
+    if (what == "drop") {
+      link_.reset();
+      return {{"dropped", true}};
+    }
+    if (link_ == nullptr) return failed("nothing listens");
+    if (what == "connect") {
+      const auto start = doctor::Clock::now();
+      if (!link_->connect(from_hex(text_in(request, "card")), why)) return failed(why);
+      return {{"ms", doctor::ms_since(start)}, {"mtu", link_->path_mtu()}};
+    }
+    if (what == "accept") {
+      return link_->accept(why) ? Json{{"mtu", link_->path_mtu()}} : failed(why);
+    }
+    if (what == "ping") {
+      std::vector<double> times =
+          link_->ping(number(request, "bytes", 4096), number(request, "rounds", most_rounds), why);
+      if (times.empty()) return failed(why);
+      std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+      return {{"us", times[times.size() / 2]}};
+    }
+    if (what == "pong") {
+      return link_->pong(number(request, "rounds", most_rounds), why) ? Json{{"done", true}}
+                                                                      : failed(why);
+    }
+    if (what == "memory") {
+      return {{"address", link_->memory_address()}, {"key", link_->memory_key()}};
+    }
+    if (what == "read") {
+      const double speed =
+          link_->read(count_in(request, "address"), number(request, "key"),
+                      doctor::milliseconds(number(request, "ms", longest_read_ms)), why);
+      return speed > 0 ? Json{{"bytes_per_second", speed}} : failed(why);
+    }
+    return failed("this weir does not know '" + what + "'");
+  }
+
+ private:
+  static std::uint32_t number(const Json& request, const char* key,
+                              std::uint32_t most = UINT32_MAX) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_in(request, key), most));
+  }
+
+  // MCA parameters of the host that asks: mpirun would hand them on.
+  static void take_parameters(const Json& request) {
+    const auto found = request.find("parameters");
+    if (found == request.end() || !found->is_object()) return;
+    for (const config::Key& key : config::schema()) {
+      const std::string name = config::mca_name(key);
+      const std::string value = text_in(*found, name.c_str(), longest_value);
+      if (!value.empty()) setenv(("OMPI_MCA_" + name).c_str(), value.c_str(), 1);
+    }
+  }
+
+  Json facts(const Json& request) {
+    take_parameters(request);
+    const config::Configuration here = configuration_here();
+    settings_ = here.settings;
+    Facts facts;
+    facts.host = own_name();
+    facts.weir = WEIR_VERSION;
+    describe(here, facts);
+    if (request.contains("only_configuration")) return to_json(facts);
+    facts.open_mpi = doctor::open_mpi_version(facts.why_no_open_mpi);
+    std::string why;
+    const auto rails = verbs::choose_ports(btl::device_wish(settings_), why);
+    if (rails.empty()) {
+      facts.why_no_port = why;
+      return to_json(facts);
+    }
+    const verbs::PortChoice& port = rails.front();
+    PortFacts& said = facts.port.emplace();
+    said.name = port.name();
+    said.link = port.ethernet ? "RoCE" : "InfiniBand";
+    said.gid = address_of(port.gid);
+    said.gid_type = verbs::to_text(port.gid.type);
+    said.interface = interface_of(port);
+    for (const verbs::PortChoice& rail : rails) {
+      said.rails += (said.rails.empty() ? "" : ", ") + rail.name();
+    }
+    said.rail_count = rails.size();
+    said.mtu_bytes = port.mtu_bytes;
+    said.speed_mbps = port.speed_mbps;
+    said.soft = port.soft_roce;
+    counter_folder_ = fmt::format("/sys/class/infiniband/{}/ports/{}", port.device, port.port);
+    interface_ = said.interface;
+    return to_json(facts);
+  }
+
+  Json counters() const {
+    return {{"counters", between::to_json(read_counters(counter_folder_, interface_))}};
+  }
+
+  config::Settings settings_;
+  std::string counter_folder_;
+  std::string interface_;
+  std::unique_ptr<Link> link_;
+};
+
+}  // namespace
+
+int answer() {
+  Answerer answerer;
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto request = object_of(line);
+    const Json said = request ? answerer.to(*request) : failed("this is no request");
+    // What a library prints must not stand before it on the line.
+    const std::string text = "\n" + std::string(answer_mark) + between::line_of(said);
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) return 1;
+  }
+  return 0;
+}
+
+}  // namespace weir::tools::between

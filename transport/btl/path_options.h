@@ -1,0 +1,24 @@
+// The path that queue pairs take with these settings: the plugin, and the weir command, which tries
+// what the plugin would do.
+#pragma once
+
+#include "transport/config/settings.h"
+#include "transport/verbs/queues.h"
+
+namespace weir::btl {
+
+// But for the partition, whose place in the port's table only an open device knows.
+inline void set_path(verbs::QueuePairOptions& pair, const config::Settings& settings) {
+  using config::automatic;
+  if (settings.mtu_bytes != automatic) {
+    pair.mtu_bytes = static_cast<std::uint32_t>(settings.mtu_bytes);
+  }
+  if (settings.service_level != automatic) {
+    pair.service_level = static_cast<std::uint8_t>(settings.service_level);
+  }
+  if (settings.traffic_class != automatic) {
+    pair.traffic_class = static_cast<std::uint8_t>(settings.traffic_class);
+  }
+}
+
+}  // namespace weir::btl
