@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
 #include <cstdint>
@@ -286,6 +287,12 @@ struct Registered {
   static const ::check::Registered name##_is{#name, name##_test}; \
   static int name##_test(int argc, char** argv)
 
+// The thread level that Open MPI's variable asks for: MPI_Init heeds it, MPI_Init_thread does not.
+inline int level_of_environment() {
+  const char* const level = std::getenv("OMPI_MPI_THREAD_LEVEL");
+  return level == nullptr ? static_cast<int>(MPI_THREAD_SINGLE) : std::atoi(level);
+}
+
 struct Session {
   int rank = 0;
   int size = 0;
@@ -302,7 +309,7 @@ struct Session {
     if (one_of_several)
       MPI_Query_thread(&provided);
     else
-      MPI_Init_thread(&argc, &argv, thread_level, &provided);
+      MPI_Init_thread(&argc, &argv, std::max(thread_level, level_of_environment()), &provided);
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     check::rank = rank;

@@ -132,7 +132,8 @@ int run_plan(int argc, char** argv) {
   check::start_watchdog(300);
   check::phase("MPI_Init");
   int provided, rank, size;
-  MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+  const int level = multiple ? MPI_THREAD_MULTIPLE : check::level_of_environment();
+  MPI_Init_thread(&argc, &argv, level, &provided);
   alarm(0);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
