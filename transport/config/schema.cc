@@ -84,7 +84,7 @@ constexpr std::array keys{
          "messages, the second with the peer's second and so on; what a rail loses goes "
          "over another one; auto takes those that device names, and with device auto "
          "two equal ones where the node has two for each of its processes, else one, and one "
-         "with overlap",
+         "with overlap on or all",
          "A second port doubles what large messages get, but memory for buffers and connections, "
          "too; where processes fill all ports already it adds nothing"},
         &Settings::rails),
@@ -210,13 +210,13 @@ constexpr std::array keys{
                     "Registered memory cannot be paged out, and receive buffers need some too"},
                    &Settings::registration_bytes),
     choice(
-        "overlap", "off, auto, on, all", "off", 2,
+        "overlap", "off, auto, on, all", "auto", 2,
         {"Whether large messages move while the application computes outside of MPI: a thread "
          "then answers what comes in for it. auto: where the program asks for threads "
          "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
          "and non-blocking collectives, too, whose reductions that thread may then call",
-         "It is new: a thread beside the application's calls into Open MPI only where somebody "
-         "asked for it"},
+         "Where the program asks for threads, Open MPI's locks are paid for already, and the thread "
+         "costs less than 1 % of a small message; elsewhere they would cost 2 to 4 %"},
         &Settings::overlap),
     text(
         "overlap_cpus", "auto", 4,

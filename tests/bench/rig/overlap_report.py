@@ -92,11 +92,11 @@ def _small_text(runs):
     for who in _measured(runs, "small", overlap.SETTINGS):
         cells = []
         for key, digits in keys:
-            ratio = md.ratio(runs, "small", who, key, "off")
+            ratio = md.ratio(runs, "small", who, key, overlap.COMPARED_WITH.get(who, "off"))
             cells.append(md.number(_median(runs, "small", who, key), digits) + (
                 "" if who == "off" or ratio is None else f" ({md.spread(ratio)})"))
         rows.append([TITLES[who], *cells])
-    return md.table(["of off", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
+    return md.table(["of off; auto of off with threads", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
                      "8 B messages/s"], rows) if rows else []
 
 
