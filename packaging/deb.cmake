@@ -8,22 +8,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 
-# By the tag, and what came after it; without one 0.1.0 with the commit, which is before 0.1.0.
-find_package(Git QUIET)
-set(version ${PROJECT_VERSION})
-if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_SOURCE_DIR} describe --tags --match v*
-                  OUTPUT_VARIABLE tag OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C ${CMAKE_SOURCE_DIR} log -1 --format=~git%cd.%h
-                          --date=format:%Y%m%d
-                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(tag)
-    string(REGEX REPLACE "^v" "" version ${tag})
-    string(REPLACE "-" "+" version ${version})
-  else()
-    string(APPEND version "${commit}")
-  endif()
-endif()
+execute_process(COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE
+                COMMAND_ERROR_IS_FATAL ANY)
 set(CPACK_PACKAGE_VERSION ${version})
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)

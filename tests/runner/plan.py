@@ -131,6 +131,8 @@ def fabric_steps(long):
     yield Step("packages made", "fabric", ["tests/lab/packages", "make"])
     yield Step("packages installed", "fabric", ["tests/lab/packages", "try"], lab=[], limit_s=600,
                needs=("build build", "packages made"))
+    yield Step("packages: the lab alone", "fabric", ["tests/lab/example", *(["--fresh"] if long else [])],
+               limit_s=3600, needs=("build build", "packages made"))
     yield fabric("commands of the READMEs",
                  ["python3", "-B", "tests/tools/readme_test", "--source", ".", "--build", "build", "--lab"])
     yield fabric("what a node shares", ["python3", "-B", "tests/mpi/sharing", *more], limit_s=2400)

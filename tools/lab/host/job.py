@@ -101,7 +101,9 @@ def shares(opt) -> list:
     """Directories and whether they are writable, shortest first so that nested ones land inside."""
     found = dict.fromkeys({os.path.realpath(d) for d in [os.getcwd(), *opt.rw]} - {"/"}, True)
     if opt.root:        # it has nothing of weir
-        for d in (str(TOOLS.parent), build_dir(opt)):
+        # Installed, the lab has no checkout: what is above it is /usr/share, of which the root has its own.
+        checkout = [str(TOOLS.parent)] if TOOLS.name == "tools" else []
+        for d in (*checkout, build_dir(opt)):
             if os.path.isdir(d) and not covered(d, found):
                 found[d] = False
     return sorted(found.items(), key=lambda share: len(share[0]))

@@ -147,18 +147,18 @@ def _make(cache, suite, target, say):
     for old in cache.glob(f"root-{suite}-*"):
         if old.stat().st_mtime < time.time() - WEEK:
             shutil.rmtree(old)
-    mirror = _mirror()
-    say(f"making a root of {suite} from {mirror} (once, some minutes)")
+    source = mirror()
+    say(f"making a root of {suite} from {source} (once, some minutes)")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=cache, prefix="root-tmp-") as tmp:
         tree = Path(tmp) / "tree"
         tree.mkdir(mode=0o755)
         keyring = _keyring(suite, Path(tmp), say)
-        env = dict(os.environ, LC_ALL="C", **_proxies())
-        _watched(["debootstrap", "--variant=minbase", f"--keyring={keyring}", suite, str(tree), mirror],
+        env = dict(os.environ, LC_ALL="C", **proxies())
+        _watched(["debootstrap", "--variant=minbase", f"--keyring={keyring}", suite, str(tree), source],
                  f"debootstrap of {suite}", say, env)
         (tree / "etc/dpkg/dpkg.cfg.d/lab").write_text(DPKG_SETTINGS)
-        (tree / "etc/apt/apt.conf.d/99lab").write_text(_apt_settings())
+        (tree / "etc/apt/apt.conf.d/99lab").write_text(apt_settings())
         _watched(["sh", "-c", FILL, "sh", str(tree), str(TOOLS), *GROUPS],
                  f"packages of {suite}", say, env)
         os.chmod(tree, 0o755)
@@ -192,7 +192,7 @@ def _watched(cmd, what, say, env):
         raise LabError(f"{what}: failed with exit code {process.returncode}{text}")
 
 
-def _mirror():
+def mirror():
     """Where apt gets Debian from here. It has looked there, so that its lists tell."""
     targets = image.tool(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"],
                         "cannot find a mirror")
@@ -219,13 +219,13 @@ def _apt_config():
     return image.tool(["apt-config", "dump"], "cannot read apt's settings").splitlines()
 
 
-def _apt_settings():
+def apt_settings():
     """Proxies and what else apt needs to reach the mirror."""
     kept = [line for line in _apt_config() if line.startswith(APT_SETTINGS)]
     return "\n".join([*kept, 'APT::Install-Recommends "false";', ""])
 
 
-def _proxies():
+def proxies():
     """For debootstrap, which does not use apt."""
     found = {}
     for line in _apt_config():

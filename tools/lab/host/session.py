@@ -26,6 +26,9 @@ COMPLAINT = re.compile(
     rb"INFO: task .* blocked|rcu: INFO: .*(?:stall|detected)|rcu_.* kthread starved|watchdog: BUG|"
     rb"unregister_netdevice: waiting|Out of memory: Killed|list_(?:add|del) corruption|lab: init: ")
 
+# What a kernel says that stands still. While it boots, the emulator is to blame.
+STALL = re.compile(r"soft lockup|stall|kthread starved|blocked for more than")
+
 
 class Session:
     def __init__(self, opt, cmd, say):
@@ -189,11 +192,16 @@ class Session:
         waiting = {m.node for m in self.vms}
         deadline = time.monotonic() + BOOT_SECONDS
         while waiting:
-            event = self._next(deadline)
+            event = self._next(min(deadline, time.monotonic() + 1))
+            stands_still = self.complaint and STALL.search(self.complaint[1])
+            if event is None and (stands_still or time.monotonic() >= deadline):
+                if not stands_still:
+                    self._check_kernel()
+                why = f"stood still when it booted: {self.complaint[1]}" if stands_still else \
+                    f"did not boot within {BOOT_SECONDS} s"
+                raise (BootStalled if len(waiting) == len(self.vms) else LabError)(f"the guest {why}")
             if event is None:
-                self._check_kernel()
-                stalled = BootStalled if len(waiting) == len(self.vms) else LabError
-                raise stalled(f"the guest did not boot within {BOOT_SECONDS} s")
+                continue
             kind, node, _ = event
             if kind == "boot" and self.opt.nodes > 1:
                 vm.prefer_main_loop(self.vms[node - 1].process.pid)
