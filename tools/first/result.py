@@ -60,9 +60,10 @@ def verdicts(results, soft):
         for verb, found in ("beats", wins), ("loses to", losses):
             if found:
                 lines.append(f"weir {verb} {peers.TITLES[other]}: {', '.join(found)}.")
+        if other == peers.RAW and any(title.startswith("rate") for title in wins):
+            lines.append("  Small messages share a send of weir's; perftest posts a send for each.")
         if losses and other == peers.RAW:
-            lines.append("  Raw verbs has no MPI: it matches no tags, sends no headers, and lands where "
-                         "it was told.")
+            lines.append("  Raw verbs has no MPI above it, which matches tags and sends headers.")
         if losses and other == "tcp" and soft:
             lines.append("  Soft-RoCE makes a packet and a checksum of each 4 KiB in software, where TCP "
                          "hands on 64 KiB\n  at once. An RDMA adapter does in hardware what Soft-RoCE does "
