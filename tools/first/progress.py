@@ -15,7 +15,8 @@ ENOUGH = 5  # steps, before their pace says something
 def subject(text):
     """What a step of ninja makes: the source file, or what is linked."""
     made = text.split()[-1] if text.split() else ""
-    return re.sub(r"CMakeFiles/[^/]+\.dir/|\.o$|\.gch$", "", made)
+    made = re.sub(r"CMakeFiles/[^/]+\.dir/|\.o$|\.gch$", "", made)
+    return re.sub(r"[^/]+/__/", "", made)  # CMake's "..", in a name
 
 
 class Build:
@@ -23,44 +24,58 @@ class Build:
     is only about right."""
 
     def __init__(self):
-        self.begin_s = self.text = None
+        self.begin_s, self.done, self.of, self.what = None, 0, 0, ""
 
     def read(self, line, now_s):
-        """What to show after this line."""
         step = NINJA.match(line)
         if not step:  # cmake's, or a compiler's complaint
-            self.text = self.text or line.removeprefix("-- ").strip() or None
-            return self.text or ""
-        done, of = int(step[1]), int(step[2])
-        if self.begin_s is None or done == 0:
+            if not self.of:
+                self.what = line.removeprefix("-- ").strip()
+            return
+        self.done, self.of, self.what = int(step[1]), int(step[2]), subject(step[3])
+        if self.begin_s is None or self.done == 0:
             self.begin_s = now_s
+
+    def shown(self, now_s):
+        if not self.of:
+            return self.what
         left = ""
-        if ENOUGH <= done < of:
-            left = f", about {clock((now_s - self.begin_s) / done * (of - done))} left"
-        self.text = f"{100 * done // max(of, 1)} %{left} ({subject(step[3])})"
-        return self.text
+        if ENOUGH <= self.done < self.of:
+            left_s = (now_s - self.begin_s) / self.done * (self.of - self.done)
+            left = f", about {clock(left_s)} left"
+        return f"{100 * self.done // self.of} %{left} ({self.what})"
 
 
 class Words:
     """The last line, of what has no numbers."""
 
+    def __init__(self):
+        self.line = ""
+
     def read(self, line, now_s):
-        return line.strip()
+        self.line = line.strip()
+
+    def shown(self, now_s):
+        return self.line
 
 
 def run(head, words, reader, root):
     """Runs a part to its end and shows how far it is. Its lines; ends this program if it fails."""
-    begin_s, shown = time.monotonic(), [""]
+    begin_s = time.monotonic()
     live = sys.stdout.isatty()
     if not live:
         print(head, flush=True)
-    screen = Screen(lambda: f"{head}: {clock(time.monotonic() - begin_s)} {shown[0]}", EVERY_S)
+
+    def status():
+        now_s = time.monotonic()
+        return f"{head}: {clock(now_s - begin_s)} {reader.shown(now_s)}"
+    screen = Screen(status, EVERY_S)
     lines = []
     with subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, errors="replace") as process:
         for line in process.stdout:
             lines.append(line.rstrip())
-            shown[0] = reader.read(line.rstrip(), time.monotonic())
+            reader.read(line.rstrip(), time.monotonic())
     screen.end()
     verdict = "failed" if process.returncode else "done"
     print(f"{head}: {verdict} ({time.monotonic() - begin_s:.0f} s)", flush=True)
