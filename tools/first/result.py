@@ -60,8 +60,8 @@ def verdicts(results, soft):
         for verb, found in ("beats", wins), ("loses to", losses):
             if found:
                 lines.append(f"weir {verb} {peers.TITLES[other]}: {', '.join(found)}.")
-        if other == peers.RAW and any(title.startswith("rate") for title in wins):
-            lines.append("  Small messages share a send of weir's; perftest posts a send for each.")
+            if found is wins and other == peers.RAW and any(w.startswith("rate") for w in wins):
+                lines.append("  Small messages share a send of weir's; perftest posts a send for each.")
         if losses and other == peers.RAW:
             lines.append("  Raw verbs has no MPI above it, which matches tags and sends headers.")
         if losses and other == "tcp" and soft:
