@@ -1,7 +1,8 @@
 """What the run shows: lines, and on a terminal one more below them that says how far it is.
 
 Lines may come from any thread. Where stdout is no terminal there are lines only, without carriage
-returns: the log of a CI keeps what is written once.
+returns: the log of a CI keeps what is written once. There the status is a line now and then, if that is
+asked for.
 """
 
 import shutil
@@ -17,12 +18,14 @@ def clock(seconds):
 
 
 class Screen:
-    def __init__(self, status=lambda: ""):
-        """`status` says the text of the line below, whenever that is drawn."""
+    def __init__(self, status=lambda: "", every_s=None):
+        """`status` says the text of the line below, whenever that is drawn; `every_s`: how often that
+        is a line where there is no terminal."""
         self.live = sys.stdout.isatty()
         self.status, self.lock, self.ended = status, threading.Lock(), threading.Event()
-        if self.live:
-            threading.Thread(target=self._keep_fresh, daemon=True).start()
+        if self.live or every_s:
+            threading.Thread(target=self._keep_fresh, args=(1 if self.live else every_s,),
+                             daemon=True).start()
 
     def line(self, text=""):
         # What rewrites its own line, as apt does, has the last word.
@@ -47,8 +50,11 @@ class Screen:
             width = shutil.get_terminal_size().columns - 1
             sys.stdout.write("\r\x1b[K" + self.status()[:width])
 
-    def _keep_fresh(self):
-        while not self.ended.wait(1):
+    def _keep_fresh(self, pause_s):
+        while not self.ended.wait(pause_s):
             with self.lock:
-                self._draw()
+                if self.live:
+                    self._draw()
+                else:
+                    sys.stdout.write(self.status() + "\n")
                 sys.stdout.flush()

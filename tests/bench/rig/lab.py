@@ -16,7 +16,8 @@ QUIET_S = 30  # at most, without a word, where no line can be rewritten
 class Progress:
     """One line that rewrites itself on a terminal; else a line a round, or every half minute."""
 
-    def __init__(self, groups, rounds, stream=sys.stderr):
+    def __init__(self, groups, rounds, stream=sys.stderr, name="bench"):
+        self.name = name
         self.groups, self.rounds, self.stream = {g.key: g for g in groups}, rounds, stream
         self.live = stream.isatty()
         self.todo = collections.Counter({(g.key, who): len(range(0, rounds, g.slice))
@@ -27,6 +28,7 @@ class Progress:
         self.start_s = self.shown_s = time.monotonic()
 
     def show(self, text, final=False):
+        text = f"{self.name}: {text}"
         if self.live:
             self.stream.write(f"\r\033[K{text}" + ("\n" if final else ""))
         else:
@@ -46,11 +48,11 @@ class Progress:
         self.seconds[kind] = event.get("seconds", 0)
         left_s = self.left_s()
         who = TITLES.get(event["who"], event["who"])
-        text = (f"bench: round {event['round'] + 1}/{self.rounds}, run "
+        text = (f"round {event['round'] + 1}/{self.rounds}, run "
                 f"{self.all - self.todo.total()} of {self.all}, {left_s:.0f} s left"
                 f" ({event['group']} {who})")
         if event.get("error"):
-            self.show(f"bench: {event['group']}, {who}: {event['error']}", True)
+            self.show(f"{event['group']}, {who}: {event['error']}", True)
         now_s = time.monotonic()
         if self.live or event["round"] > self.round or now_s > self.shown_s + QUIET_S:
             self.show(text)
@@ -58,10 +60,10 @@ class Progress:
         self.round = max(self.round, event["round"])
 
     def end(self):
-        self.show(f"bench: measured for {time.monotonic() - self.start_s:.0f} s", True)
+        self.show(f"measured for {time.monotonic() - self.start_s:.0f} s", True)
 
 
-def run(root, asked, groups, build, options=(), keep=None):
+def run(root, asked, groups, build, options=(), keep=None, progress=None):
     """(conditions of the guest, [run events], what went wrong or None)
 
     keep(guest, runs), if given, is called after each run: a long measurement may be cut short.
@@ -69,8 +71,8 @@ def run(root, asked, groups, build, options=(), keep=None):
     here = os.path.relpath(os.path.join(root, "tests", "bench", "inside"), root)
     words = [os.path.join(root, "tools", "lab", "lab"), "-q", "--timeout", str(LIMIT_S),
              "--build", build, *options, "--", "python3", here, json.dumps(asked)]
-    progress = Progress(groups, asked["rounds"])
-    progress.show("bench: starting the VM")
+    progress = progress or Progress(groups, asked["rounds"])
+    progress.show("starting the VM")
     guest, runs, other = {}, [], []
     # Its own session would keep Ctrl-C from the lab, which ends the VM on it.
     with subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -41,6 +41,8 @@ class Plan:
     def __init__(self, groups, rounds, programs, quick, needs=PROGRAMS):
         self.groups, self.rounds, self.programs, self.quick = groups, rounds, programs, quick
         self.needs = needs  # files in `programs`
+        self.limit_s = None  # no further round begins that would end later, by those so far
+        self.counters = {}  # of the last run that had some: {name: (min, max, sum) over the ranks}
 
 
 def mpi(peer, plan, ranks, program, *arguments, own_core=None, each=None):
@@ -57,7 +59,14 @@ def mpi(peer, plan, ranks, program, *arguments, own_core=None, each=None):
         raise Failed(f"{program} did not say that all was right")
     if "--counters" in arguments and counter(text, peer.counts, "min") == 0:
         raise Failed(f"{peer.counts} is 0: the messages went elsewhere")
+    if "--counters" in arguments:
+        plan.counters = counters(text)
     return text
+
+
+def counters(text):
+    return {name: tuple(map(float, values)) for name, *values in
+            re.findall(r"^counter (\S+) min (\d+) max (\d+) sum (\d+)", text, re.M)}
 
 
 def counter(text, name, which):
@@ -70,11 +79,10 @@ def counter(text, name, which):
 
 # ---- latency -----------------------------------------------------------------------------------
 
-def _latency(who, plan):
+def latency(who, plan, sizes=LATENCY_BYTES):
     if who == peers.RAW:
-        return {f"latency_{b}": raw.latency_us(b, 500 if plan.quick else 2000)
-                for b in LATENCY_BYTES}
-    return {f"latency_{b}": us for b, us in latencies(who, plan, LATENCY_BYTES, True).items()}
+        return {f"latency_{b}": raw.latency_us(b, 500 if plan.quick else 2000) for b in sizes}
+    return {f"latency_{b}": us for b, us in latencies(who, plan, sizes, True).items()}
 
 
 def latencies(who, plan, sizes, own_core):
@@ -97,11 +105,11 @@ def _listed(sizes):
 SETTLE_MS = 400  # what is in flight at first comes all at once where it is not served in order
 
 
-def _bandwidth(who, plan):
+def bandwidth(who, plan, sizes=BANDWIDTH_BYTES, both=True):
     if who == peers.RAW:
-        return _raw_bandwidth(plan)
-    text = mpi(peers.PEERS[who], plan, 2, "flows", "--both", "--sizes", _listed(BANDWIDTH_BYTES),
-               "--settle-ms", SETTLE_MS, "--ms", 150 if plan.quick else 400)
+        return _raw_bandwidth(plan, sizes, both)
+    text = mpi(peers.PEERS[who], plan, 2, "flows", *(["--both"] if both else []), "--sizes",
+               _listed(sizes), "--settle-ms", SETTLE_MS, "--ms", 150 if plan.quick else 400)
     if peers.PEERS[who].counts and (counter(text, "btl_weir_gets", "sum") > 0) != (who == "weir"):
         raise Failed("messages were copied that should be read, or read that should be copied")
     values = {}
@@ -119,14 +127,14 @@ def flow_rates(text):
     return found
 
 
-def _raw_bandwidth(plan):
+def _raw_bandwidth(plan, sizes, both_ways):
     """Reads of weir's size: a message is one such read after the other."""
     values = {}
-    for size in {min(b, CHUNK_BYTES) for b in BANDWIDTH_BYTES}:
+    for size in {min(b, CHUNK_BYTES) for b in sizes}:
         count = (10 << 20 if plan.quick else 40 << 20) // size
-        for key, both in (("bandwidth", False), ("both", True)):
+        for key, both in (("bandwidth", False), ("both", True)) if both_ways else (("bandwidth", False),):
             rate = raw.read_mb_per_s(size, count, READS, both)
-            values.update({f"{key}_{b}": rate for b in BANDWIDTH_BYTES
+            values.update({f"{key}_{b}": rate for b in sizes
                            if min(b, CHUNK_BYTES) == size})
     return values
 
@@ -165,7 +173,7 @@ def _one_sided_metrics():
 
 # ---- rate --------------------------------------------------------------------------------------
 
-def _rate(who, plan):
+def rate(who, plan):
     messages = 5000 if plan.quick else 20000
     if who == peers.RAW:
         return {"rate": raw.messages_per_s(RATE_BYTES, messages, RATE_WINDOW)}
@@ -217,19 +225,19 @@ def groups_for(only):
     if wanted("latency"):
         found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], [
             Metric(f"latency_{b}", f"latency {size_name(b)}", "us") for b in LATENCY_BYTES],
-            _latency))
+            latency))
     if wanted("bandwidth", "rdma"):
         found.append(Group("bandwidth", [peers.RAW, "weir", "copy", *peers.OTHERS], [
             Metric(f"{key}_{b}", f"{title} {size_name(b)}", "MB/s", True)
             for key, title in (("bandwidth", "bandwidth"), ("both", "both ways"))
-            for b in BANDWIDTH_BYTES], _bandwidth, slice=1 if only else 2))
+            for b in BANDWIDTH_BYTES], bandwidth, slice=1 if only else 2))
     if wanted("rdma"):
         found.append(Group("one-sided", [peers.RAW, "weir", "ucx"], _one_sided_metrics(),
                            _one_sided))
     if wanted("rate"):
         found.append(Group("rate", [peers.RAW, "weir", "alone", *peers.OTHERS], [
             Metric("rate", f"rate {RATE_BYTES} B", "msg/s", True),
-            Metric("frames_per_message", "  frames a message", "1")], _rate))
+            Metric("frames_per_message", "  frames a message", "1")], rate))
     if wanted("init"):
         found.append(Group("init", ["weir", *peers.OTHERS], [
             Metric("init_ms", "MPI_Init", "ms"), Metric("init_max_ms", "  slowest rank", "ms"),

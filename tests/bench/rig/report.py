@@ -40,7 +40,7 @@ def missing(groups, runs):
     return found
 
 
-def _figure(value):
+def figure(value):
     if value is None:
         return "-"
     if value >= 10000:
@@ -48,13 +48,15 @@ def _figure(value):
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _ratio(spread):
+def _ratio(spread, quartiles=True):
     if spread is None:
         return "-"
+    if not quartiles:
+        return f"{spread['median']:.2f}"
     return f"{spread['median']:.2f} [{spread['low']:.2f} {spread['high']:.2f}]"
 
 
-def table(results):
+def table(results, quartiles=True):
     """Lines. A ratio is weir's figure over the peer's, round by round: median [quartiles]."""
     columns = [c for c in COLUMNS if any(c in result["peers"] for result in results)]
     head = ["", "unit", *(peers.TITLES[c] for c in columns),
@@ -63,8 +65,8 @@ def table(results):
     for result in results:
         medians = {who: spread["median"] for who, spread in result["peers"].items()}
         rows.append([result["title"], result["unit"],
-                     *(_figure(medians.get(c)) for c in columns),
-                     *(_ratio(result["ratios"].get(c)) for c in columns if c != OURS),
+                     *(figure(medians.get(c)) for c in columns),
+                     *(_ratio(result["ratios"].get(c), quartiles) for c in columns if c != OURS),
                      "more" if result["more_is_better"] else "less"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     lines = []
@@ -81,5 +83,5 @@ def bundling(results):
         if result["metric"] == "rate" and result["ratios"].get("alone"):
             return (f"bundling, {result['title']}: with / without "
                     f"{_ratio(result['ratios']['alone'])}, without it "
-                    f"{_figure(result['peers']['alone']['median'])} {result['unit']}")
+                    f"{figure(result['peers']['alone']['median'])} {result['unit']}")
     return None
