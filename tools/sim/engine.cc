@@ -442,6 +442,7 @@ void Engine::ring() {
   if (rung_ || !has_for_stand_in()) return;
   rung_ = true;
   ++stood_in_.wakeups;
+  upcalls_before_ = stood_in_.upcalls;
   fabric_.events.after(fabric_.random.up_to(fabric_.timing.event_thread),
                        [this, seen = visits_] { stand_in(seen, {}); });
 }
@@ -451,6 +452,7 @@ void Engine::stand_in(std::uint64_t seen, StandInPause pause) {
   for (;;) {
     if (dead_) return;
     rung_ = has_for_stand_in();
+    if (!rung_ && stood_in_.upcalls == upcalls_before_) absence_.was_in_vain();
     if (!rung_) return;
     int count = 0;
     while (visits_ == seen && failures_arrived_ == 0) {

@@ -225,6 +225,7 @@ class Engine : private Driver<Engine> {
   // Of who stands in for the application.
   Upcalls* stand_in_ = nullptr;
   Absence absence_;
+  std::uint64_t upcalls_before_ = 0;  // when the bell rang last
   bool event_came_ = false;  // and was not taken yet
   bool rung_ = false;
   std::uint64_t visits_ = 0;          // calls of `progress`

@@ -167,7 +167,7 @@ void Overlap::stand_in() {
     }
     sleep_for(pause.take());
   }
-  if (total == 0) module_.engine->count(&Counters::overlap_in_vain);
+  if (total == 0) module_.engine->rang_in_vain();
 }
 
 // As long as there is something, and the application stays away. The last look finds nothing, and

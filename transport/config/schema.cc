@@ -216,7 +216,7 @@ constexpr std::array keys{
          "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
          "and non-blocking collectives, too, whose reductions that thread may then call",
          "Where the program asks for threads, Open MPI's locks are paid for already, and the thread "
-         "costs less than 1 % of a small message; elsewhere they would cost 2 to 4 %"},
+         "costs some per cent of a small message; elsewhere the locks would cost 2 to 4 % more"},
         &Settings::overlap),
     text(
         "overlap_cpus", "auto", 4,

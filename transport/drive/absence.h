@@ -30,16 +30,25 @@ class Absence {
     const Duration pause =
         std::clamp((seen_at_ - away_at_) / attended_part, shortest_pause, longest_pause);
     if (now - seen_at_ >= pause) {
+      if (!std::exchange(is_away_, true)) attended_since_ = away_at_;
       away_at_ = now;
       listen_at_ = {};
       return true;
     }
+    is_away_ = false;
     if (heard || (now >= listen_at_ && waits)) {
       listen_at_ = now + pause;
     } else if (now >= listen_at_) {
       listen_at_ = {};
     }
     return false;
+  }
+
+  // Who was called found that the application had come back, and took nothing: it was in a long
+  // call, or without its core. So it has been there all the time. Taken for one that computes again
+  // and again, it would be disturbed for each message.
+  void was_in_vain() {
+    if (away_at_ - seen_at_ < longest_pause) away_at_ = std::min(away_at_, attended_since_);
   }
 
   bool listens() const { return listen_at_ == Time{}; }
@@ -56,8 +65,10 @@ class Absence {
   static constexpr std::int64_t attended_part = 16;
 
   std::uint64_t visits_seen_ = 0;
-  Time seen_at_{};    // when there were more
-  Time away_at_{};    // when the application was last away
+  Time seen_at_{};         // when there were more
+  Time away_at_{};         // when the application was last away
+  Time attended_since_{};  // when it was away before that
+  bool is_away_ = false;
   Time listen_at_{};  // until then it does not; zero: it does
 };
 

@@ -610,6 +610,12 @@ std::uint64_t Engine::visits_when_rung() {
   return rung_at_;
 }
 
+void Engine::rang_in_vain() {
+  std::lock_guard guard(lock_);
+  ++core_.counters().overlap_in_vain;
+  absence_.was_in_vain();
+}
+
 void Engine::ring() {
   if (rung_ || !has_for_stand_in()) return;
   rung_ = true;

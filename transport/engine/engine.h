@@ -230,6 +230,8 @@ class Engine : private Driver<Engine> {
   std::uint64_t visits() const { return visits_.load(std::memory_order_relaxed); }
   // What it was when the bell rang: then the application had been away for a while.
   std::uint64_t visits_when_rung();
+  // It rang, and there was nothing to hand up.
+  void rang_in_vain();
   // Like `progress`, for one thread that is none of the application's: hands up things as long as
   // `goes_on(count)` and there are no more visits than `visits`. Leaves everything to the
   // application if there is something among it that only the application is to hear of (a failure,

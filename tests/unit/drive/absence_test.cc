@@ -45,6 +45,19 @@ TEST(Absence, AFirstCallAfterAComputationIsNotTrustedForLong) {
   EXPECT_TRUE(thread.look(microseconds(50), false));
 }
 
+TEST(Absence, ALongCallIsNoComputationOnceItWasFoundOut) {
+  Watcher thread;
+  thread.attend(milliseconds(16));
+  EXPECT_TRUE(thread.look(microseconds(1010), false));
+  thread.absence.was_in_vain();
+  EXPECT_FALSE(thread.look(microseconds(10), true));
+  EXPECT_FALSE(thread.look(microseconds(990), false));
+  EXPECT_TRUE(thread.look(microseconds(200), false));
+  // Somebody was stood in for: it computes.
+  EXPECT_FALSE(thread.look(microseconds(10), true));
+  EXPECT_TRUE(thread.look(microseconds(100), false));
+}
+
 // The application took what the event was about.
 TEST(Absence, AfterAnEventInVainTheThreadDoesNotListenForOnePause) {
   Watcher thread;
