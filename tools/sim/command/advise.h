@@ -11,11 +11,12 @@ namespace weir::sim {
 
 struct Advice {
   std::string table;  // every candidate, as comments
-  std::string yaml;   // keys of the transport
+  std::string yaml;   // keys of the transport, and how sure they are
 };
 
-// `cluster`: fabric, slow nodes and streams. Its protocol and budget are what is looked for.
+// `cluster`: fabric, slow nodes and streams. Its protocol and budget are what is looked for. Each
+// choice is played with `seeds` seeds, from `seed` on, at least one.
 Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t seed,
-              const std::function<void(const figures::Progress&)>& tell);
+              std::uint32_t seeds, const std::function<void(const figures::Progress&)>& tell);
 
 }  // namespace weir::sim

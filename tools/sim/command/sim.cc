@@ -39,6 +39,7 @@ struct Options {
   std::vector<std::string> figures;
   std::uint64_t seed = 1;
   std::uint32_t seeds = 1;
+  std::uint32_t advice_seeds = 3;
   unsigned jobs = 0;
   bool json = false;
   bool smoke = false;
@@ -205,7 +206,7 @@ void advise(const Options& options) {
   }
   const sim::Advice advice = [&] {
     Bar bar;
-    return sim::advise(cluster, jobs_of(options.jobs), options.seed,
+    return sim::advise(cluster, jobs_of(options.jobs), options.seed, options.advice_seeds,
                        [&](const Progress& p) { bar.show(p); });
   }();
   fmt::print("{}{}", options.table ? advice.table : "", advice.yaml);
@@ -310,7 +311,8 @@ void add_sim(CLI::App& app) {
       "\nPlays chunk sizes and bounds on that and prints the best as YAML ('weir config explain\n"
       "reads_max'); what the file says of them is left aside, and of when is measured. Where\n"
       "several are as good, the one that adapts, for no cluster is quite its model; then the\n"
-      "larger chunk.\n"
+      "larger chunk. It says how sure that is: how far behind another choice it was with any of\n"
+      "the seeds, and how many choices do as well.\n"
       "\nExamples:\n"
       "  weir sim advise my-cluster.yaml > my.yaml; weir config check my.yaml\n"
       "  weir sim advise conf/sim/fat-tree.yaml --table\n"
@@ -321,7 +323,12 @@ void add_sim(CLI::App& app) {
       ->required();
   advise_app.add_option("--jobs", options->jobs,
                         "Candidates at a time; 0: as many as there are cores");
-  advise_app.add_option("--seed", options->seed, "The seed")->capture_default_str();
+  advise_app.add_option("--seed", options->seed, "The first seed")->capture_default_str();
+  advise_app
+      .add_option("--seeds", options->advice_seeds,
+                  "Seeds to play each choice with: they show how sure the advice is")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
   advise_app.add_flag("--table", options->table, "Show every candidate, as comments");
 
   add("list", list, "Name the figures that can be reproduced", "");
