@@ -119,8 +119,8 @@ Advice advise(const network::Scenario& cluster, unsigned jobs, std::uint64_t see
   figures::Figure figure{.name = "advise", .said = {}, .points = {}, .claims = {}};
   std::vector<Candidate> candidates;
   network::Scenario scenario = cluster;
-  scenario.from_cycles = 8'000;  // a window of 16 large chunks has come round some times
-  scenario.to_cycles = 20'000;
+  scenario.from_cycles = 25'000;  // what adapts has come to rest
+  scenario.to_cycles = 40'000;
   scenario.protocol = network::Protocol::push;
   figure.points.push_back(figures::point("no bound", 0, scenario, seeds));
   scenario.protocol = network::Protocol::reads;
