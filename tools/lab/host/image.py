@@ -21,7 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from .apt import Packages
 from .errors import LabError
+from .tool import tool
 
 GUEST_DIR = Path(__file__).resolve().parent.parent / "guest"
 
@@ -37,6 +39,7 @@ MODULES = {
 
 # rxe of 6.1; from 6.12 on it runs in workqueues, three times slower per message.
 SERIES = "6.1."
+RELEASE = "bookworm"       # which has it, for machines whose own release has another
 
 
 def cache_dir() -> Path:
@@ -66,20 +69,6 @@ def prepare(say, update=False):
         return kernel, _initramfs(cache, kernel)
 
 
-def tool(cmd, what, hint="", **kw):
-    try:
-        return subprocess.run(cmd, check=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, **kw).stdout.decode(errors="replace")
-    except FileNotFoundError as e:
-        raise LabError(f"{what}: {cmd[0]} is not installed (run tools/setup)") from e
-    except subprocess.CalledProcessError as e:
-        tail = e.stdout.decode(errors="replace").strip().splitlines()[-1:] or [""]
-        raise LabError(f"{what}: {cmd[0]} failed: {tail[0]}{hint}") from e
-
-
-NEW_LISTS = " (as root: apt-get update)"        # missing lists know no package, old ones none that is still there
-
-
 # -- kernel ------------------------------------------------------------------
 
 def _kernel(cache, say, update):
@@ -87,17 +76,15 @@ def _kernel(cache, say, update):
     have = sorted(cache.glob(f"kernel-*-{tag}"), key=lambda p: p.stat().st_mtime)
     if have and not update:
         return have[-1]
-    package = _package()
-    release = package.removeprefix("linux-image-")
-    target = cache / f"kernel-{release}-{tag}"
-    if target.exists():
-        return target
-    say(f"fetching {package} (once)")
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         tmp = Path(tmp)
-        tool(["apt-get", "download", package], f"cannot download {package}", NEW_LISTS, cwd=tmp)
-        deb = next(tmp.glob("*.deb"))
-        tool(["dpkg", "-x", str(deb), str(tmp / "root")], f"cannot unpack {deb.name}")
+        packages, package = _package(tmp, say)
+        release = package.removeprefix("linux-image-")
+        target = cache / f"kernel-{release}-{tag}"
+        if target.exists():
+            return target
+        say(f"fetching {package} (once)")
+        packages.unpack(package, tmp / "root")
         out = tmp / "out"
         out.mkdir()
         _pick_modules(tmp / "root", release, out)
@@ -106,17 +93,24 @@ def _kernel(cache, say, update):
     return target
 
 
-def _package():
-    depends = tool(["apt-cache", "depends", "linux-image-amd64"], "cannot find a kernel", NEW_LISTS)
-    found = re.findall(r"Depends: (linux-image-\S+)", depends)
-    if not any(p.startswith(f"linux-image-{SERIES}") for p in found):
-        names = tool(["apt-cache", "pkgnames", f"linux-image-{SERIES}"], "cannot find a kernel").split()
-        found = [n for n in names if re.fullmatch(r"linux-image-6\.1\.[0-9.-]+-amd64", n)]
-    found = [p for p in found if p.startswith(f"linux-image-{SERIES}")]
+def _package(tmp, say):
+    """The newest kernel of the series, and the packages that it is one of."""
+    here = Packages()
+    if found := _newest(here):
+        return here, found
+    there = Packages(RELEASE, tmp, say)
+    if found := _newest(there):
+        return there, found
+    raise LabError(f"neither this machine's release nor {RELEASE} has a linux-image-{SERIES}*-amd64")
+
+
+def _newest(packages):
+    """What the release would install, else the highest that it has."""
+    found = [p for p in packages.depends("linux-image-amd64") if p.startswith(f"linux-image-{SERIES}")]
     if not found:
-        raise LabError(f"apt knows no linux-image-{SERIES}*-amd64 (is a Debian 12 source configured, "
-                       "and has apt-get update run?)")
-    return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)])
+        found = [n for n in packages.names(f"linux-image-{SERIES}")
+                 if re.fullmatch(r"linux-image-6\.1\.[0-9.-]+-amd64", n)]
+    return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)], default=None)
 
 
 def _pick_modules(root, release, out):

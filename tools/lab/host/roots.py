@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import image
+from . import apt, image
 from .errors import LabError
 
 TOOLS = Path(__file__).resolve().parent.parent.parent
@@ -70,7 +70,6 @@ mount --rbind "$here" "$top/root$here"
 exec chroot "$top/root" sh -c 'cd "$1" && shift && exec "$@"' sh "$here" "$@"
 """
 
-APT_SETTINGS = ("Acquire::http", "Acquire::https", "Acquire::Check-", "Acquire::Retries")
 WEEK = 7 * 86400
 PROGRESS_SECONDS = 20
 
@@ -147,18 +146,18 @@ def _make(cache, suite, target, say):
     for old in cache.glob(f"root-{suite}-*"):
         if old.stat().st_mtime < time.time() - WEEK:
             shutil.rmtree(old)
-    source = mirror()
+    source = apt.mirror()
     say(f"making a root of {suite} from {source} (once, some minutes)")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=cache, prefix="root-tmp-") as tmp:
         tree = Path(tmp) / "tree"
         tree.mkdir(mode=0o755)
-        keyring = _keyring(suite, Path(tmp), say)
-        env = dict(os.environ, LC_ALL="C", **proxies())
+        keyring = apt.keyring(suite, Path(tmp), say)
+        env = dict(os.environ, LC_ALL="C", **apt.proxies())
         _watched(["debootstrap", "--variant=minbase", f"--keyring={keyring}", suite, str(tree), source],
                  f"debootstrap of {suite}", say, env)
         (tree / "etc/dpkg/dpkg.cfg.d/lab").write_text(DPKG_SETTINGS)
-        (tree / "etc/apt/apt.conf.d/99lab").write_text(apt_settings())
+        (tree / "etc/apt/apt.conf.d/99lab").write_text(apt.settings())
         _watched(["sh", "-c", FILL, "sh", str(tree), str(TOOLS), *GROUPS],
                  f"packages of {suite}", say, env)
         os.chmod(tree, 0o755)
@@ -190,46 +189,3 @@ def _watched(cmd, what, say, env):
     if process.returncode:
         text = "".join(f"\n    {line}" for line in last)
         raise LabError(f"{what}: failed with exit code {process.returncode}{text}")
-
-
-def mirror():
-    """Where apt gets Debian from here. It has looked there, so that its lists tell."""
-    targets = image.tool(["apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages"],
-                        "cannot find a mirror")
-    found = [line.split(" ", 1)[1] for line in targets.splitlines() if line.startswith("Debian http")]
-    if not found:
-        raise LabError("apt knows no mirror of Debian" + image.NEW_LISTS)
-    return found[0].rstrip("/")
-
-
-def _keyring(suite, tmp, say):
-    """Older point releases have no keys of newer releases: then those of the newest package, which apt
-    checks with the keys that are there."""
-    here = Path("/usr/share/keyrings")
-    if not (here / f"debian-archive-{suite}-stable.gpg").exists():
-        say(f"fetching the archive's keys of {suite}")
-        image.tool(["apt-get", "download", "debian-archive-keyring"], "cannot download the archive's keys",
-                  image.NEW_LISTS, cwd=tmp)
-        image.tool(["dpkg", "-x", str(next(tmp.glob("*.deb"))), str(tmp / "keys")], "cannot unpack the keys")
-        here = tmp / "keys/usr/share/keyrings"
-    return here / "debian-archive-keyring.gpg"
-
-
-def _apt_config():
-    return image.tool(["apt-config", "dump"], "cannot read apt's settings").splitlines()
-
-
-def apt_settings():
-    """Proxies and what else apt needs to reach the mirror."""
-    kept = [line for line in _apt_config() if line.startswith(APT_SETTINGS)]
-    return "\n".join([*kept, 'APT::Install-Recommends "false";', ""])
-
-
-def proxies():
-    """For debootstrap, which does not use apt."""
-    found = {}
-    for line in _apt_config():
-        name, _, value = line.partition(" ")
-        if name in ("Acquire::http::Proxy", "Acquire::https::Proxy"):
-            found[name.split("::")[1] + "_proxy"] = value.strip('";')
-    return {name: value for name, value in found.items() if value and value != "DIRECT"}
