@@ -160,8 +160,8 @@ def _stencil(rate):
                            stdout=subprocess.DEVNULL)
         ms = lambda what: _number(rf"^stencil: .*{what} ([\d.]+) ms", text)
         values = {"exchange_ms": ms("exchange"), "compute_ms": ms("computation"),
-                  "step_ms": ms("computation [\d.]+ ms, step"), "tested_ms": ms("with tests"),
-                  "pause_ms": ms("asleep for"), "asleep_ms": ms("asleep for [\d.]+ ms, step"),
+                  "step_ms": ms(r"computation [\d.]+ ms, step"), "tested_ms": ms("with tests"),
+                  "pause_ms": ms("asleep for"), "asleep_ms": ms(r"asleep for [\d.]+ ms, step"),
                   "cpu_ms": ms("CPU")}
         shorter = min(values["exchange_ms"], values["compute_ms"])
         alone = values["exchange_ms"] + values["compute_ms"]
