@@ -47,6 +47,10 @@ survives outages without a message lost.")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME ${plugin})
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "openmpi-bin, ibverbs-providers")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS weir)
+if(profile)
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/openmpi/conffiles "${profile}\n")
+  set(CPACK_DEBIAN_OPENMPI_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/openmpi/conffiles)
+endif()
 
 set(CPACK_COMPONENT_LAB_DESCRIPTION "run programs on Soft-RoCE in a micro-VM, without an adapter
 Boots Debian's kernel with Soft-RoCE and this machine's own root file system,
