@@ -54,9 +54,7 @@ class EagerWindow {
 
   // Whether the window without one of the held buffers would still cover all credits given out or
   // reserved.
-  bool can_spare_held() const {
-    return window_ > 0 && out_ + held_ + owed_ <= capacity(window_ - 1) + 1;
-  }
+  bool can_spare_held() const { return window_ > 0 && used() <= capacity(window_ - 1) + 1; }
 
   // Released buffers that may stay unposted, to be posted in one go.
   static std::uint32_t slack(std::uint32_t window) { return window / 8; }
@@ -113,7 +111,7 @@ class EagerWindow {
     count(share, share.came);
     if (share.epoch != epoch_) [[unlikely]]
       use(share);
-    if (++spent_ >= epoch_frames()) [[unlikely]]
+    if (++spent_ >= epoch_frames_) [[unlikely]]
       begin_epoch();
     return true;
   }
@@ -141,11 +139,10 @@ class EagerWindow {
   std::uint32_t available(const Share& share) const { return available(share, target(share)); }
   std::uint32_t available(const Share& share, std::uint32_t most) const {
     if (!share.joined || share.out >= most) return 0;
-    const std::uint32_t room = headroom();
-    const std::uint32_t own = std::min(owed(share), room);
-    const std::uint32_t used = out_ + held_ + owed_;
-    const std::uint32_t lendable = lendable_ > used ? lendable_ - used : 0;
-    const std::uint32_t unclaimed = std::min(room > owed_ ? room - owed_ : 0, lendable);
+    // Its least may come from what is reserved; the rest only from what nobody may claim.
+    const std::uint32_t claims = used();
+    const std::uint32_t unclaimed = unreserved_ > claims ? unreserved_ - claims : 0;
+    const std::uint32_t own = std::min(owed(share), headroom());
     return std::min(most - share.out, own + unclaimed);
   }
 
@@ -168,7 +165,7 @@ class EagerWindow {
 
   // So much is given away that a peer's least is not covered even if no buffer is held: waiting
   // does not help.
-  bool overdrawn() const { return out_ + owed_ > capacity(); }
+  bool overdrawn() const { return out_ + owed_ > capacity_; }
 
   // What the peer holds beyond its share: it is idle, or the window shrank.
   std::uint32_t excess(const Share& share) const {
@@ -189,7 +186,8 @@ class EagerWindow {
   // More than half of the share is spent, or more than seven eighths where messages answer each
   // other: give some back now, by a control frame if need be.
   bool low(const Share& share) const {
-    return share.joined && share.out * (is_answered(share) ? 8 : 2) < target(share);
+    const std::uint32_t full = target(share);
+    return share.out * 2 < full && share.joined && (!is_answered(share) || share.out * 8 < full);
   }
 
   // Others hold what this peer lacks to half of its share: it can be topped up to no more.
@@ -211,9 +209,8 @@ class EagerWindow {
 
   // Credits that can be given without exceeding the window less slack and reserve.
   std::uint32_t headroom() const {
-    const std::uint32_t room = capacity();
-    const std::uint32_t used = out_ + held_;
-    return room > used ? room - used : 0;
+    const std::uint32_t given = out_ + held_;
+    return capacity_ > given ? capacity_ - given : 0;
   }
 
  private:
@@ -231,11 +228,15 @@ class EagerWindow {
   }
 
   void set_out(Share& share, std::uint32_t out) {
-    owed_ -= owed(share);
+    const bool owes = std::min(share.out, out) < config_.min_credits;
+    if (owes) owed_ -= owed(share);
     out_ = out_ - share.out + out;
     share.out = out;
-    owed_ += owed(share);
+    if (owes) owed_ += owed(share);
   }
+
+  // Given out, held, or reserved.
+  std::uint32_t used() const { return out_ + held_ + owed_; }
 
   // The window whose seven eighths are `buffers`.
   static std::uint32_t with_slack(std::uint32_t buffers) { return buffers + (buffers + 6) / 7; }
@@ -244,12 +245,7 @@ class EagerWindow {
     const std::uint32_t kept = peers_ * config_.control_reserve + slack(window);
     return window > kept ? window - kept : 0;
   }
-  std::uint32_t capacity() const { return capacity(window_); }
-
   std::uint32_t most_credits() const { return std::max(config_.min_credits, config_.max_credits); }
-
-  // Long enough that whoever sends is seen in it.
-  std::uint32_t epoch_frames() const { return std::max(goal_, 256u); }
 
   void begin_epoch() {
     ++epoch_;
@@ -269,11 +265,14 @@ class EagerWindow {
     retarget();
   }
 
+  // The window, the peers, or who of them is active changed.
   void retarget() {
     const std::uint32_t to_come = expected_ > peers_ ? expected_ - peers_ : 0;
     const std::uint32_t kept = to_come * (config_.min_credits + config_.control_reserve);
     const std::uint32_t all = capacity(most_);
-    lendable_ = std::max(all > kept ? all - kept : 0, all / 2);
+    capacity_ = capacity(window_);
+    unreserved_ = std::min(capacity_, std::max(all > kept ? all - kept : 0, all / 2));
+    epoch_frames_ = std::max(goal_, 256u);
     const std::uint32_t active = used_now_ + used_before_;
     const std::uint32_t for_idle = (peers_ - active) * config_.min_credits;
     const std::uint32_t room = capacity(goal_);
@@ -287,8 +286,10 @@ class EagerWindow {
   std::uint32_t window_ = 0;  // buffers that exist
   std::uint32_t peers_ = 0;
   std::uint32_t expected_ = 0;
-  std::uint32_t most_ = UINT32_MAX;  // buffers that the window may grow to
-  std::uint32_t lendable_ = 0;       // of those
+  std::uint32_t most_ = UINT32_MAX;   // buffers that the window may grow to
+  std::uint32_t capacity_ = 0;        // of the window: what credits and held buffers may take
+  std::uint32_t unreserved_ = 0;      // of that, what may be lent beyond the least
+  std::uint32_t epoch_frames_ = 256;  // long enough that whoever sends is seen in it
   std::uint32_t out_ = 0;
   std::uint32_t owed_ = 0;  // sum over all peers
   std::uint32_t held_ = 0;

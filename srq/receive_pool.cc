@@ -12,7 +12,7 @@ void ReceivePool::add_slab(std::uint64_t address, std::uint32_t lkey, std::uint3
   buffers_.reserve(buffers_.size() + count);
   free_.reserve(buffers_.size() + count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    free_.push_back(BufferId{total()});
+    free_.push_back(BufferId{total_++});
     buffers_.push_back({address + std::uint64_t{i} * buffer_bytes_, lkey, State::free, false});
   }
   active_ += count;
@@ -40,19 +40,10 @@ bool ReceivePool::arrive(BufferId id) {
   return true;
 }
 
-bool ReceivePool::release(BufferId id, bool may_withdraw) {
-  if (index(id) >= total() || buffers_[index(id)].state != State::held) return false;
-  Buffer& buffer = buffers_[index(id)];
-  --held_;
-  if (buffer.retiring && may_withdraw) {
-    buffer.state = State::withdrawn;
-    ++withdrawn_;
-    ++slab_of(id).withdrawn;
-  } else {
-    buffer.state = State::free;
-    free_.push_back(id);
-  }
-  return true;
+void ReceivePool::withdraw(BufferId id) {
+  buffers_[index(id)].state = State::withdrawn;
+  ++withdrawn_;
+  ++slab_of(id).withdrawn;
 }
 
 bool ReceivePool::retire(std::uint32_t keep) {
@@ -85,7 +76,8 @@ void ReceivePool::restore(std::uint32_t want) {
 std::uint32_t ReceivePool::drop_slab() {
   if (!can_drop()) return 0;
   const std::uint32_t count = slabs_.back().count;
-  buffers_.resize(slabs_.back().first);
+  total_ = slabs_.back().first;
+  buffers_.resize(total_);
   withdrawn_ -= count;
   slabs_.pop_back();
   return count;
@@ -120,7 +112,8 @@ bool ReceivePool::conserved() const {
   for (const Slab& slab : slabs_) active += slab.retiring ? 0 : slab.count;
   return count(State::posted) == posted_ && count(State::held) == held_ &&
          count(State::free) == free() && count(State::withdrawn) == withdrawn_ &&
-         posted_ + held_ + free() + withdrawn_ == total() && active == active_;
+         posted_ + held_ + free() + withdrawn_ == total() && buffers_.size() == total_ &&
+         active == active_;
 }
 
 }  // namespace weir

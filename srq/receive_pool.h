@@ -36,8 +36,22 @@ class ReceivePool {
   bool arrive(BufferId id);
 
   // The upper layer is done with `id`. The buffer is withdrawn if its slab retires and
-  // `may_withdraw`, else free. False, and nothing changes, if it was not held.
-  bool release(BufferId id, bool may_withdraw = true);
+  // `may_withdraw()`, else free. False, and nothing changes, if it was not held.
+  template <typename MayWithdraw>
+  bool release(BufferId id, MayWithdraw&& may_withdraw) {
+    if (index(id) >= total_ || buffers_[index(id)].state != State::held) return false;
+    --held_;
+    if (buffers_[index(id)].retiring && may_withdraw()) [[unlikely]] {
+      withdraw(id);
+    } else {
+      buffers_[index(id)].state = State::free;
+      free_.push_back(id);
+    }
+    return true;
+  }
+  bool release(BufferId id) {
+    return release(id, [] { return true; });
+  }
 
   // Retires the youngest slabs while at least `keep` buffers stay active. True if any did.
   bool retire(std::uint32_t keep);
@@ -58,7 +72,7 @@ class ReceivePool {
   std::byte* data(BufferId id) const;
 
   std::uint32_t buffer_bytes() const { return buffer_bytes_; }
-  std::uint32_t total() const { return static_cast<std::uint32_t>(buffers_.size()); }
+  std::uint32_t total() const { return total_; }
   std::uint32_t posted() const { return posted_; }
   std::uint32_t held() const { return held_; }
   std::uint32_t free() const { return static_cast<std::uint32_t>(free_.size()); }
@@ -94,10 +108,12 @@ class ReceivePool {
     bool retiring = false;
   };
 
+  void withdraw(BufferId id);
   Slab& slab_of(BufferId id);
   void set_retiring(Slab& slab, bool retiring);
 
   std::uint32_t buffer_bytes_;
+  std::uint32_t total_ = 0;
   std::uint32_t posted_ = 0;
   std::uint32_t held_ = 0;
   std::uint32_t withdrawn_ = 0;

@@ -1,6 +1,6 @@
 // ring: a token walks round all ranks, and every rank checks it. The first program to try.
 //
-//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--counters] [--during CMD]
+//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--pause-us 0] [--counters] [--during CMD]
 //
 // --during: rank 0 runs CMD (through the shell) inside the job, before the counters are read.
 
@@ -17,6 +17,8 @@
 MPI_TEST(ring) {
   check::Session session(argc, argv, "ring");
   const int laps = static_cast<int>(session.options.number("laps", 10));
+  // Rank 0 waits so long before it receives: then what comes round is there, and it need not poll.
+  const auto pause_us = static_cast<useconds_t>(session.options.number("pause-us", 0));
   const int bytes = static_cast<int>(session.options.number("bytes", 64));
   const bool counters = session.options.flag("counters");
   const std::string during = session.options.text("during", "");
@@ -30,6 +32,7 @@ MPI_TEST(ring) {
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   std::vector<unsigned char> token(bytes);
   const double start_s = MPI_Wtime();
+  if (pause_us > 0) MPI_Barrier(check::world);  // connects
   for (int lap = 0; lap < laps; ++lap) {
     const auto seq = static_cast<std::uint32_t>(lap);
     if (rank == 0) {
@@ -37,6 +40,7 @@ MPI_TEST(ring) {
       MPI_Request sent;
       MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, check::world, &sent);
       std::vector<unsigned char> back(bytes);
+      if (pause_us > 0) usleep(pause_us);
       MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);
       MPI_Wait(&sent, MPI_STATUS_IGNORE);
       check::verify(back.data(), back.size(), {previous, 0, 7, seq}, "token");

@@ -110,7 +110,7 @@ void Overlap::end() {
 void Overlap::run() {
   pthread_setname_np(pthread_self(), "weir-overlap");
   prctl(PR_SET_TIMERSLACK, 1000ul);
-  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  thread_id_.store(this_thread(), std::memory_order_relaxed);
   while (await_bell()) stand_in();
 }
 

@@ -22,6 +22,7 @@
 #include "transport/btl/compat.h"
 #include "transport/config/settings.h"
 #include "transport/drive/absence.h"
+#include "transport/engine/thread_mark.h"
 #include "transport/wire/hello.h"
 
 namespace weir::btl {
@@ -44,9 +45,7 @@ class Overlap {
   bool start(std::string& why);
 
   // The caller is this thread: in an upcall, or with the rest of Open MPI.
-  bool is_here() const {
-    return thread_id_.load(std::memory_order_relaxed) == std::this_thread::get_id();
-  }
+  bool is_here() const { return thread_id_.load(std::memory_order_relaxed) == this_thread(); }
   // For this thread alone.
   bool is_in_upcall() const { return in_upcall_; }
   // Hands up what waits, a few messages, if the application is still away. For this thread alone.
@@ -88,7 +87,7 @@ class Overlap {
   std::uint64_t visits_ = 0;  // of the application, when this thread last took its turn
   bool in_upcall_ = false;
   std::thread thread_;
-  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<ThreadMark> thread_id_{ThreadMark::none};
   std::atomic<bool> dozes_{false};  // the next visit is to wake it
   std::atomic<bool> ending_{false};
   std::atomic<bool> ended_{false};

@@ -26,18 +26,23 @@ void give_up_message(Module& module, PeerId from, const std::string& why) {
   if (!module.end_job(nullptr, text)) std::abort();
 }
 
+[[gnu::cold, gnu::noinline]] void give_up_short(Module& module, PeerId from, std::uint8_t tag,
+                                                std::uint32_t length) {
+  give_up_message(module, from,
+                  "it has " + std::to_string(length) + " bytes and tag " + std::to_string(tag) +
+                      ", and what Open MPI sends with this tag is longer.");
+}
+
 // `endpoint`: nullptr if the peer came to us before Open MPI named it.
-void hand_up(Module& module, PeerId from, Endpoint* endpoint, std::uint8_t tag,
-             const std::byte* payload, std::uint32_t length) {
+[[gnu::always_inline]] inline void hand_up(Module& module, PeerId from, Endpoint* endpoint,
+                                           std::uint8_t tag, const std::byte* payload,
+                                           std::uint32_t length) {
   if constexpr (upcall_names_endpoint) {
     if (endpoint == nullptr) [[unlikely]]
       endpoint = module.endpoint_of(from);
   }
-  if (!deliver(module, endpoint, tag, payload, length)) [[unlikely]] {
-    give_up_message(module, from,
-                    "it has " + std::to_string(length) + " bytes and tag " + std::to_string(tag) +
-                        ", and what Open MPI sends with this tag is longer.");
-  }
+  if (!deliver(module, endpoint, tag, payload, length)) [[unlikely]]
+    give_up_short(module, from, tag, length);
 }
 
 // Completes a send that ob1 waits for; the slot goes back first, because the callback may want one.

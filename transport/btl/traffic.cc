@@ -35,18 +35,29 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
   return descriptor;
 }
 
-// Copies the bytes of a header: a call of memcpy would cost more than the copy.
-inline void copy_header(std::byte* to, const void* from, std::size_t size) {
-  if (size < 8 || size > 16) {
+// Copies `size` bytes, from sizeof(Word) to twice as many.
+template <typename Word>
+inline void copy_two(std::byte* to, const void* from, std::size_t size) {
+  Word first;
+  Word last;
+  std::memcpy(&first, from, sizeof(Word));
+  std::memcpy(&last, static_cast<const std::byte*>(from) + size - sizeof(Word), sizeof(Word));
+  std::memcpy(to, &first, sizeof(Word));
+  std::memcpy(to + size - sizeof(Word), &last, sizeof(Word));
+}
+
+// Copies a few bytes without a call of memcpy, which would cost more than the copy.
+inline void copy_short(std::byte* to, const void* from, std::size_t size) {
+  if (size > 16) {
     std::memcpy(to, from, size);
-    return;
+  } else if (size >= 8) {
+    copy_two<std::uint64_t>(to, from, size);
+  } else if (size >= 4) {
+    copy_two<std::uint32_t>(to, from, size);
+  } else {
+    const auto* const bytes = static_cast<const std::byte*>(from);
+    for (std::size_t i = 0; i < size; ++i) to[i] = bytes[i];
   }
-  std::uint64_t first;
-  std::uint64_t last;
-  std::memcpy(&first, from, 8);
-  std::memcpy(&last, static_cast<const std::byte*>(from) + size - 8, 8);
-  std::memcpy(to, &first, 8);
-  std::memcpy(to + size - 8, &last, 8);
 }
 
 // Copies `size` bytes of the message to `to`. False if the convertor gave fewer.
@@ -205,14 +216,14 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
   std::size_t position = packs ? convertor->bConverted : 0;
   const auto fill = [&](std::byte* at) {
-    copy_header(at, header, header_size);
+    copy_short(at, header, header_size);
     if (packs) {
       std::size_t packed = payload_size;
       pack(convertor, at + header_size, packed);
     } else if (payload_size > 0) {
       void* data = nullptr;
       opal_convertor_get_current_pointer(convertor, &data);
-      std::memcpy(at + header_size, data, payload_size);
+      copy_short(at + header_size, data, payload_size);
     }
   };
   const auto rewind = [&] {

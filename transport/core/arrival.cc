@@ -2,14 +2,15 @@
 
 namespace weir {
 
-FrameFault Arrival::take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size) {
+FrameFault Arrival::take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size,
+                         wire::FrameHeader& header) {
   if (lane.use != LaneUse::frames) return FrameFault::lane;
   if (size > config_.buffer_bytes) return FrameFault::length;
   // When Soft-RoCE repeats a SEND of several packets, it may renumber one that has arrived. That
   // SEND comes empty, or in full as one of those received last. PROTOCOL.md §2.
   if (size == 0) return FrameFault::twice;
-  if (!wire::check_frame(frame, size)) return FrameFault::layout;
-  return take_header(peer, lane, wire::get_frame_header(frame));
+  if (!wire::check_frame(frame, size, header)) return FrameFault::layout;
+  return take_header(peer, lane, header);
 }
 
 FrameFault Arrival::take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header) {
@@ -21,8 +22,9 @@ FrameFault Arrival::take_header(Peer& peer, Lane& lane, const wire::FrameHeader&
   }
   if (peer.connection.left()) return FrameFault::after_goodbye;
   ++lane.rx_sequence;
-  if (header.kind == Kind::messages || header.kind == Kind::lane_end ||
-      header.kind == Kind::relayed || header.kind == Kind::repeated) {
+  const bool costs_eager = header.kind == Kind::messages || header.kind == Kind::lane_end ||
+                           header.kind == Kind::relayed || header.kind == Kind::repeated;
+  if (costs_eager) [[likely]] {
     if (!receiver_.spend(peer.share)) return FrameFault::eager_credits;
     sender_.note_lent(peer);
   } else if (header.kind == Kind::goodbye) {

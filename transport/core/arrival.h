@@ -28,9 +28,10 @@ class Arrival {
   Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender, Connector& connector)
       : config_(config), receiver_(receiver), sender_(sender), connector_(connector) {}
 
-  // `none`: the frame is good, and its header is booked. `twice`: ignore the frame, if the device
+  // `none`: the frame is good, and its `header` is booked. `twice`: ignore the frame, if the device
   // may repeat frames. Anything else: no correct peer sends such a frame.
-  FrameFault take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size);
+  FrameFault take(Peer& peer, Lane& lane, const std::byte* frame, std::size_t size,
+                  wire::FrameHeader& header);
 
  private:
   FrameFault take_header(Peer& peer, Lane& lane, const wire::FrameHeader& header);
@@ -47,7 +48,7 @@ inline void deliver(const Peer& from, BufferId buffer, const std::byte* messages
   wire::walk_messages(
       messages, size,
       [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
-        out.deliveries.push_back({from.id, buffer, from.above, payload, length_bytes, tag, last});
+        out.deliveries.emplace_back(from.id, buffer, from.above, payload, length_bytes, tag, last);
         ++counters.messages_received;
         counters.bytes_received += length_bytes;
       });

@@ -133,7 +133,8 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
     connector_.fail(now, peer, {peer.id, FailReason::bad_frame, CompletionStatus::success, bad},
                     out);
   };
-  const FrameFault fault = arrival_.take(peer, *lane, frame, size);
+  wire::FrameHeader header;
+  const FrameFault fault = arrival_.take(peer, *lane, frame, size, header);
   if (fault != FrameFault::none) [[unlikely]] {
     const BadFrame bad = describe(fault, due, frame, size);
     receiver_.put_back(buffer);
@@ -143,8 +144,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   }
   connector_.on_first_frame(now, peer, out);
 
-  const wire::FrameHeader header = wire::get_frame_header(frame);
-  if (header.kind == wire::FrameKind::messages) {
+  if (header.kind == wire::FrameKind::messages) [[likely]] {
     ++counters_.frames_received;
     deliver(peer, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
             counters_, out);

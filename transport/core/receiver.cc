@@ -41,7 +41,10 @@ void Receiver::expect_peers(std::uint32_t count) {
 
 bool Receiver::arrive(BufferId buffer) {
   if (!pool_.arrive(buffer)) return false;
-  book_buffers();
+  book_posted();
+  book_held();
+  counters_.receives_held_peak =
+      std::max<std::uint64_t>(counters_.receives_held_peak, pool_.held());
   return true;
 }
 
@@ -51,25 +54,21 @@ void Receiver::release(BufferId buffer) {
 }
 
 void Receiver::put_back(BufferId buffer) {
-  const std::uint32_t backed = pool_.backed();
-  pool_.release(buffer, eager_.can_spare_held());
-  if (pool_.backed() != backed) [[unlikely]]
+  const std::uint32_t withdrawn = pool_.withdrawn();
+  pool_.release(buffer, [this] { return eager_.can_spare_held(); });
+  if (pool_.withdrawn() != withdrawn) [[unlikely]]
     eager_.set_window(window_.window(), pool_.backed());
-  book_buffers();
+  book_held();
 }
 
-void Receiver::book_buffers() {
+void Receiver::book_held() {
   eager_.set_held(pool_.held());
-  counters_.receives_posted = pool_.posted();
   counters_.receives_held = pool_.held();
-  counters_.receives_held_peak =
-      std::max<std::uint64_t>(counters_.receives_held_peak, pool_.held());
 }
 
-void Receiver::post(Outbox& out) {
-  if (pool_.free() == 0 || pool_.free() < eager_.slack()) return;
+void Receiver::post_free(Outbox& out) {
   pool_.post(pool_.free(), out.receives);
-  book_buffers();
+  book_posted();
   if (!limit_armed_) arm_limit(out);
 }
 
@@ -296,7 +295,7 @@ void Receiver::window_changed(Outbox& out) {
   const std::uint32_t backed = pool_.backed() + slabs_asked_;
   eager_.set_window(std::min(window, backed), backed);
   pool_.post(pool_.free(), out.receives);
-  book_buffers();
+  book_posted();
 
   // The limit event is a one-shot hint: if armed below the limit, some devices stay silent for
   // ever. So this looks at the limit before each arming.

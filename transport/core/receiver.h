@@ -11,6 +11,7 @@
 // Pure; the caller serialises. Only `on_slab` allocates.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -71,14 +72,16 @@ class Receiver {
 
   // Posts released buffers in one go, once it is worth it. Call before credits leave: if more
   // buffers than the slack are free, credits have no posted buffers behind them.
-  void post(Outbox& out);
+  void post(Outbox& out) {
+    if (has_free_to_post()) post_free(out);
+  }
   // Gives back the memory of slabs that nothing uses any more.
   void drop_slabs(Outbox& out);
 
   // Released buffers that may stay unposted.
   std::uint32_t slack() const { return eager_.slack(); }
-  // There is more to post, or to drop, than may wait.
-  bool wants_pump() const { return pool_.free() > slack() || pool_.can_drop(); }
+  // There is something to post, or to drop.
+  bool wants_pump() const { return has_free_to_post() || pool_.can_drop(); }
 
   // ---- the shares of peers ----
 
@@ -160,7 +163,10 @@ class Receiver {
   }
 
  private:
-  void book_buffers();
+  bool has_free_to_post() const { return pool_.free() >= std::max(slack(), 1u); }
+  void post_free(Outbox& out);
+  void book_posted() { counters_.receives_posted = pool_.posted(); }
+  void book_held();
   void book_credits() { counters_.credits_out = eager_.out(); }
   [[gnu::noinline]] void window_changed(Outbox& out);
   std::uint32_t limit() const;

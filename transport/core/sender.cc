@@ -35,9 +35,7 @@ constexpr std::uint32_t most_credits = 1u << 24;
   counters_.bytes_sent += length_bytes;
   if (may_go_at_once(peer) && (gate_ == nullptr || gate_->passes(*slot))) [[likely]] {
     ++to.burst_;
-    Lane& lane = lanes_[peer.connection.lane()];
-    post_messages(peer, lane, slot, out);
-    close_chain(lane, out);
+    post_messages(peer, lanes_[peer.connection.lane()], slot, true, out);
     return Status::ok;
   }
   if (peer.connection.has_moved()) [[unlikely]] {
@@ -94,14 +92,15 @@ bool Sender::is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes
   if (slot.kind != FrameKind::messages) return false;
   const std::size_t end =
       wire::next_message_offset(slot.frame_bytes) + wire::message_header_bytes + length_bytes;
-  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max()});
+  return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max_});
 }
 
 // Writes the header of one more message and returns where its payload belongs. The previous message
 // is padded now; the last message of a frame is not padded.
 std::byte* Sender::add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
   const std::uint32_t start = wire::next_message_offset(slot.frame_bytes);
-  std::memset(slot.frame + slot.frame_bytes, 0, start - slot.frame_bytes);
+  const std::uint64_t zeros = 0;  // the padding is shorter, and the header follows it
+  std::memcpy(slot.frame + slot.frame_bytes, &zeros, sizeof zeros);
   wire::put(slot.frame + start, wire::MessageHeader{length_bytes, tag});
   slot.frame_bytes = start + static_cast<std::uint32_t>(wire::message_header_bytes) + length_bytes;
   ++slot.messages;
@@ -149,23 +148,23 @@ void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Out
     if (gate_ != nullptr && !gate_->admit(now, peer, *slot)) break;
     to.pending_.pop();
     --pending_frames_;
-    post_messages(peer, lane, slot, out);
+    post_messages(peer, lane, slot, false, out);
   }
   close_chain(lane, out);
 }
 
 // Spends a credit on a frame of messages.
-void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out) {
+void Sender::post_messages(Peer& peer, Lane& lane, SendSlot* slot, bool ends_chain, Outbox& out) {
   --peer.outgoing.credits_;
   receiver_.post(out);
   receiver_.note_went(peer.share);
-  post_frame(peer, lane, slot, slot->kind, receiver_.top_up(peer.share), out);
+  post_frame(peer, lane, slot, slot->kind, receiver_.top_up(peer.share), ends_chain, out);
   ++counters_.frames_sent;
 }
 
 // Receives are posted by now, so the frame may carry credits for them.
 void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
-                        std::uint32_t credits, Outbox& out) {
+                        std::uint32_t credits, bool ends_chain, Outbox& out) {
   Outgoing& to = peer.outgoing;
   wire::FrameHeader header;
   header.kind = kind;
@@ -176,15 +175,16 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   to.control_owed_ = 0;
   wire::put(slot->frame, header);
 
-  const SendQueue::Posted posted = lane.queue.post(slot);
+  const SendQueue::Posted posted = lane.queue.post(slot, ends_chain);
   const bool inlined = slot->frame_bytes <= config_.inline_bytes;
   counters_.frames_inlined += inlined ? 1 : 0;
   counters_.sends_signalled += posted.signalled ? 1 : 0;
-  out.work.push_back({posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
-                      slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
+  out.work.emplace_back(posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
+                        slot->frame_bytes, slot->lkey,
+                        reinterpret_cast<std::uint64_t>(slot->frame));
   if (to.wakes_ != wire::Wakes::none) [[unlikely]]
     out.work.back().solicited = slot->wakes || to.wakes_ == wire::Wakes::all;
-  if (!lane.queue.has_room(false)) [[unlikely]]
+  if (posted.full) [[unlikely]]
     listener_.on_queue_full(peer);
 }
 
@@ -273,12 +273,11 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
   }
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
-  post_frame(peer, lane, slot, kind, credits, out);
+  post_frame(peer, lane, slot, kind, credits, true, out);
   // Transfers may wait for the lane, or frames for the answer, while the peer computes.
   const bool answers_part = kind == FrameKind::goodbye && peer.connection.is_ready();
   out.work.back().solicited = kind == FrameKind::lane_end || kind == FrameKind::part ||
                               kind == FrameKind::stay || answers_part;
-  close_chain(lane, out);
   ++counters_.control_sent;
   return true;
 }
@@ -305,8 +304,8 @@ void Sender::note_owed(Peer& peer) {
 // The peer has no control credits left, and could not ask for anything. One of its two frames is
 // answered by one of ours, so this comes to an end; with less in reserve it would not.
 bool Sender::owes_all_control(const Outgoing& to) const {
-  return config_.credits.control_reserve >= 2 &&
-         to.control_owed_ >= config_.credits.control_reserve;
+  return to.control_owed_ >= config_.credits.control_reserve &&
+         config_.credits.control_reserve >= 2;
 }
 
 void Sender::send_owed(Outbox& out) {

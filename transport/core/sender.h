@@ -48,7 +48,11 @@ class Sender {
         peers_(peers),
         lanes_(lanes),
         receiver_(receiver),
-        listener_(listener) {}
+        listener_(listener),
+        // With a proxy, a relay adds a section header to a frame.
+        frame_bytes_max_(config.buffer_bytes - static_cast<std::uint32_t>(
+                                                   config.proxy ? wire::section_header_bytes : 0)) {
+  }
 
   // From here on every frame needs the gate's permission.
   void set_gate(RequestGate* gate) { gate_ = gate; }
@@ -130,7 +134,7 @@ class Sender {
   }
 
   std::uint32_t max_payload_bytes() const {
-    return frame_bytes_max() - static_cast<std::uint32_t>(wire::first_payload_offset);
+    return frame_bytes_max_ - static_cast<std::uint32_t>(wire::first_payload_offset);
   }
 
   // ---- rounds ----
@@ -216,19 +220,14 @@ class Sender {
   void recall_lent(Outbox& out);
   bool recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
-  void post_messages(Peer& peer, Lane& lane, SendSlot* slot, Outbox& out);
+  void post_messages(Peer& peer, Lane& lane, SendSlot* slot, bool ends_chain, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
-                  std::uint32_t credits, Outbox& out);
+                  std::uint32_t credits, bool ends_chain, Outbox& out);
   void close_chain(Lane& lane, Outbox& out);
   bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out);
   bool is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void hold(Peer& peer);
-  // With a proxy, a relay adds a section header to a frame.
-  std::uint32_t frame_bytes_max() const {
-    const auto added = static_cast<std::uint32_t>(config_.proxy ? wire::section_header_bytes : 0);
-    return config_.buffer_bytes - added;
-  }
 
   const CoreConfig& config_;
   Counters& counters_;
@@ -236,6 +235,7 @@ class Sender {
   Lanes& lanes_;
   Receiver& receiver_;
   Listener& listener_;
+  const std::uint32_t frame_bytes_max_;
   RequestGate* gate_ = nullptr;
   List<Peer, &Peer::held> held_;  // youngest first
   List<Peer, &Peer::owed> owed_;

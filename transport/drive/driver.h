@@ -42,6 +42,18 @@ class Driver {
   }
   ~Driver() = default;
 
+  // The usual of what the core wants: receives first, because credits in the work are for them.
+  void post_usual() {
+    if (!out_.receives.empty()) {
+      self().post_receives();
+      if (core_.receives_were_low()) [[unlikely]]
+        core_.on_reposted(self().now().time(), out_);
+    }
+    if (std::exchange(out_.arm, false)) [[unlikely]]
+      self().arm(out_.srq_arm);
+    if (!out_.work.empty()) self().post_work();
+  }
+
   // Carries out what the core wants, in the order that Outbox documents.
   [[gnu::noinline]] void flush() {
     while (!out_.empty()) {
@@ -51,13 +63,7 @@ class Driver {
         if (out_.slab_buffers > 0) self().provide_slab();
         if (std::exchange(out_.rnr_changed, false)) self().advertise_rnr_timer(out_.rnr_code);
       }
-      if (!out_.receives.empty()) {
-        self().post_receives();
-        if (core_.receives_were_low()) [[unlikely]]
-          core_.on_reposted(self().now().time(), out_);
-      }
-      if (std::exchange(out_.arm, false)) self().arm(out_.srq_arm);
-      if (!out_.work.empty()) self().post_work();
+      post_usual();
       if (rare) {
         for (std::size_t i = 0; i < out_.connects.size(); ++i) {
           const ConnectAction action = out_.connects[i];  // carrying it out may add more

@@ -20,8 +20,6 @@ namespace {
 
 using Kind = ConnectAction::Kind;
 
-constexpr std::size_t poll_batch = 32;
-
 // Refused requests that are reported; the rest is only counted.
 constexpr std::uint64_t refusals_told = 8;
 
@@ -340,17 +338,21 @@ void Engine::refuse_lane(LaneId lane) {
 
 // Makes one call for each run of work requests of the same lane.
 void Engine::post_work() {
-  std::vector<WorkRequest>& work = out_.work;
-  std::size_t start = 0;
+  const WorkRequest* start = out_.work.data();
+  const WorkRequest* all = start + out_.work.size();
   do {
-    std::size_t end = start + 1;
-    while (end < work.size() && work[end].lane == work[start].lane) ++end;
+    const WorkRequest* end = start + 1;
+    while (end != all && end->lane == start->lane) ++end;
     ++core_.counters().doorbells;
-    if (!queues_->post({&work[start], end - start})) [[unlikely]]
-      refuse_lane(work[start].lane);
+    if (!queues_->post(std::span(start, end))) [[unlikely]] {
+      const std::ptrdiff_t gone = end - out_.work.data();
+      refuse_lane(start->lane);  // which may add work
+      end = out_.work.data() + gone;
+      all = out_.work.data() + out_.work.size();
+    }
     start = end;
-  } while (start < work.size());
-  work.clear();
+  } while (start != all);
+  out_.work.clear();
 }
 
 void Engine::provide_slab() {
@@ -500,17 +502,12 @@ void Engine::note_refusal(const ConnectAction& action) {
 }
 
 int Engine::poll_completions() {
-  std::array<Completion, poll_batch> done;
-  const int count = queues_->poll(done);
-  if (count <= 0) {
-    if (count < 0) [[unlikely]]
-      break_down("its completion queue cannot be read");
-    return count;
-  }
   const Now now = this->now();
-  for (int i = 0; i < count; ++i) {
-    core_.on_completion(now, done[static_cast<std::size_t>(i)], out_);
-  }
+  const int count = queues_->poll(verbs::Queues::poll_most, [&](const Completion& completion) {
+    core_.on_completion(now, completion, out_);
+  });
+  if (count < 0) [[unlikely]]
+    break_down("its completion queue cannot be read");
   return count;
 }
 
@@ -519,15 +516,15 @@ int Engine::poll_completions() {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
   visits_.store(visits_.load(relaxed) + 1, relaxed);
-  const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
-  if (owner != std::thread::id{} && owner != std::this_thread::get_id()) {
+  const ThreadMark owner = progress_owner_.load(std::memory_order_acquire);
+  if (owner != ThreadMark::none && owner != this_thread()) {
     const bool yields = met_stand_in(owner);
     guard.unlock();
     if (yields) sched_yield();
     return false;
   }
 
-  if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
+  if (messages_.empty() && notices_.empty()) {
     look();
     if (has_held_.load(std::memory_order_relaxed)) [[unlikely]]
       has_held_.store(core_.has_held(), std::memory_order_relaxed);
@@ -547,19 +544,13 @@ int Engine::poll_completions() {
 }
 
 void Engine::take() {
-  messages_.clear();
-  messages_.swap(out_.deliveries);
-  next_message_ = 0;
-  if (!notices_.empty() || !arrived_notices_.empty()) {
-    notices_.clear();
-    notices_.swap(arrived_notices_);
-    next_notice_ = 0;
-  }
+  messages_.take(out_.deliveries);
+  if (!arrived_notices_.empty()) notices_.take(arrived_notices_);
 }
 
 void Engine::enter_progress() {
   if (progress_depth_ == 0) {
-    progress_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    progress_owner_.store(this_thread(), std::memory_order_relaxed);
   }
   if (in_hand_.size() < static_cast<std::size_t>(++progress_depth_)) {
     in_hand_.push_back(BufferId::none);
@@ -584,18 +575,17 @@ bool Engine::is_for_application(const Notice& notice) {
   return true;
 }
 
-bool Engine::is_news_for_application(const std::vector<Notice>& notices, std::size_t from) {
-  return std::any_of(notices.begin() + static_cast<std::ptrdiff_t>(from), notices.end(),
-                     is_for_application);
+bool Engine::has_news_for_application(bool taken) const {
+  return std::any_of(arrived_notices_.begin(), arrived_notices_.end(), is_for_application) ||
+         (taken && notices_.any_of(is_for_application));
 }
 
 // What a thread has taken is its own until it leaves.
 bool Engine::has_for_stand_in() const {
-  const bool is_left = progress_owner_.load(std::memory_order_acquire) == std::thread::id{} &&
-                       (next_message_ < messages_.size() || next_notice_ < notices_.size());
+  const bool is_left = progress_owner_.load(std::memory_order_acquire) == ThreadMark::none &&
+                       !(messages_.empty() && notices_.empty());
   if (out_.deliveries.empty() && arrived_notices_.empty() && !is_left) return false;
-  return !is_news_for_application(arrived_notices_, 0) &&
-         !(is_left && is_news_for_application(notices_, next_notice_));
+  return !has_news_for_application(is_left);
 }
 
 bool Engine::waits_for_application(std::uint64_t& visits) {
@@ -625,7 +615,7 @@ void Engine::ring() {
 }
 
 // The application has to wait for who stands in for it, who may be waiting for this very core.
-bool Engine::met_stand_in(std::thread::id owner) {
+bool Engine::met_stand_in(ThreadMark owner) {
   return owner == stand_in_ && ++meetings_ % polls_per_yield == 0;
 }
 
@@ -633,21 +623,17 @@ bool Engine::fetch_standing_in(const std::uint64_t* visits) {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
   if (visits != nullptr && *visits != visits_.load(relaxed)) return false;
-  const std::thread::id owner = progress_owner_.load(std::memory_order_acquire);
-  const std::thread::id self = std::this_thread::get_id();
-  if (owner != std::thread::id{} && owner != self) return false;
+  const ThreadMark owner = progress_owner_.load(std::memory_order_acquire);
+  const ThreadMark self = this_thread();
+  if (owner != ThreadMark::none && owner != self) return false;
   stand_in_ = self;
-  const auto is_left_to_application = [&] {
-    return is_news_for_application(arrived_notices_, 0) ||
-           is_news_for_application(notices_, next_notice_);
-  };
-  if (next_message_ == messages_.size() && next_notice_ == notices_.size()) {
+  if (messages_.empty() && notices_.empty()) {
     look();
     if (has_held_.load(relaxed)) has_held_.store(core_.has_held(), relaxed);
-    if (is_left_to_application()) return false;
+    if (has_news_for_application(true)) return false;
     if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
     take();
-  } else if (is_left_to_application()) {
+  } else if (has_news_for_application(true)) {
     return false;
   }
   enter_progress();

@@ -28,6 +28,8 @@
 #include "transport/engine/lock.h"
 #include "transport/engine/shown_peers.h"
 #include "transport/engine/slot_pool.h"
+#include "transport/engine/taken.h"
+#include "transport/engine/thread_mark.h"
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queues.h"
@@ -136,14 +138,14 @@ class Engine : private Driver<Engine> {
   template <typename Fill>
   Status send_filled(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag, Fill&& fill) {
     std::lock_guard guard(lock_);
-    if (std::byte* at = core_.append(peer, length_bytes, tag)) {
-      fill(at);
-      return Status::ok;
+    SlotPool::Size size = SlotPool::size_for(length_bytes);
+    if (core_.would_hold(peer)) {
+      if (std::byte* at = core_.append(peer, length_bytes, tag)) {
+        fill(at);
+        return Status::ok;
+      }
+      if (length_bytes <= options_.core.bundle_message_bytes) size = SlotPool::full;
     }
-    const SlotPool::Size size =
-        core_.would_hold(peer) && length_bytes <= options_.core.bundle_message_bytes
-            ? SlotPool::full
-            : SlotPool::size_for(length_bytes);
     SendSlot* slot = slots_->get_within(size);
     if (slot == nullptr) [[unlikely]] {
       slot = core_.has_pending(peer) ? nullptr : slots_->get(size);
@@ -336,21 +338,26 @@ class Engine : private Driver<Engine> {
     } kind;
     Retired retired{};
     TransferEnd transfer{};
-    Failure failure{};
-    LinkChange link{};
-    PeerName wanted{};
-    std::unique_ptr<Refusal> refusal;
-    std::unique_ptr<std::string> words;
+    struct Rare {  // a get or put should not pay for its size
+      Failure failure{};
+      LinkChange link{};
+      PeerName wanted{};
+      Refusal refusal{};
+      std::string words{};
+    };
+    std::unique_ptr<Rare> rare;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
-    explicit Notice(const Failure& peer) : kind(Kind::failure), failure(peer) {}
-    explicit Notice(const LinkChange& change) : kind(Kind::link), link(change) {}
-    explicit Notice(PeerName name) : kind(Kind::wanted), wanted(name) {}
-    explicit Notice(Refusal&& request)
-        : kind(Kind::refusal), refusal(std::make_unique<Refusal>(std::move(request))) {}
+    explicit Notice(const Failure& peer) : Notice(Kind::failure, {.failure = peer}) {}
+    explicit Notice(const LinkChange& change) : Notice(Kind::link, {.link = change}) {}
+    explicit Notice(PeerName name) : Notice(Kind::wanted, {.wanted = name}) {}
+    explicit Notice(Refusal&& request) : Notice(Kind::refusal, {.refusal = std::move(request)}) {}
     explicit Notice(std::string&& what, Kind of = Kind::warning)
-        : kind(of), words(std::make_unique<std::string>(std::move(what))) {}
+        : Notice(of, {.words = std::move(what)}) {}
+
+   private:
+    Notice(Kind of, Rare&& news) : kind(of), rare(std::make_unique<Rare>(std::move(news))) {}
   };
 
   // What Driver calls.
@@ -387,28 +394,29 @@ class Engine : private Driver<Engine> {
   int hand_up_taken(Handler& handler, GoesOn&& goes_on) {
     const Leaving leaving{*this};
     int count = 0;
-    for (; next_message_ < messages_.size() && goes_on(count); ++count) {
-      const InHand in_hand(*this, messages_[next_message_++]);
+    for (; !messages_.empty() && goes_on(count); ++count) {
+      const InHand in_hand(*this, messages_.pop());
       handler.on_message(in_hand.message);
     }
-    if (next_message_ < messages_.size()) return count;  // notices come after messages
-    for (; next_notice_ < notices_.size() && goes_on(count); ++count) {
-      const Notice notice = std::move(notices_[next_notice_++]);
+    if (!messages_.empty()) return count;  // notices come after messages
+    for (; !notices_.empty() && goes_on(count); ++count) {
+      const Notice notice = std::move(notices_.pop());
       switch (notice.kind) {
         case Notice::Kind::retired:
           handler.on_retired(notice.retired.slot, notice.retired.delivered);
           break;
         case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
-        case Notice::Kind::failure: handler.on_failure(notice.failure); break;
-        case Notice::Kind::refusal: handler.on_refusal(*notice.refusal); break;
-        case Notice::Kind::warning: handler.on_warning(*notice.words); break;
-        case Notice::Kind::breakdown: handler.on_breakdown(*notice.words); break;
+        case Notice::Kind::failure: handler.on_failure(notice.rare->failure); break;
+        case Notice::Kind::refusal: handler.on_refusal(notice.rare->refusal); break;
+        case Notice::Kind::warning: handler.on_warning(notice.rare->words); break;
+        case Notice::Kind::breakdown: handler.on_breakdown(notice.rare->words); break;
         case Notice::Kind::link:
-          if constexpr (requires { handler.on_link(notice.link); }) handler.on_link(notice.link);
+          if constexpr (requires { handler.on_link(notice.rare->link); })
+            handler.on_link(notice.rare->link);
           break;
         case Notice::Kind::wanted:
-          if constexpr (requires { handler.on_wanted(notice.wanted); })
-            handler.on_wanted(notice.wanted);
+          if constexpr (requires { handler.on_wanted(notice.rare->wanted); })
+            handler.on_wanted(notice.rare->wanted);
           break;
       }
     }
@@ -440,17 +448,16 @@ class Engine : private Driver<Engine> {
 
   void leave_progress() {
     if (has_held_.load(std::memory_order_relaxed)) post_held();
-    if (--progress_depth_ == 0) progress_owner_.store({}, std::memory_order_release);
+    if (--progress_depth_ == 0) progress_owner_.store(ThreadMark::none, std::memory_order_release);
   }
 
   // All of these run with the lock held.
   void take();
   void enter_progress();
   void finish_send() {
-    // The usual case is one frame. Receives are posted first, because its credits are for them.
-    if (!out_.rare && out_.receives.empty() && !out_.work.empty()) [[likely]]
-      post_work();
-    if (!out_.empty()) [[unlikely]]
+    if (!out_.rare) [[likely]]
+      post_usual();
+    if (out_.rare || !out_.retired.empty()) [[unlikely]]
       flush();
     if (leaves_work()) [[unlikely]]
       note_pending();
@@ -480,11 +487,11 @@ class Engine : private Driver<Engine> {
 
   // What `stand_in` leaves to the application.
   static bool is_for_application(const Notice& notice);
-  // Whether there is such a one among these, `from` there on.
-  static bool is_news_for_application(const std::vector<Notice>& notices, std::size_t from);
+  // Whether there is such a one among what has arrived, and if `taken` among what was taken.
+  bool has_news_for_application(bool taken) const;
   bool has_for_stand_in() const;
   void ring();
-  [[gnu::cold]] bool met_stand_in(std::thread::id owner);
+  [[gnu::cold]] bool met_stand_in(ThreadMark owner);
 
   // These take the lock.
   bool fetch();
@@ -534,12 +541,10 @@ class Engine : private Driver<Engine> {
   std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
 
   // State of the thread inside `progress`; another thread may take over only with the lock held.
-  std::atomic<std::thread::id> progress_owner_{};
+  std::atomic<ThreadMark> progress_owner_{ThreadMark::none};
   int progress_depth_ = 0;
-  std::vector<Delivery> messages_;
-  std::size_t next_message_ = 0;
-  std::vector<Notice> notices_;
-  std::size_t next_notice_ = 0;
+  Taken<Delivery> messages_;
+  Taken<Notice> notices_;
   std::vector<BufferId> in_hand_;    // buffer of the message being handled, at each depth
   std::vector<BufferId> postponed_;  // released at a greater depth than a message of theirs
 
@@ -550,7 +555,7 @@ class Engine : private Driver<Engine> {
   bool rung_ = false;
   std::uint64_t rung_at_ = 0;  // visits then
   Absence absence_;
-  std::thread::id stand_in_{};
+  ThreadMark stand_in_ = ThreadMark::none;
   unsigned meetings_ = 0;  // visits that found it busy
 
   std::thread thread_;

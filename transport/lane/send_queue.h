@@ -47,6 +47,7 @@ class SendQueue {
   struct Posted {
     WorkId id;
     bool signalled;
+    bool full = false;  // there is room for control frames only now
   };
 
   // Takes a probe into flight: it has no slot and is always signalled. There must be room.
@@ -65,16 +66,18 @@ class SendQueue {
     return {posted_++, signalled};
   }
 
-  // Takes `slot` into flight. There must be room.
-  Posted post(SendSlot* slot) {
+  // Takes `slot` into flight. There must be room. `ends_chain`: nothing follows in its chain.
+  Posted post(SendSlot* slot, bool ends_chain = false) {
     in_flight_.push(slot);
     ++unsignalled_frames_;
     unsignalled_bytes_ += slot->capacity_bytes;
     unsignalled_notify_ = unsignalled_notify_ || slot->notify;
+    const bool full = !has_room(false);
     const bool signalled = unsignalled_frames_ >= config_.signal_interval ||
-                           unsignalled_bytes_ >= config_.signal_bytes;
+                           unsignalled_bytes_ >= config_.signal_bytes ||
+                           (ends_chain && (config_.signal_ends || unsignalled_notify_ || full));
     if (signalled) mark_signalled();
-    return {posted_++, signalled};
+    return {posted_++, signalled, full};
   }
 
   // Whether the last work request of a chain must ask for a completion before an interval is over:

@@ -11,21 +11,12 @@
 namespace weir::verbs {
 namespace {
 
-// Set in the wr_id of a receive; the rest is its buffer. (The opcode of a failed completion is
-// undefined [IBTA 11.4.2.1], so the id has to tell.)
-constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;
-
 constexpr std::size_t chain_max = 64;  // work requests linked on the stack at a time
 constexpr std::uint32_t pairs_planned = 16;
 
 static_assert(static_cast<int>(CompletionStatus::wr_flush_err) == IBV_WC_WR_FLUSH_ERR);
 static_assert(static_cast<int>(CompletionStatus::retry_exc_err) == IBV_WC_RETRY_EXC_ERR);
 static_assert(static_cast<int>(CompletionStatus::general_err) == IBV_WC_GENERAL_ERR);
-
-CompletionStatus status_of(ibv_wc_status status) {
-  return status <= IBV_WC_GENERAL_ERR ? static_cast<CompletionStatus>(status)
-                                      : CompletionStatus::general_err;
-}
 
 ibv_mtu mtu_code(std::uint32_t bytes) {
   return bytes >= 4096   ? IBV_MTU_4096
@@ -167,8 +158,7 @@ std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::stri
     why = "the completion queue of " + device_.port().name() + " cannot grow from " +
           std::to_string(cq_->cqe) + " to " + std::to_string(wanted) +
           " entries: " + std::strerror(errno) + "; the device allows " +
-          std::to_string(device_.limits().max_cqe) +
-          " (max_cqe). Lower btl_weir_window_max";
+          std::to_string(device_.limits().max_cqe) + " (max_cqe). Lower btl_weir_window_max";
     return 0;
   }
   const std::uint32_t number = add_pair(lane, send_depth);
@@ -364,19 +354,26 @@ bool Queues::post(std::span<const WorkRequest> chain) {
 }
 
 bool Queues::post(std::span<const ReceivePost> chain) {
+  ibv_recv_wr* bad = nullptr;
+  const auto translate_receive = [](const ReceivePost& receive, ibv_recv_wr& request,
+                                    ibv_sge& piece, ibv_recv_wr* next) {
+    piece = {receive.address, receive.length_bytes, receive.lkey};
+    request = {receive_bit | index(receive.buffer), next, &piece, 1};
+  };
+  if (chain.size() == 1) [[likely]] {
+    ibv_recv_wr request;
+    ibv_sge piece;
+    translate_receive(chain.front(), request, piece, nullptr);
+    return good(ibv_post_srq_recv(srq_.get(), &request, &bad));
+  }
   std::array<ibv_recv_wr, chain_max> requests;
   std::array<ibv_sge, chain_max> pieces;
   while (!chain.empty()) {
     const std::size_t count = std::min(chain.size(), chain_max);
     for (std::size_t i = 0; i < count; ++i) {
-      const ReceivePost& receive = chain[i];
-      pieces[i] = {receive.address, receive.length_bytes, receive.lkey};
-      requests[i] = {.wr_id = receive_bit | index(receive.buffer),
-                     .next = i + 1 < count ? &requests[i + 1] : nullptr,
-                     .sg_list = &pieces[i],
-                     .num_sge = 1};
+      translate_receive(chain[i], requests[i], pieces[i],
+                        i + 1 < count ? &requests[i + 1] : nullptr);
     }
-    ibv_recv_wr* bad = nullptr;
     if (!good(ibv_post_srq_recv(srq_.get(), requests.data(), &bad))) return false;
     chain = chain.subspan(count);
   }
@@ -387,20 +384,6 @@ bool Queues::arm(SrqArm arm) {
   ibv_srq_attr attributes{};
   attributes.srq_limit = arm.limit;
   return good(ibv_modify_srq(srq_.get(), &attributes, IBV_SRQ_LIMIT));
-}
-
-int Queues::poll(std::span<Completion> completions) {
-  std::array<ibv_wc, 32> done;
-  const int most = static_cast<int>(std::min(completions.size(), done.size()));
-  const int count = ibv_poll_cq(cq_.get(), most, done.data());
-  for (int i = 0; i < count; ++i) {
-    const ibv_wc& wc = done[static_cast<std::size_t>(i)];
-    const bool receive = (wc.wr_id & receive_bit) != 0;
-    completions[static_cast<std::size_t>(i)] = {receive ? Opcode::receive : Opcode::send,
-                                                status_of(wc.status), wc.byte_len,
-                                                lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
-  }
-  return count;
 }
 
 }  // namespace weir::verbs

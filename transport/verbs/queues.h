@@ -6,6 +6,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -93,9 +95,22 @@ class Queues {
   // False, with errno set, if the adapter refused.
   bool arm(SrqArm arm);
 
-  // Polls up to completions.size() finished work requests. Returns the count; less than 0: broken
-  // queue.
-  int poll(std::span<Completion> completions);
+  static constexpr int poll_most = 32;
+
+  // Polls up to `most` finished work requests (at most poll_most), and calls `handle(Completion)`
+  // for each. Returns the count; less than 0: broken queue.
+  template <typename Handle>
+  int poll(int most, Handle&& handle) {
+    std::array<ibv_wc, poll_most> done;
+    const int count = ibv_poll_cq(cq_.get(), most, done.data());
+    for (int i = 0; i < count; ++i) handle(to_completion(done[static_cast<std::size_t>(i)]));
+    return count;
+  }
+  int poll(std::span<Completion> completions) {
+    auto next = completions.begin();
+    return poll(std::min(static_cast<int>(completions.size()), poll_most),
+                [&](const Completion& completion) { *next++ = completion; });
+  }
 
   // Readable after a frame whose sender asks the event thread to look (WorkRequest::solicited); -1
   // if the device has no such channel. [IBTA 11.4.2.2]
@@ -123,8 +138,19 @@ class Queues {
     std::uint16_t pkey_index = 0;
   };
 
+  // Set in the wr_id of a receive; the rest is its buffer. (The opcode of a failed completion is
+  // undefined [IBTA 11.4.2.1], so the id has to tell.)
+  static constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;
+
   Queues(const Device& device, const QueuePairOptions& options)
       : device_(device), options_(options) {}
+
+  Completion to_completion(const ibv_wc& wc) const {
+    return {(wc.wr_id & receive_bit) != 0 ? Opcode::receive : Opcode::send,
+            wc.status <= IBV_WC_GENERAL_ERR ? static_cast<CompletionStatus>(wc.status)
+                                            : CompletionStatus::general_err,
+            wc.byte_len, lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
+  }
 
   // From RESET to RTS. `path`: address vector, MTU, port and partition, the peer's queue pair, PSNs
   // and max_rd_atomic.

@@ -51,13 +51,11 @@ bool check_messages(const std::byte* messages, std::size_t size, bool numbered) 
   return true;
 }
 
-bool check_frame(const std::byte* frame, std::size_t size) {
-  if (size < frame_header_bytes) return false;
-  const FrameHeader header = get_frame_header(frame);
-  const std::byte* const rest = frame + frame_header_bytes;
-  switch (header.kind) {
-    case FrameKind::messages: return check_messages(rest, size - frame_header_bytes, false);
-    case FrameKind::repeated: return check_messages(rest, size - frame_header_bytes, true);
+bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t size) {
+  switch (kind) {
+    case FrameKind::messages: return false;
+    case FrameKind::repeated:
+      return check_messages(frame + frame_header_bytes, size - frame_header_bytes, true);
     case FrameKind::relayed: return check_sections(frame, size);
     case FrameKind::credits:
     case FrameKind::goodbye:

@@ -149,13 +149,27 @@ inline MessageHeader get_message_header(const std::byte* at) {
   return {static_cast<std::uint32_t>(word), static_cast<std::uint8_t>(word >> 32)};
 }
 
-// Whether the `size` bytes at `frame` are a well-formed frame: known kind, messages that fill it
-// exactly, zero in every unused byte of the headers. Reads nothing beyond the frame.
-bool check_frame(const std::byte* frame, std::size_t size);
-
 // Whether the `size` bytes at `messages` are one or more messages that fill them exactly. If
 // `numbered`, the first message has a number.
 bool check_messages(const std::byte* messages, std::size_t size, bool numbered);
+
+// The same as `check_frame`, for frames of another kind than `messages`.
+bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t size);
+
+// Whether the `size` bytes at `frame` are a well-formed frame: known kind, messages that fill it
+// exactly, zero in every unused byte of the headers. Reads nothing beyond the frame. If so,
+// `header` is the frame's.
+inline bool check_frame(const std::byte* frame, std::size_t size, FrameHeader& header) {
+  if (size < frame_header_bytes) return false;
+  header = get_frame_header(frame);
+  if (header.kind != FrameKind::messages) [[unlikely]]
+    return check_special_frame(header.kind, frame, size);
+  return check_messages(frame + frame_header_bytes, size - frame_header_bytes, false);
+}
+inline bool check_frame(const std::byte* frame, std::size_t size) {
+  FrameHeader header;
+  return check_frame(frame, size, header);
+}
 
 // Calls `on_message(payload, length_bytes, tag, last)` for each message in checked bytes.
 template <typename F>

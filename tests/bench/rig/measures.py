@@ -16,8 +16,10 @@ CHUNK_BYTES, READS = 128 << 10, 16  # weir's chunk_size, and the most reads of o
 ONE_SIDED_BYTES = (8, 4096)
 RATE_BYTES, RATE_WINDOW = 8, 64
 MANY = 8  # ranks, for init and memory
-PROGRAMS = ("pingpong", "msgrate", "flows", "rma_latency", "initlat", "alltoall_mem")
-COUNTING = PROGRAMS[:4]  # with --counters
+PROGRAMS = ("pingpong", "msgrate", "flows", "rma_latency", "collective_times", "initlat", "alltoall_mem")
+COUNTING = PROGRAMS[:5]  # with --counters
+COLLECTIVE_BYTES = (8, 1 << 10, 64 << 10, 1 << 20)
+COLLECTIVES = ("allreduce", "bcast", "alltoall")
 PROGRAM_TIMEOUT_S = 60
 RUN_TIMEOUT_S = 75  # after the program's own watchdog, which knows more
 
@@ -210,6 +212,21 @@ def _memory(who, plan):
     return values
 
 
+# ---- collectives -------------------------------------------------------------------------------
+
+def collectives(who, plan):
+    text = mpi(peers.PEERS[who], plan, MANY, "collective_times", "--sizes", _listed(COLLECTIVE_BYTES),
+               "--ms", 20 if plan.quick else 100)
+    return {f"{name}_{size}": float(us) for name, size, us in
+            re.findall(r"^(\w+) (\d+) B: ([\d.]+) us", text, re.M)}
+
+
+def _collective_metrics():
+    return [Metric("barrier_0", f"barrier, {MANY} ranks", "us"),
+            *(Metric(f"{name}_{b}", f"{name} {size_name(b)}", "us")
+              for name in COLLECTIVES for b in COLLECTIVE_BYTES)]
+
+
 class Group:
     """slice: every how many rounds it runs; slow starts that repeat well need fewer."""
 
@@ -222,6 +239,8 @@ def groups_for(only):
     """The groups of --only; rdma is two of them."""
     wanted = lambda *names: only is None or only in names
     found = []
+    if only == "collectives":  # minutes a round
+        found.append(Group("collectives", ["weir", *peers.OTHERS], _collective_metrics(), collectives))
     if wanted("latency"):
         found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], [
             Metric(f"latency_{b}", f"latency {size_name(b)}", "us") for b in LATENCY_BYTES],

@@ -56,6 +56,8 @@ def command(peer, ranks, program, arguments, own_core, each=None):
     """mpirun's words. own_core: a core for each rank, which then never yields it. each: a list with
     the variables of every rank, NAME=VALUE."""
     words = ["mpirun", "--bind-to", "core" if own_core else "none"]
+    if hosts := os.environ.get("LAB_HOSTFILE"):  # the lower half of the ranks on the first node
+        words += ["--hostfile", hosts, "--map-by", f"ppr:{ranks // 2}:node"]
     words += ["--gmca", "mpi_yield_when_idle", "0" if own_core else "1"]
     for key, value in peer.mca:
         words += ["--gmca", key, value]

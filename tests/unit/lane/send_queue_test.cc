@@ -57,6 +57,28 @@ TEST(SendQueue, AChainWithSomebodyWaitingWantsASignal) {
   EXPECT_FALSE(queue.wants_signal());
 }
 
+TEST(SendQueue, TheEndOfAChainIsSignalledIfSomebodyWaits) {
+  SendQueue queue(config(64, 100));
+  SendSlot plain = slot_of(1);
+  SendSlot waited = slot_of(1, true);
+  EXPECT_FALSE(queue.post(&plain, true).signalled);
+  EXPECT_FALSE(queue.post(&waited, false).signalled);
+  EXPECT_TRUE(queue.post(&plain, true).signalled);
+  EXPECT_FALSE(queue.post(&plain, true).signalled);
+  EXPECT_TRUE(queue.post(&waited, true).signalled);
+  EXPECT_FALSE(queue.wants_signal());
+}
+
+TEST(SendQueue, SaysThatItIsFullAndSignalsTheLast) {
+  SendQueue queue(config(8, 100));  // four are for control frames
+  SendSlot slot = slot_of(1);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(queue.post(&slot, true).full);
+  const SendQueue::Posted last = queue.post(&slot, true);
+  EXPECT_TRUE(last.full);
+  EXPECT_TRUE(last.signalled);
+  EXPECT_TRUE(queue.has_room(true));
+}
+
 TEST(SendQueue, AFullQueueWantsASignal) {
   SendQueue queue(config(10, 100));
   SendSlot slot = slot_of(1);

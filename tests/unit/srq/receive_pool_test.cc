@@ -81,11 +81,11 @@ TEST(ReceivePool, KeepsARetiringBufferThatMayNotBeWithdrawn) {
   pool.post(2, posts);
   pool.retire(1);
   pool.arrive(BufferId{1});
-  pool.release(BufferId{1}, false);
+  pool.release(BufferId{1}, [] { return false; });
   EXPECT_EQ(pool.free(), 1u);
   EXPECT_EQ(pool.post(1, posts), 1u);
   pool.arrive(BufferId{1});
-  pool.release(BufferId{1}, true);
+  pool.release(BufferId{1});
   EXPECT_TRUE(pool.can_drop());
 }
 
@@ -159,7 +159,7 @@ TEST(ReceivePool, ConservesItsBuffers) {
         case 6: pool.retire(random.between(0, 40)); break;
         case 7: pool.drop_slab(); break;
         case 8: pool.restore(random.between(0, 60)); break;
-        default: pool.release(any, random.chance(700));
+        default: pool.release(any, [&] { return random.chance(700); });
       }
       ASSERT_EQ(pool.posted() + pool.held() + pool.free() + pool.withdrawn(), pool.total());
       ASSERT_TRUE(pool.conserved());
