@@ -48,7 +48,7 @@ inline void deliver(const Peer& from, BufferId buffer, const std::byte* messages
   wire::walk_messages(
       messages, size,
       [&](const std::byte* payload, std::uint32_t length_bytes, std::uint8_t tag, bool last) {
-        out.deliveries.emplace_back(from.id, buffer, from.above, payload, length_bytes, tag, last);
+        out.deliveries.push_back({from.id, buffer, from.above, payload, length_bytes, tag, last});
         ++counters.messages_received;
         counters.bytes_received += length_bytes;
       });

@@ -179,9 +179,8 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   const bool inlined = slot->frame_bytes <= config_.inline_bytes;
   counters_.frames_inlined += inlined ? 1 : 0;
   counters_.sends_signalled += posted.signalled ? 1 : 0;
-  out.work.emplace_back(posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
-                        slot->frame_bytes, slot->lkey,
-                        reinterpret_cast<std::uint64_t>(slot->frame));
+  out.work.push_back({posted.id, peer.connection.lane(), Opcode::send, posted.signalled, inlined,
+                      slot->frame_bytes, slot->lkey, reinterpret_cast<std::uint64_t>(slot->frame)});
   if (to.wakes_ != wire::Wakes::none) [[unlikely]]
     out.work.back().solicited = slot->wakes || to.wakes_ == wire::Wakes::all;
   if (posted.full) [[unlikely]]
