@@ -75,17 +75,14 @@ class SendQueue {
     const bool full = !has_room(false);
     const bool signalled = unsignalled_frames_ >= config_.signal_interval ||
                            unsignalled_bytes_ >= config_.signal_bytes ||
-                           (ends_chain && (config_.signal_ends || unsignalled_notify_ || full));
+                           (ends_chain && is_awaited(full));
     if (signalled) mark_signalled();
     return {posted_++, signalled, full};
   }
 
   // Whether the last work request of a chain must ask for a completion before an interval is over:
   // somebody waits to hear of a slot in it, or the queue is full.
-  bool wants_signal() const {
-    return unsignalled_frames_ > 0 &&
-           (config_.signal_ends || unsignalled_notify_ || !has_room(false));
-  }
+  bool wants_signal() const { return unsignalled_frames_ > 0 && is_awaited(!has_room(false)); }
 
   // The last work request posted was made signalled afterwards.
   void mark_signalled() {
@@ -132,6 +129,9 @@ class SendQueue {
   bool awaits_completion() const { return in_flight_.size() > unsignalled_frames_; }
 
  private:
+  // Somebody waits for the end of a chain that has unsignalled frames.
+  bool is_awaited(bool full) const { return config_.signal_ends || unsignalled_notify_ || full; }
+
   template <typename F, typename G>
   void pop(F& retired, G&& rdma) {
     ++retired_;
