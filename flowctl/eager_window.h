@@ -245,6 +245,7 @@ class EagerWindow {
     const std::uint32_t kept = peers_ * config_.control_reserve + slack(window);
     return window > kept ? window - kept : 0;
   }
+
   std::uint32_t most_credits() const { return std::max(config_.min_credits, config_.max_credits); }
 
   void begin_epoch() {
