@@ -3,8 +3,9 @@
 //   mpirun -n 8 collective_times [--sizes 8,1K,64K,1M] [--ms 50] [--counters]
 //
 // A size is what a rank gives (Allreduce, Bcast), or gives to each other rank (Alltoall). Each
-// figure is the time of back-to-back calls for about --ms, of the slowest rank, over their number.
-// The first and the last result of each are checked, outside the timing.
+// figure is the time of back-to-back calls for about --ms, of the slowest rank, over their number,
+// after as many that count for nothing. The first and the last result of each are checked, outside
+// the timing.
 
 #include <mpi.h>
 
@@ -45,10 +46,15 @@ void checked(const Collective& collective) {
 }
 
 double microseconds(const Collective& collective, double budget_s) {
-  constexpr int trial = 3;
+  constexpr int least = 3, most = 10000;
   checked(collective);  // connects
-  const double each_s = seconds(collective, trial) / trial;
-  const int calls = std::clamp(static_cast<int>(budget_s / std::max(each_s, 1e-9)), trial, 10000);
+  int calls = least;
+  double took_s = seconds(collective, calls);
+  while (took_s < budget_s && calls < most) {  // meanwhile windows grow
+    calls *= 2;
+    took_s = seconds(collective, calls);
+  }
+  calls = std::clamp(static_cast<int>(budget_s / took_s * calls), least, most);
   const double us = seconds(collective, calls) / calls * 1e6;
   checked(collective);
   return us;
