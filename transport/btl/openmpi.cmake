@@ -58,9 +58,10 @@ target_include_directories(weir_opal_headers SYSTEM INTERFACE
 add_library(weir_opal INTERFACE)
 target_link_libraries(weir_opal INTERFACE weir_opal_headers ${WEIR_OPAL_LIBRARY})
 if(major GREATER_EQUAL 5)  # what processes tell each other goes through PMIx itself
-  pkg_check_modules(PMIX REQUIRED IMPORTED_TARGET pmix)
+  pkg_check_modules(PMIX REQUIRED pmix)
   target_include_directories(weir_opal_headers SYSTEM INTERFACE ${PMIX_INCLUDE_DIRS})
-  target_link_libraries(weir_opal INTERFACE PkgConfig::PMIX)
+  # Not its flags: they would put PMIx's folder into the plugin as a search path.
+  target_link_libraries(weir_opal INTERFACE ${PMIX_LINK_LIBRARIES})
   # Debian's package lacks two headers that the others include. After all other folders, so that
   # an Open MPI that has them is built with its own.
   target_compile_options(weir_opal_headers INTERFACE
