@@ -50,6 +50,8 @@ class NodeReads {
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
   bool waiting() const { return member_.waiting(); }
+  // Neither waits for tokens nor has any that no read has taken along.
+  bool idle() const { return !member_.waiting() && member_.in_hand() == 0; }
   std::uint32_t out() const { return member_.out(); }
   // What the node's other processes have outstanding or wait for, rounded up to whole tokens, as
   // far as it was seen of late (PoolMember::asked_by_others).

@@ -97,8 +97,10 @@ std::uint32_t Scheduler::chain_reads() const {
 
 void Scheduler::open_peer(TransferPeer& peer, std::uint32_t max_reads) {
   know(peer);
+  std::uint32_t& limit = peer.flows_[of(Path::get)].use.limit;
+  if (peer.open_ && limit == max_reads) return;
   peer.open_ = true;
-  peer.flows_[of(Path::get)].use.limit = max_reads;
+  limit = max_reads;
   for (Path path : paths) refresh(peer.flows_[of(path)], path);
 }
 
@@ -114,8 +116,10 @@ void Scheduler::hold_peer(TransferPeer& peer) {
 }
 
 void Scheduler::open_chain(TransferPeer& peer, std::uint32_t reads) {
+  reads = std::max(reads, 1u);
+  if (peer.chain_open_ && peer.chain_reads_ == reads) return;
   peer.chain_open_ = true;
-  peer.chain_reads_ = std::max(reads, 1u);
+  peer.chain_reads_ = reads;
   refresh(peer.flows_[of(Path::chain)], Path::chain);
 }
 
@@ -147,7 +151,7 @@ void Scheduler::refresh(Flow& flow, Path path) {
   if (path == Path::chain) refresh(flow.peer->flows_[of(Path::get)], Path::get);
 }
 
-bool Scheduler::next(Chunk& chunk, ChunkGate* gate) {
+bool Scheduler::look_for_next(Chunk& chunk, ChunkGate* gate) {
   const Path first = turn_;
   for (Path path : {first, other(first)}) {
     if (take(path, chunk, gate)) {

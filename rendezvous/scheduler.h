@@ -160,7 +160,9 @@ class Scheduler {
   }
 
   // The next chunk to post, if one may go now. It is outstanding from here on.
-  bool next(Chunk& chunk, ChunkGate* gate = nullptr);
+  bool next(Chunk& chunk, ChunkGate* gate = nullptr) {
+    return has_something_to_issue() && look_for_next(chunk, gate);
+  }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
   // Reads are out for which other processes of the node may wait.
@@ -252,6 +254,14 @@ class Scheduler {
                ? controller_.bytes()
                : controller_.reads() * NodeReads::charged_bytes(plan_.chunk_bytes());
   }
+  // Also if what the node gave for a chunk that no longer waits has to go back.
+  bool has_something_to_issue() const {
+    for (const Direction& direction : directions_) {
+      if (!direction.active.empty()) return true;
+    }
+    return !node_.idle();
+  }
+  [[gnu::noinline]] bool look_for_next(Chunk& chunk, ChunkGate* gate);
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
   bool has_node_room(std::uint64_t bytes);
   bool reserve_for(TransferPeer& peer);

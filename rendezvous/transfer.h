@@ -85,8 +85,8 @@ struct Transfer {
   std::uint32_t chained_chunks = 0;
   std::uint64_t chain_end = 0;  // the offset behind the last chunk that was chained
 
-  Link<Transfer> queue;    // in its peer's queue, then among the finished, or the free
-  Link<Transfer> of_peer;  // among all transfers of its peer
+  Link<Transfer> queue{};    // in its peer's queue, then among the finished, or the free
+  Link<Transfer> of_peer{};  // among all transfers of its peer
 
   bool all_issued() const { return issued_bytes == request.length_bytes; }
 

@@ -23,6 +23,13 @@ class TransferPeer {
 
   // Transfers that are not over.
   bool has_transfers() const { return !transfers_.empty(); }
+  // Transfers with chunks to issue.
+  bool has_unissued() const {
+    for (const Flow& flow : flows_) {
+      if (!flow.empty()) return true;
+    }
+    return false;
+  }
   // Chunks of gets or puts that were handed out one by one and are not over.
   std::uint32_t outstanding(TransferKind kind) const {
     return flows_[static_cast<unsigned>(kind)].use.chunks;

@@ -20,11 +20,7 @@ class TransferTable {
   Transfer& create(const TransferRequest& request) {
     Transfer* slot = free_.pop();
     Transfer& transfer = slot != nullptr ? *slot : add();
-    const TransferId id = transfer.id;
-    transfer = Transfer{};
-    transfer.id = id;
-    transfer.live = true;
-    transfer.request = request;
+    transfer = {.id = transfer.id, .live = true, .request = request};
     ++live_;
     return transfer;
   }

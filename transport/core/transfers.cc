@@ -63,9 +63,15 @@ void Transfers::issue(const Now& now, Outbox& out) {
     Lane& lane = lanes_[id];
     const bool inlined =
         request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const SendQueue::Posted posted = lane.queue.post_rdma(
-        {chunk.transfer, chunk.length_bytes, now, gate.take_tokens(), chunk.chained},
-        !chunk.chained || chunk.last);
+    const bool timed = chunk.kind == TransferKind::get;  // nobody asks how long a write takes
+    const SendQueue::Posted posted =
+        lane.queue.post_rdma({.transfer = chunk.transfer,
+                              .bytes = chunk.length_bytes,
+                              .posted = timed ? now.time() : Time{},
+                              .tokens = gate.take_tokens(),
+                              .chained = chunk.chained,
+                              .timed = timed},
+                             !chunk.chained || chunk.last);
     out.work.push_back({.id = posted.id,
                         .lane = id,
                         .opcode = request.opcode,
@@ -115,7 +121,7 @@ std::uint32_t Transfers::fetches_open(const Peer& peer) const {
 
 void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
   if (idle()) return;
-  if (peer.connection.is_ready()) {
+  if (peer.connection.is_ready() && peer.transfers.has_unissued()) {
     if (peer.fetches && keeps_fetches_apart(peer)) {
       if (peer.fetch_lane.refused()) {
         return connector_.fail(now, peer, FailReason::no_resources, out);

@@ -59,7 +59,8 @@ class Transfers final : private FetchLanes::Listener {
   }
   // A chunk is complete.
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
-    scheduler_.on_chunk_done(now, chunk.transfer, chunk.bytes, now - chunk.posted, chunk.chained);
+    const Time done = chunk.timed ? now.time() : Time{};  // not looked at for a write
+    scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, done - chunk.posted, chunk.chained);
   }
   // The transfer that a chunk in flight is a part of.
   const TransferRequest& request_of(const RdmaInFlight& chunk) {

@@ -182,7 +182,7 @@ class Engine : private Driver<Engine> {
   // untouched until then.
   void transfer(const TransferRequest& request) {
     std::lock_guard guard(lock_);
-    core_.transfer(clock(), request, out_);
+    core_.transfer(now(), request, out_);
     if (!out_.empty()) flush();
     call_thread();
   }

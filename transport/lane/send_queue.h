@@ -24,6 +24,7 @@ struct RdmaInFlight {
   Time posted;
   std::uint16_t tokens = 0;  // tokens of the node
   bool chained = false;
+  bool timed = true;  // else `posted` is not set
 };
 
 class SendQueue {
