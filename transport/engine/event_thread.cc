@@ -39,7 +39,7 @@ void Engine::run_thread() {
   const int device_fd = device_.context()->async_fd;
   fcntl(device_fd, F_SETFL, fcntl(device_fd, F_GETFL) | O_NONBLOCK);
 
-  for (;;) {
+  for (bool first = true;; first = false) {
     Duration nap{};
     bool asked = false;
     bool lacks_pair = false;
@@ -51,7 +51,7 @@ void Engine::run_thread() {
       asked = may_serve_request();
       nap = absence_.nap(Driver::nap(clock()), clock());
       if (queues_->has_old_rnr_timers()) nap = std::min(nap, milliseconds(1));
-      if (asked) nap = {};
+      if (asked || first) nap = {};
       listens = absence_.listens();
       lacks_pair = !queues_->has_spare();
       inline_bytes = queues_->inline_bytes();
@@ -63,10 +63,10 @@ void Engine::run_thread() {
     const timespec patience{nap.ns / 1000000000, nap.ns % 1000000000};
     ::ppoll(fds.data(), fds.size(), &patience, nullptr);
     const Time woken = clock();
-    // Most events are requests. A pair that none of them needs is there for the next connection.
-    asked = asked || (fds[1].revents & POLLIN) != 0;
+    // A pair takes long to make, so it is made without the lock: one for the first connection, who
+    // ever asks for it, and one for each request that waits.
     verbs::Queues::Pair spare;
-    if (asked && lacks_pair) spare = queues_->make_spare(inline_bytes);
+    if (lacks_pair && (asked || first)) spare = queues_->make_spare(inline_bytes);
 
     std::lock_guard guard(lock_);
     if (stopping_) return;
