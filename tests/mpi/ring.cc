@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "check.h"
+#include "mark.h"
 #include "pvars.h"
 
 MPI_TEST(ring) {
@@ -33,16 +34,23 @@ MPI_TEST(ring) {
   std::vector<unsigned char> token(bytes);
   const double start_s = MPI_Wtime();
   if (pause_us > 0) MPI_Barrier(check::world);  // connects
+  if (rank == 0) mark::begin_series();
   for (int lap = 0; lap < laps; ++lap) {
     const auto seq = static_cast<std::uint32_t>(lap);
     if (rank == 0) {
       check::fill(token.data(), token.size(), {0, next, 7, seq});
       MPI_Request sent;
-      MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, check::world, &sent);
+      {
+        const mark::Operation<mark::send> marked;
+        MPI_Isend(token.data(), bytes, MPI_BYTE, next, 7, check::world, &sent);
+      }
       std::vector<unsigned char> back(bytes);
       if (pause_us > 0) usleep(pause_us);
-      MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);
-      MPI_Wait(&sent, MPI_STATUS_IGNORE);
+      {
+        const mark::Operation<mark::receive> marked;
+        MPI_Recv(back.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);
+        MPI_Wait(&sent, MPI_STATUS_IGNORE);
+      }
       check::verify(back.data(), back.size(), {previous, 0, 7, seq}, "token");
     } else {
       MPI_Recv(token.data(), bytes, MPI_BYTE, previous, 7, check::world, MPI_STATUS_IGNORE);

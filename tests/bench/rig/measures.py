@@ -15,6 +15,7 @@ BANDWIDTH_BYTES = (64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20)
 CHUNK_BYTES, READS = 128 << 10, 16  # weir's chunk_size, and the most reads of one of its lanes
 ONE_SIDED_BYTES = (8, 4096)
 RATE_BYTES, RATE_WINDOW = 8, 64
+BURST_BYTES, BURST_PUTS = 4, 40000
 MANY = 8  # ranks, for init and memory
 PROGRAMS = ("pingpong", "msgrate", "flows", "rma_latency", "collective_times", "initlat", "alltoall_mem")
 COUNTING = PROGRAMS[:5]  # with --counters
@@ -145,8 +146,10 @@ def _raw_bandwidth(plan, sizes, both_ways):
 
 def _one_sided(who, plan):
     count = 200 if plan.quick else 1000
+    puts = BURST_PUTS // 10 if plan.quick else BURST_PUTS
     if who == peers.RAW:
-        values = {"fetch_add": raw.fetch_add_us(count)}
+        values = {"fetch_add": raw.fetch_add_us(count),
+                  "put_rate": raw.writes_per_s(BURST_BYTES, puts, RATE_WINDOW)}
         for b in ONE_SIDED_BYTES:
             values[f"put_{b}"] = raw.write_us(b, count)
             values[f"one_way_{b}"] = raw.write_latency_us(b, count)
@@ -154,12 +157,13 @@ def _one_sided(who, plan):
         return values
     peer = peers.PEERS[who]
     text = mpi(peers.one_sided(peer), plan, 2, "rma_latency", "--sizes", _listed(ONE_SIDED_BYTES),
-               "--count", count)
+               "--count", count, "--burst", puts)
     if peer.counts and counter(text, "btl_weir_puts", "sum") == 0:
         raise Failed("btl_weir_puts is 0: the puts went elsewhere")
     found = {(what, int(b)): float(us) for what, b, us in
              re.findall(r"^(\S+)(?: and flush)? +(\d+) B +p50 +([\d.]+) us", text, re.M)}
-    return {"fetch_add": found["fetch-and-add", 8], "swap": found["compare-and-swap", 8],
+    burst_ms = float(re.search(r"puts of \d+ B and a fence: ([\d.]+) ms", text).group(1))
+    return {"put_rate": puts / burst_ms * 1e3, "fetch_add": found["fetch-and-add", 8], "swap": found["compare-and-swap", 8],
             **{f"{what}_{b}": found[what, b] for what in ("put", "get") for b in ONE_SIDED_BYTES}}
 
 
@@ -169,7 +173,8 @@ def _one_sided_metrics():
         found += [Metric(f"put_{b}", f"put and flush {size_name(b)}", "us"),
                   Metric(f"one_way_{b}", "  ib_write_lat: half a round trip", "us"),
                   Metric(f"get_{b}", f"get and flush {size_name(b)}", "us")]
-    return found + [Metric("fetch_add", "fetch-and-add 8 B", "us"),
+    return found + [Metric("put_rate", f"{BURST_PUTS} puts of {BURST_BYTES} B and a fence", "puts/s", True),
+                    Metric("fetch_add", "fetch-and-add 8 B", "us"),
                     Metric("swap", "compare-and-swap 8 B", "us")]
 
 

@@ -104,6 +104,11 @@ def messages_per_s(size_bytes, count, in_flight):
                    str(min(16, in_flight)))[4] * 1e6
 
 
+def writes_per_s(size_bytes, count, in_flight):
+    return _stream("ib_write_bw", size_bytes, count, in_flight, "-Q",
+                   str(min(16, in_flight)))[4] * 1e6
+
+
 def write_us(size_bytes, count):
     """From the post to the completion, as put and flush."""
     return 1 / _stream("ib_write_bw", size_bytes, count, 1, "-Q", "1")[4]

@@ -86,6 +86,8 @@ def parse(argv):
     machine.add_argument("--accel", choices=("kvm", "tcg"), help="do not find out which works")
     machine.add_argument("--icount", action="store_true",
                          help="count instructions as time: one CPU, repeatable figures for regressions")
+    machine.add_argument("--plugin", metavar="FILE[,KEY=VALUE...]",
+                         help="a TCG plugin for QEMU, which then has no KVM (see tests/bench/map)")
     machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (tools/lab/root)")
     machine.add_argument("--update-kernel", action="store_true", help="fetch a newer kernel package if apt has one")
     cmd = p.add_argument_group("command")
@@ -121,7 +123,7 @@ def _check(p, opt, command):
     if opt.host:
         of_a_vm = {"--wire": opt.wire, "--nodes": opt.nodes > 1, "--no-device": opt.no_device,
                    "--rails": opt.rails > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
-                   "--icount": opt.icount, "--root": opt.root}
+                   "--icount": opt.icount, "--plugin": opt.plugin, "--root": opt.root}
         asked = ", ".join(option for option, value in of_a_vm.items() if value)
         if asked:
             p.error(f"--host has no fabric of its own: leave out {asked}")
@@ -131,6 +133,8 @@ def _check(p, opt, command):
         p.error("--rate, --delay and --loss need --wire (or --nodes 2): loopback bypasses the wire")
     if opt.icount and (opt.nodes > 1 or opt.accel == "kvm" or (opt.cpus or 1) > 1):
         p.error("--icount is for one VM with one CPU under TCG")
+    if opt.plugin and (opt.nodes > 1 or opt.accel == "kvm"):
+        p.error("--plugin is for one VM under TCG")
     if opt.memlock not in (None, "unlimited") and not opt.memlock.isdigit():
         p.error("--memlock takes bytes or 'unlimited'")
     if not 576 <= opt.mtu <= 9000:

@@ -43,7 +43,7 @@ class Session:
         kernel, initramfs = image.prepare(self.say, self.opt.update_kernel)
         cache = image.cache_dir()
         accel = self.opt.accel or vm.choose_accel(cache, kernel, initramfs, self.say)
-        if self.opt.icount:
+        if self.opt.icount or self.opt.plugin:
             accel = "tcg"
         self.run_dir = rundir.make()
         saved_tty = None

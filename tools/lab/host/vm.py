@@ -58,6 +58,7 @@ class Vm:
         for i, (d, writable) in enumerate(jobs.shares(opt)):
             args += self._share(f"share{i}", d, "multidevs=remap" if writable else "readonly=on,multidevs=remap")
         args += self._nics(opt, run_dir)
+        args += ["-plugin", f"file={opt.plugin}"] if opt.plugin else []
         self.args = args
         self.counts_instructions = opt.icount
 
