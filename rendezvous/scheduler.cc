@@ -32,7 +32,7 @@ Scheduler::Scheduler(const Config& config)
                   Direction{{ChunkBudget::no_limit, config.write_bytes}, {}},
                   Direction{{ChunkBudget::no_limit, UINT64_MAX}, {}}} {}
 
-TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request) {
+Transfer& Scheduler::add(TransferPeer& peer, const TransferRequest& request) {
   know(peer);
   Transfer& transfer = transfers_.create(request);
   transfer.peer = &peer;
@@ -40,6 +40,11 @@ TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request)
   transfer.path = scheduled_path(request.kind);
   transfer.small = request.length_bytes <= small_bytes_;
   peer.transfers_.push(&transfer);
+  return transfer;
+}
+
+TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request) {
+  Transfer& transfer = add(peer, request);
   if (request.length_bytes == 0) {
     transfer.move_to(TransferState::done);
     finish(transfer);
@@ -49,6 +54,27 @@ TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request)
   flow.queue_of(transfer).push(&transfer);
   refresh(flow, transfer.path);
   return transfer.id;
+}
+
+// What `submit` and `next` would come to, without a queue in between. A chain of the peer that is
+// not handed out yet would have to give way to a get, which `next` sees to.
+bool Scheduler::submit_and_issue(TransferPeer& peer, const TransferRequest& request, Chunk& chunk) {
+  const Path path = scheduled_path(request.kind);
+  Direction& direction = directions_[of(path)];
+  Flow& flow = peer.flows_[of(path)];
+  if (!peer.open_ || has_something_to_issue() || !flow.empty() || flow.use.at_limit() ||
+      !peer.flows_[of(Path::chain)].empty() || request.length_bytes == 0 ||
+      request.length_bytes > plan_.chunk_bytes() || wants_chain(request)) {
+    return false;
+  }
+  const auto bytes = static_cast<std::uint32_t>(request.length_bytes);
+  if (!direction.budget.has_room(bytes)) return false;
+  if (path == Path::get && !has_node_room(bytes)) return false;
+  Transfer& transfer = add(peer, request);
+  if (path == Path::get) transfer.read_tokens = node_.commit();
+  direction.budget.take(flow.use, bytes);
+  hand_out(transfer, bytes, chunk);
+  return true;
 }
 
 // Whether the peer's next get may go as a chain: no chunk of it is issued, and nobody else has a
@@ -166,9 +192,17 @@ bool Scheduler::look_for_next(Chunk& chunk, ChunkGate* gate) {
   return false;
 }
 
+// A chain that has its part of the budget goes before one that may wait until that is free.
+Scheduler::Flow* Scheduler::chain_in_turn() const {
+  const auto& active = directions_[of(Path::chain)].active;
+  Flow* flow = active.front();
+  while (flow != nullptr && flow->peer->reserved_reads_ == 0) flow = active.next(flow);
+  return flow != nullptr ? flow : active.front();
+}
+
 bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
   Direction& direction = directions_[of(path)];
-  Flow* flow = direction.active.front();
+  Flow* flow = path == Path::chain ? chain_in_turn() : direction.active.front();
   if (flow == nullptr) return false;
   if (path == Path::get) end_chain(*flow->peer);
   Transfer& transfer = pick(*flow);
@@ -275,6 +309,11 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
     flow.passed_bytes += bytes;
     ++counts_.bypasses;
   }
+  hand_out(transfer, bytes, chunk);
+  if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
+}
+
+void Scheduler::hand_out(Transfer& transfer, std::uint32_t bytes, Chunk& chunk) {
   const TransferRequest& request = transfer.request;
   const std::uint64_t offset = transfer.issued_bytes;
   if (transfer.state == TransferState::waiting) transfer.move_to(TransferState::running);
@@ -287,7 +326,6 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
     ++transfer.chained_chunks;
     transfer.chain_end = transfer.issued_bytes;
   }
-  if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
   chunk = {.transfer = transfer.id,
            .kind = request.kind,
            .last = transfer.all_issued(),

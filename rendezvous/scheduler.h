@@ -132,6 +132,11 @@ class Scheduler {
   // peer's record, which is the same for all its transfers and outlives this.
   TransferId submit(TransferPeer& peer, const TransferRequest& request);
 
+  // The usual case of a small operation: takes it and hands out its only chunk, if nobody waits and
+  // the budgets have room. False otherwise, and it was not taken: then `submit` it. Must not be
+  // called if chunks need a gate.
+  bool submit_and_issue(TransferPeer& peer, const TransferRequest& request, Chunk& chunk);
+
   // The peer's lanes take work: at most `max_reads` reads at a time (max_rd_atomic).
   void open_peer(TransferPeer& peer, std::uint32_t max_reads);
   // The lanes take at most `max_reads` reads from now on; with 0, none for now.
@@ -162,6 +167,14 @@ class Scheduler {
   // The next chunk to post, if one may go now. It is outstanding from here on.
   bool next(Chunk& chunk, ChunkGate* gate = nullptr) {
     return has_something_to_issue() && look_for_next(chunk, gate);
+  }
+  // False if `next` finds nothing. Also if what the node gave for a chunk that no longer waits has
+  // to go back.
+  bool has_something_to_issue() const {
+    for (const Direction& direction : directions_) {
+      if (!direction.active.empty()) return true;
+    }
+    return !node_.idle();
   }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
@@ -254,20 +267,16 @@ class Scheduler {
                ? controller_.bytes()
                : controller_.reads() * NodeReads::charged_bytes(plan_.chunk_bytes());
   }
-  // Also if what the node gave for a chunk that no longer waits has to go back.
-  bool has_something_to_issue() const {
-    for (const Direction& direction : directions_) {
-      if (!direction.active.empty()) return true;
-    }
-    return !node_.idle();
-  }
   [[gnu::noinline]] bool look_for_next(Chunk& chunk, ChunkGate* gate);
+  Flow* chain_in_turn() const;
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
   bool has_node_room(std::uint64_t bytes);
   bool reserve_for(TransferPeer& peer);
   void settle_reserve(TransferPeer& peer);
   Transfer& pick(Flow& flow) const;
+  Transfer& add(TransferPeer& peer, const TransferRequest& request);
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
+  void hand_out(Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
   void end_chain(TransferPeer& peer);

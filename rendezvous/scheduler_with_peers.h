@@ -22,6 +22,9 @@ class SchedulerWithPeers : public Scheduler {
   TransferId submit(const TransferRequest& request) {
     return Scheduler::submit(at(request.peer), request);
   }
+  bool submit_and_issue(const TransferRequest& request, Chunk& chunk) {
+    return Scheduler::submit_and_issue(at(request.peer), request, chunk);
+  }
   void open_peer(PeerId peer, std::uint32_t max_reads) {
     Scheduler::open_peer(at(peer), max_reads);
   }

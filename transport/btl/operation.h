@@ -68,27 +68,31 @@ struct Lookup {
 // Thread rule: any thread, like Pool.
 class Operations {
  public:
-  // May throw std::bad_alloc.
-  std::uint64_t begin(const Operation& operation) {
+  // A record of the operation, whose generation does not matter. May throw std::bad_alloc.
+  [[gnu::always_inline]] Operation& take(const Operation& operation) {
     Operation* const record = pool_.get();
     const std::uint8_t generation = record->generation;
     *record = operation;
     record->generation = generation;
-    return reinterpret_cast<std::uint64_t>(record) | generation;
+    return *record;
   }
+  static std::uint64_t token(const Operation& record) {
+    return reinterpret_cast<std::uint64_t>(&record) | record.generation;
+  }
+  std::uint64_t begin(const Operation& operation) { return token(take(operation)); }
 
-  // False if the operation of this token is over already; that is counted.
-  bool end(std::uint64_t token, Operation& done) {
+  // The record of the operation, which is over now: `release` it. nullptr if it was over already;
+  // that is counted.
+  Operation* end(std::uint64_t token) {
     auto* const record = reinterpret_cast<Operation*>(token & ~generations);
-    if (record->generation != (token & generations)) {
+    if (record->generation != (token & generations)) [[unlikely]] {
       repeated_.fetch_add(1, std::memory_order_relaxed);
-      return false;
+      return nullptr;
     }
     record->generation = (record->generation + 1) & generations;
-    done = *record;
-    pool_.put(record);
-    return true;
+    return record;
   }
+  void release(Operation& record) { pool_.put(&record); }
 
   // What was begun with this token; nullptr if it is over.
   const Operation* find(std::uint64_t token) const {

@@ -90,41 +90,47 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 // Starts an operation; `callback` reports its end.
 int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
           TransferRequest request, const Callback& callback) noexcept {
-  Operation operation{callback.function, callback.context, callback.data,
-                      endpoint,          local.address,    local.handle};
-  if (remote.is_ours) operation.target = remote.handle;
   request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
   request.peer = endpoint->id;
   request.local_address = reinterpret_cast<std::uint64_t>(local.address);
   request.lkey = lkey_of(local);
   request.remote_address = remote.address;
   const Exported seen = Exported::read(remote.handle->exported);
-  const bool known = seen.memory.covers(remote.address, request.length_bytes);
   request.rkey = seen.memory.rkey;
-  operation.memory = seen.memory;
+  SendSlot* scratch = nullptr;
+  Operation* operation = nullptr;
   try {
     if (local.address == nullptr) {
-      operation.scratch = module.engine->acquire(sizeof(std::uint64_t));
-      if (operation.scratch == nullptr) return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
-      request.local_address = reinterpret_cast<std::uint64_t>(operation.scratch->payload());
-      request.lkey = operation.scratch->lkey;
+      scratch = module.engine->acquire(sizeof(std::uint64_t));
+      if (scratch == nullptr) return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
+      request.local_address = reinterpret_cast<std::uint64_t>(scratch->payload());
+      request.lkey = scratch->lkey;
     }
-    operation.epoch = module.flushes.begin();
-    if (known) [[likely]]
-      request.token = module.operations.begin(operation);
+    operation = &module.operations.take({.callback = callback.function,
+                                         .context = callback.context,
+                                         .data = callback.data,
+                                         .endpoint = endpoint,
+                                         .local_address = local.address,
+                                         .local_handle = local.handle,
+                                         .scratch = scratch,
+                                         .target = remote.is_ours ? remote.handle : nullptr,
+                                         .memory = seen.memory});
   } catch (const std::exception& problem) {
-    if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
-    if (operation.epoch != FlushEpochs::none) module.flushes.end(operation.epoch);
+    if (scratch != nullptr) module.engine->discard(scratch);
     complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
     return OPAL_ERR_OUT_OF_RESOURCE;
   }
-  if (!known) [[unlikely]] {
-    if (look_up(module, operation, request, seen)) return OPAL_SUCCESS;
-    report_unknown_memory(module, operation, request);
-    if (operation.scratch != nullptr) module.engine->discard(operation.scratch);
-    module.flushes.end(operation.epoch);
+  operation->epoch = module.flushes.begin();
+  if (!seen.memory.covers(remote.address, request.length_bytes)) [[unlikely]] {
+    const Operation waiting = *operation;
+    module.operations.release(*operation);
+    if (look_up(module, waiting, request, seen)) return OPAL_SUCCESS;
+    report_unknown_memory(module, waiting, request);
+    if (scratch != nullptr) module.engine->discard(scratch);
+    module.flushes.end(waiting.epoch);
     return OPAL_ERR_BAD_PARAM;
   }
+  request.token = Operations::token(*operation);
   if (module.rails != nullptr && module.rails->carry(*endpoint, local.handle, seen, request)) {
     return OPAL_SUCCESS;
   }
@@ -241,13 +247,16 @@ void offer_rdma(Module& module) {
 
 // Called by progress: without a lock, in order.
 void finish_operation(Module& module, const TransferEnd& end, bool tell) {
-  Operation done;
-  if (!module.operations.end(end.token, done)) return;  // reported twice: see leaks.cc
-  if (done.lookup != nullptr) [[unlikely]]
-    return finish_lookup(module, done, end.ok, tell);
-  if (done.part != nullptr) [[unlikely]]
-    return module.rails->finish(done, end.ok, tell);
-  conclude(module, done, end.ok, tell);
+  Operation* const done = module.operations.end(end.token);
+  if (done == nullptr) return;  // reported twice: see leaks.cc
+  if (done->lookup != nullptr) [[unlikely]] {
+    finish_lookup(module, *done, end.ok, tell);
+  } else if (done->part != nullptr) [[unlikely]] {
+    module.rails->finish(*done, end.ok, tell);
+  } else {
+    conclude(module, *done, end.ok, tell);
+  }
+  module.operations.release(*done);
 }
 
 void conclude(Module& module, const Operation& done, bool ok, bool tell) {

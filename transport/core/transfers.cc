@@ -13,11 +13,26 @@ void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& o
     out.report({request.token, false});
     return;
   }
-  scheduler_.submit(peer.transfers, request);
   count(request);
   peer.fetches = peer.fetches || fetches(request.opcode);
+  if (gate_ == nullptr && post_at_once(now, peer, request, out)) [[likely]]
+    return;
+  scheduler_.submit(peer.transfers, request);
   if (scheduler_.wants_chain(request) && scheduler_.knows_c()) fetch_lanes_.want(peer, out);
   if (peer.connection.is_ready()) go_on(now, peer, out);
+}
+
+// A small operation whose lane has room, when nothing waits.
+bool Transfers::post_at_once(const Now& now, Peer& peer, const TransferRequest& request,
+                             Outbox& out) {
+  if (!peer.connection.is_ready()) return false;
+  const LaneId id = lane_for(peer, false, request.opcode);
+  if (id == LaneId::none || !lanes_[id].queue.has_room(false)) return false;
+  Chunk chunk;
+  if (!scheduler_.submit_and_issue(peer.transfers, request, chunk)) return false;
+  post(now, peer, request, chunk, id, 0, out);
+  note_counts();
+  return true;
 }
 
 void Transfers::count(const TransferRequest& request) {
@@ -46,7 +61,7 @@ class Transfers::Gate : public ChunkGate {
   std::uint16_t tokens_ = 0;
 };
 
-void Transfers::issue(const Now& now, Outbox& out) {
+void Transfers::issue_chunks(const Now& now, Outbox& out) {
   Chunk chunk;
   std::optional<std::size_t> chain_end;
   // Whatever becomes of the rest of a chain, the part handed over needs a completion.
@@ -59,50 +74,53 @@ void Transfers::issue(const Now& now, Outbox& out) {
   while (scheduler_.next(chunk, gate.get())) {
     Peer& peer = peers_[chunk.peer];
     const TransferRequest& request = scheduler_.request(chunk.transfer);
-    const LaneId id = lane_for(peer, chunk, request.opcode);
-    Lane& lane = lanes_[id];
-    const bool inlined =
-        request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-    const bool timed = chunk.kind == TransferKind::get;  // nobody asks how long a write takes
-    const SendQueue::Posted posted =
-        lane.queue.post_rdma({.transfer = chunk.transfer,
-                              .bytes = chunk.length_bytes,
-                              .posted = timed ? now.time() : Time{},
-                              .tokens = gate.take_tokens(),
-                              .chained = chunk.chained,
-                              .timed = timed},
-                             !chunk.chained || chunk.last);
-    out.work.push_back({.id = posted.id,
-                        .lane = id,
-                        .opcode = request.opcode,
-                        .signalled = posted.signalled,
-                        .inlined = inlined,
-                        .length_bytes = chunk.length_bytes,
-                        .lkey = chunk.lkey,
-                        .address = chunk.local_address,
-                        .remote_address = chunk.remote_address,
-                        .rkey = chunk.rkey,
-                        .operand = request.operand,
-                        .compare = request.compare});
-    ++counters_.chunks_sent;
-    if (chunk.chained) {
-      if (chain_end && out.work[*chain_end].lane != id) end_chain();
-      chain_end = out.work.size() - 1;
-    }
-    if (lane.queue.has_room(false)) continue;
-    if (lane.use == LaneUse::frames) {
-      scheduler_.hold_peer(peer.transfers);
-    } else {
-      scheduler_.hold_chain(peer.transfers);
-      if (lane_for_fetches(peer) == id) scheduler_.limit_reads(peer.transfers, 0);
-    }
+    const LaneId id = lane_for(peer, chunk.chained, request.opcode);
+    post(now, peer, request, chunk, id, gate.take_tokens(), out);
+    if (!chunk.chained) continue;
+    if (chain_end && out.work[*chain_end].lane != id) end_chain();
+    chain_end = out.work.size() - 1;
   }
   end_chain();
-  take_finished(out);
 }
 
-LaneId Transfers::lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) const {
-  if (chunk.chained) return peer.fetch_lane.lane();
+void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request, const Chunk& chunk,
+                     LaneId id, std::uint16_t tokens, Outbox& out) {
+  Lane& lane = lanes_[id];
+  const bool inlined =
+      request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
+  const bool timed = chunk.kind == TransferKind::get;  // nobody asks how long a write takes
+  const SendQueue::Posted posted = lane.queue.post_rdma({.transfer = chunk.transfer,
+                                                         .bytes = chunk.length_bytes,
+                                                         .posted = timed ? now.time() : Time{},
+                                                         .tokens = tokens,
+                                                         .chained = chunk.chained,
+                                                         .timed = timed},
+                                                        !chunk.chained || chunk.last);
+  out.work.push_back({.id = posted.id,
+                      .lane = id,
+                      .opcode = request.opcode,
+                      .signalled = posted.signalled,
+                      .inlined = inlined,
+                      .length_bytes = chunk.length_bytes,
+                      .lkey = chunk.lkey,
+                      .address = chunk.local_address,
+                      .remote_address = chunk.remote_address,
+                      .rkey = chunk.rkey,
+                      .operand = request.operand,
+                      .compare = request.compare});
+  ++counters_.chunks_sent;
+  if (lane.queue.has_room(false)) [[likely]]
+    return;
+  if (lane.use == LaneUse::frames) {
+    scheduler_.hold_peer(peer.transfers);
+  } else {
+    scheduler_.hold_chain(peer.transfers);
+    if (lane_for_fetches(peer) == id) scheduler_.limit_reads(peer.transfers, 0);
+  }
+}
+
+LaneId Transfers::lane_for(const Peer& peer, bool chained, Opcode opcode) const {
+  if (chained) return peer.fetch_lane.lane();
   return fetches(opcode) ? lane_for_fetches(peer) : peer.connection.lane();
 }
 
@@ -161,6 +179,10 @@ void Transfers::withdraw(const Now& now, Peer& peer, Outbox& out) {
 void Transfers::take_finished(Outbox& out) {
   FinishedTransfer finished;
   while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
+  note_counts();
+}
+
+void Transfers::note_counts() {
   counters_.chains = scheduler_.counts().chains;
   counters_.node_read_waits = scheduler_.counts().node_stalls;
   counters_.reads_out = scheduler_.reads().chunks();

@@ -52,7 +52,10 @@ class Transfers final : private FetchLanes::Listener {
   // The peer has work for its queues, or they have room again.
   [[gnu::noinline]] void go_on(const Now& now, Peer& peer, Outbox& out);
   // Something came that chunks of any peer may wait for: posts what the budget allows.
-  [[gnu::noinline]] void issue(const Now& now, Outbox& out);
+  void issue(const Now& now, Outbox& out) {
+    if (scheduler_.has_something_to_issue()) issue_chunks(now, out);
+    take_finished(out);
+  }
   // Frames have filled the queue of the peer's lane.
   void on_queue_full(Peer& peer) {
     if (!idle()) scheduler_.hold_peer(peer.transfers);
@@ -119,10 +122,15 @@ class Transfers final : private FetchLanes::Listener {
     return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
   }
   LaneId lane_for_fetches(const Peer& peer) const;
-  LaneId lane_for(const Peer& peer, const Chunk& chunk, Opcode opcode) const;
+  LaneId lane_for(const Peer& peer, bool chained, Opcode opcode) const;
+  bool post_at_once(const Now& now, Peer& peer, const TransferRequest& request, Outbox& out);
+  [[gnu::noinline]] void issue_chunks(const Now& now, Outbox& out);
+  void post(const Now& now, Peer& peer, const TransferRequest& request, const Chunk& chunk,
+            LaneId id, std::uint16_t tokens, Outbox& out);
   std::uint32_t fetches_open(const Peer& peer) const;
   void count(const TransferRequest& request);
   void take_finished(Outbox& out);
+  void note_counts();
 
   const CoreConfig& config_;
   Counters& counters_;

@@ -18,13 +18,17 @@ TEST(Operations, EndOnce) {
   const std::uint64_t b = operations.begin(for_data(&second));
   EXPECT_EQ(operations.out(), 2u);
 
-  Operation done;
-  ASSERT_TRUE(operations.end(a, done));
-  EXPECT_EQ(done.data, &first);
-  EXPECT_FALSE(operations.end(a, done));
-  EXPECT_EQ(operations.repeated(), 1u);
-  ASSERT_TRUE(operations.end(b, done));
-  EXPECT_EQ(done.data, &second);
+  Operation* done = operations.end(a);
+  ASSERT_NE(done, nullptr);
+  EXPECT_EQ(done->data, &first);
+  EXPECT_EQ(operations.end(a), nullptr);  // before the record is released, too
+  operations.release(*done);
+  EXPECT_EQ(operations.end(a), nullptr);
+  EXPECT_EQ(operations.repeated(), 2u);
+  done = operations.end(b);
+  ASSERT_NE(done, nullptr);
+  EXPECT_EQ(done->data, &second);
+  operations.release(*done);
   EXPECT_EQ(operations.out(), 0u);
 }
 
@@ -32,15 +36,17 @@ TEST(Operations, AnEndToldTwiceDoesNotEndWhoHasTheRecordNow) {
   Operations operations;
   int first = 0, second = 0;
   const std::uint64_t a = operations.begin(for_data(&first));
-  Operation done;
-  ASSERT_TRUE(operations.end(a, done));
+  Operation* done = operations.end(a);
+  ASSERT_NE(done, nullptr);
+  operations.release(*done);
   const std::uint64_t b = operations.begin(for_data(&second));
   ASSERT_NE(a, b);
 
-  EXPECT_FALSE(operations.end(a, done));
+  EXPECT_EQ(operations.end(a), nullptr);
   EXPECT_EQ(operations.out(), 1u);
-  ASSERT_TRUE(operations.end(b, done));
-  EXPECT_EQ(done.data, &second);
+  done = operations.end(b);
+  ASSERT_NE(done, nullptr);
+  EXPECT_EQ(done->data, &second);
 }
 
 }  // namespace

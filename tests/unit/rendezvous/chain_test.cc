@@ -187,6 +187,33 @@ Scheduler::Config adaptive_chains() {
   return config;
 }
 
+// Two peers' chains: the first in the round waits for the budget that the other one has, whose lane
+// was full and has room again. (SchedulerRandom found this: it never ended.)
+TEST_F(Chains, OneThatHasItsPartOfTheBudgetPassesOneThatWaitsForIt) {
+  scheduler.open_chain(far, 4);
+  scheduler.hold_chain(near);
+  scheduler.submit(get(near, 10));
+  EXPECT_TRUE(drain().empty());
+  scheduler.submit(get(far, 10));
+  Chunk chunk;
+  ASSERT_TRUE(scheduler.next(chunk));
+  EXPECT_TRUE(chunk.chained);
+  scheduler.hold_chain(far);
+  complete({chunk});
+  scheduler.open_chain(near, 4);
+  scheduler.open_chain(far, 4);
+  const auto rest = drain();
+  ASSERT_EQ(rest.size(), 9u);
+  EXPECT_EQ(rest.front().peer, far);
+  complete(rest);
+  const auto other = drain();
+  ASSERT_EQ(other.size(), 10u);
+  complete(other);
+  FinishedTransfer finished;
+  while (scheduler.next_finished(finished)) EXPECT_FALSE(finished.failed);
+  EXPECT_TRUE(scheduler.idle());
+}
+
 struct AdaptiveChains : Chains {
   AdaptiveChains() : Chains(adaptive_chains()) {}
 };

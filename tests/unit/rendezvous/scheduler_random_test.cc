@@ -22,6 +22,7 @@ class RandomWorld {
   explicit RandomWorld(std::uint64_t seed) : random_(seed), scheduler_(config()) {
     peers_ = random_.between(1, 6);
     max_reads_.resize(peers_);
+    chain_reads_.resize(peers_);
     for (std::uint32_t i = 0; i < peers_; ++i) open(PeerId{i});
   }
 
@@ -39,7 +40,7 @@ class RandomWorld {
       } else if (dice < 96) {
         open(any_peer());
       } else if (dice < 97) {
-        scheduler_.open_chain(any_peer(), random_.between(1, 6));
+        open_chain(any_peer());
       } else if (dice < 98) {
         scheduler_.hold_chain(any_peer());
       } else if (dice < 99) {
@@ -53,7 +54,7 @@ class RandomWorld {
     // Everything that was taken comes to an end.
     for (std::uint32_t i = 0; i < peers_; ++i) {
       open(PeerId{i});
-      scheduler_.open_chain(PeerId{i}, random_.between(1, 6));
+      open_chain(PeerId{i});
     }
     for (int rounds = 0; !expected_.empty(); ++rounds) {
       ASSERT_LT(rounds, 1'000'000) << "it never ends";
@@ -71,6 +72,7 @@ class RandomWorld {
   }
 
   bool seen_chained = false;
+  bool seen_at_once = false;
 
  private:
   Scheduler::Config config() {
@@ -100,6 +102,13 @@ class RandomWorld {
     scheduler_.open_peer(peer, max_reads_[index(peer)]);
   }
 
+  // A lane keeps its depth as long as it lives.
+  void open_chain(PeerId peer) {
+    std::uint32_t& reads = chain_reads_[index(peer)];
+    if (reads == 0) reads = random_.between(1, 6);
+    scheduler_.open_chain(peer, reads);
+  }
+
   void submit() {
     TransferRequest request;
     request.kind = random_.chance(300) ? TransferKind::put : TransferKind::get;
@@ -108,14 +117,25 @@ class RandomWorld {
     request.local_address = random_.below(1 << 16);
     request.length_bytes = random_.below(random_.chance(700) ? 2000 : 20'000);
     request.token = ++tokens_;
-    tokens_by_id_[scheduler_.submit(request)] = tokens_;
     expected_[tokens_] = {request.length_bytes, {}, 0, false};
     peer_of_[tokens_] = request.peer;
+    Chunk chunk;
+    if (random_.chance(500) && scheduler_.submit_and_issue(request, chunk)) {
+      seen_at_once = true;
+      tokens_by_id_[chunk.transfer] = tokens_;
+      EXPECT_EQ(chunk.length_bytes, request.length_bytes);
+      book(chunk);
+    } else {
+      tokens_by_id_[scheduler_.submit(request)] = tokens_;
+    }
   }
 
   bool issue() {
     Chunk chunk;
-    if (!scheduler_.next(chunk)) return false;
+    return scheduler_.next(chunk) && book(chunk);
+  }
+
+  bool book(const Chunk& chunk) {
     const auto found = expected_.find(tokens_by_id_.at(chunk.transfer));
     EXPECT_NE(found, expected_.end());
     if (found == expected_.end()) return false;
@@ -161,7 +181,9 @@ class RandomWorld {
     if (!drop) return scheduler_.cancel_peer(peer);
     for (UnderWay& it : under_way_) it.dropped |= it.chunk.peer == peer;
     scheduler_.drop_peer(peer);
-    if (random_.chance(500)) scheduler_.close_chain(peer);
+    if (!random_.chance(500)) return;
+    scheduler_.close_chain(peer);
+    chain_reads_[index(peer)] = 0;
   }
 
   void check() {
@@ -221,6 +243,7 @@ class RandomWorld {
   SchedulerWithPeers scheduler_;
   std::uint32_t peers_ = 0;
   std::vector<std::uint32_t> max_reads_;
+  std::vector<std::uint32_t> chain_reads_;  // of its lane for chains; 0: there is none
   Time now_{1};
   std::uint64_t tokens_ = 0;
   std::map<std::uint64_t, Expected> expected_;
@@ -232,14 +255,17 @@ class RandomWorld {
 
 TEST(SchedulerRandom, KeepsItsPromises) {
   int with_chains = 0;
+  int with_some_at_once = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomWorld world(seed);
     world.run(400);
     if (HasFailure()) return;
     with_chains += world.seen_chained ? 1 : 0;
+    with_some_at_once += world.seen_at_once ? 1 : 0;
   }
   EXPECT_GT(with_chains, 20);
+  EXPECT_GT(with_some_at_once, 20);
 }
 
 // A read limit that moves is never exceeded by a chunk taken under it.

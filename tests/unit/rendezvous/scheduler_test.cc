@@ -80,6 +80,34 @@ TEST(Scheduler, GivesATransferInChunks) {
   EXPECT_TRUE(scheduler.conserved());
 }
 
+TEST(Scheduler, ASmallOneGoesAtOnceWhenNothingWaits) {
+  SchedulerWithPeers scheduler(small_world(2));
+  Chunk chunk;
+  EXPECT_FALSE(scheduler.submit_and_issue(put(0, 1), chunk)) << "its peer is not open";
+  scheduler.open_peer(PeerId{0}, 1);
+  EXPECT_FALSE(scheduler.submit_and_issue(put(0, 0), chunk)) << "nothing to issue";
+  EXPECT_FALSE(scheduler.submit_and_issue(put(0, 2), chunk)) << "more than a chunk";
+  ASSERT_TRUE(scheduler.submit_and_issue(get(0, 1, 9), chunk));
+  EXPECT_EQ(chunk.peer, PeerId{0});
+  EXPECT_EQ(chunk.remote_address, 0x10000u);
+  EXPECT_EQ(chunk.local_address, 0x40000u);
+  EXPECT_EQ(chunk.length_bytes, chunk_bytes);
+  EXPECT_TRUE(chunk.last);
+  EXPECT_TRUE(scheduler.conserved());
+  Chunk other;
+  EXPECT_FALSE(scheduler.submit_and_issue(get(0, 1), other)) << "its peer has all the reads it may";
+  scheduler.submit(get(0, 1));
+  ASSERT_TRUE(scheduler.submit_and_issue(put(0, 1), other)) << "a get that cannot go holds up no put";
+  scheduler.open_peer(PeerId{1}, 1);
+  scheduler.submit(put(1, 1));
+  EXPECT_FALSE(scheduler.submit_and_issue(put(0, 1), other)) << "another put is before it";
+  EXPECT_TRUE(complete(scheduler, chunk));
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 9u);
+  EXPECT_TRUE(scheduler.conserved());
+}
+
 TEST(Scheduler, NothingIsDoneAtOnce) {
   SchedulerWithPeers scheduler(small_world(8));
   scheduler.submit(get(0, 0, 1));
