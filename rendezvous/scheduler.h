@@ -24,7 +24,7 @@
 // there are any. A get becomes a chain when nobody else reads, if it has more than c chunks and at
 // least `chain_bytes`, and if c is what the fabric bears now: this must be known from gets that
 // went chunk by chunk. When somebody else comes, the part not handed out yet goes chunk by chunk,
-// too.
+// too. Of several chains, those that have their part of the budget go before those that wait for it.
 //
 // The node: reads are also charged to a budget that all its processes share, if there is one
 // (node_reads.h), and a gate (below) may decide about every chunk. A chunk that waits for either

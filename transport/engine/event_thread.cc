@@ -63,8 +63,8 @@ void Engine::run_thread() {
     const timespec patience{nap.ns / 1000000000, nap.ns % 1000000000};
     ::ppoll(fds.data(), fds.size(), &patience, nullptr);
     const Time woken = clock();
-    // A pair takes long to make, so it is made without the lock: one for the first connection, who
-    // ever asks for it, and one for each request that waits.
+    // A pair takes long to make, so it is made without the lock: one for the first connection,
+    // whoever asks for it, and one for each request that waits.
     verbs::Queues::Pair spare;
     if (lacks_pair && (asked || first)) spare = queues_->make_spare(inline_bytes);
 
