@@ -71,9 +71,7 @@ bool Scheduler::submit_and_issue(TransferPeer& peer, const TransferRequest& requ
   if (!direction.budget.has_room(bytes)) return false;
   if (path == Path::get && !has_node_room(bytes)) return false;
   Transfer& transfer = add(peer, request);
-  if (path == Path::get) transfer.read_tokens = node_.commit();
-  direction.budget.take(flow.use, bytes);
-  hand_out(transfer, bytes, chunk);
+  hand_out(flow, transfer, bytes, chunk);
   return true;
 }
 
@@ -232,10 +230,8 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
   if (path == Path::chain && !reserve_for(*flow->peer)) return false;
   if (path == Path::get && !has_node_room(bytes)) return false;
   if (gate != nullptr && !gate->admit(bytes)) return false;
-  if (path == Path::get) transfer.read_tokens += node_.commit();
   // Its turn begins. A debt is less than the quantum, which is the largest chunk, so it is paid.
   if (flow->deficit <= 0) flow->deficit += plan_.largest_bytes();
-  direction.budget.take(flow->use, bytes);
   issue(*flow, transfer, bytes, chunk);
   flow->deficit -= bytes;
   if (flow->use.at_limit() && !flow->empty()) ++counts_.peer_stalls;
@@ -309,11 +305,14 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
     flow.passed_bytes += bytes;
     ++counts_.bypasses;
   }
-  hand_out(transfer, bytes, chunk);
+  hand_out(flow, transfer, bytes, chunk);
   if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
 }
 
-void Scheduler::hand_out(Transfer& transfer, std::uint32_t bytes, Chunk& chunk) {
+// Charges the budgets with the next chunk of the transfer, and describes it.
+inline void Scheduler::hand_out(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk) {
+  if (transfer.path == Path::get) transfer.read_tokens += node_.commit();
+  directions_[of(transfer.path)].budget.take(flow.use, bytes);
   const TransferRequest& request = transfer.request;
   const std::uint64_t offset = transfer.issued_bytes;
   if (transfer.state == TransferState::waiting) transfer.move_to(TransferState::running);

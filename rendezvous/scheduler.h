@@ -276,7 +276,7 @@ class Scheduler {
   Transfer& pick(Flow& flow) const;
   Transfer& add(TransferPeer& peer, const TransferRequest& request);
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
-  void hand_out(Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
+  void hand_out(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
   Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
   void end_chain(TransferPeer& peer);
