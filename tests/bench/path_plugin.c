@@ -1,7 +1,7 @@
 // A plugin for QEMU's TCG: writes down which blocks of instructions a CPU of the guest executes
 // between two marks of a program (tests/mpi/mark.h), the kernel's too. `map` starts QEMU with it.
 //
-//   -plugin file=path_plugin.so,out=FILE[,skip=300][,keep=16]
+//   -plugin file=path_plugin.so,out=FILE[,skip=0][,keep=1]
 //
 // FILE: for each operation a line "operation SERIES KIND NUMBER", then a line "ADDRESS
 // INSTRUCTIONS" for each block, in order. The first `skip` operations of a kind are not written,
@@ -45,7 +45,7 @@ struct block {
 };
 
 static FILE* out;
-static long skip = 300, keep = 16;
+static long skip = 0, keep = 1;
 static long series;
 static long operations[most_kinds];
 static const struct block* blocks[most_blocks];

@@ -8,16 +8,16 @@
 
 namespace mark {
 
-enum Kind { send = 0x10, receive, put, get, fetch_add, compare_swap, window };
+enum Kind { end = 1, series = 2, send = 0x10, receive, put, get, fetch_add, compare_swap };
 
 #if defined(__x86_64__)
 // nopl 0x695765KK(%rax), KK the kind
-template <int which>
+template <Kind which>
 [[gnu::always_inline]] inline void leave() {
-  __asm__ volatile(".byte 0x0f, 0x1f, 0x80, %c0, 0x57, 0x65, 0x69" : : "i"(which) : "memory");
+  __asm__ volatile(".byte 0x0f, 0x1f, 0x80, %c0, 0x57, 0x65, 0x69" : : "i"(static_cast<int>(which)) : "memory");
 }
 #else
-template <int which>
+template <Kind which>
 inline void leave() {}
 #endif
 
@@ -25,7 +25,7 @@ inline void leave() {}
 template <Kind kind>
 struct Operation {
   Operation() { leave<kind>(); }
-  ~Operation() { leave<1>(); }
+  ~Operation() { leave<end>(); }
 };
 
 // The marks to come belong to this program. Where its libraries are goes into the file that
@@ -34,7 +34,7 @@ inline void begin_series() {
   if (const char* const path = std::getenv("WEIR_TEST_MAPS")) {
     std::ofstream(path) << std::ifstream("/proc/self/maps").rdbuf();
   }
-  leave<2>();
+  leave<series>();
 }
 
 }  // namespace mark

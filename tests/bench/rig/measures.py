@@ -163,7 +163,8 @@ def _one_sided(who, plan):
     found = {(what, int(b)): float(us) for what, b, us in
              re.findall(r"^(\S+)(?: and flush)? +(\d+) B +p50 +([\d.]+) us", text, re.M)}
     burst_ms = float(re.search(r"puts of \d+ B and a fence: ([\d.]+) ms", text).group(1))
-    return {"put_rate": puts / burst_ms * 1e3, "fetch_add": found["fetch-and-add", 8], "swap": found["compare-and-swap", 8],
+    return {"put_rate": puts / burst_ms * 1e3,
+            "fetch_add": found["fetch-and-add", 8], "swap": found["compare-and-swap", 8],
             **{f"{what}_{b}": found[what, b] for what in ("put", "get") for b in ONE_SIDED_BYTES}}
 
 

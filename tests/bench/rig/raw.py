@@ -99,14 +99,16 @@ def _stream(program, size_bytes, count, depth, *options):
     return _row(text, size_bytes)  # bytes, iterations, peak MiB/s, average MiB/s, Mmessages/s
 
 
+def _per_s(program, size_bytes, count, in_flight):
+    return _stream(program, size_bytes, count, in_flight, "-Q", str(min(16, in_flight)))[4] * 1e6
+
+
 def messages_per_s(size_bytes, count, in_flight):
-    return _stream("ib_send_bw", size_bytes, count, in_flight, "-Q",
-                   str(min(16, in_flight)))[4] * 1e6
+    return _per_s("ib_send_bw", size_bytes, count, in_flight)
 
 
 def writes_per_s(size_bytes, count, in_flight):
-    return _stream("ib_write_bw", size_bytes, count, in_flight, "-Q",
-                   str(min(16, in_flight)))[4] * 1e6
+    return _per_s("ib_write_bw", size_bytes, count, in_flight)
 
 
 def write_us(size_bytes, count):
