@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -71,7 +70,6 @@ MPI_TEST(collective_times) {
   session.options.done();
   const int rank = session.rank;
   const int ranks = session.size;
-  auto watch = counters ? std::make_unique<Counters>() : nullptr;
   const auto tell = [&](const Collective& collective, long bytes) {
     check::phase(collective.name);
     const double us = microseconds(collective, budget_s);
@@ -130,6 +128,6 @@ MPI_TEST(collective_times) {
           }},
          bytes);
   }
-  if (watch) watch->print(check::world), watch->close();
+  if (counters) print_counters(check::world);
   return session.finish();
 }

@@ -11,7 +11,6 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "check.h"
@@ -109,7 +108,6 @@ MPI_TEST(rma_latency) {
   session.options.done();
   CHECK(session.size >= 2 && count > 0, "rma_latency needs two ranks");
   target = session.size - 1;
-  auto watch = counters ? std::make_unique<Counters>() : nullptr;
   if (puts > 0) {
     check::phase("a burst of puts");
     burst(session.rank, puts);
@@ -127,6 +125,6 @@ MPI_TEST(rma_latency) {
     MPI_Win_unlock_all(window);
     MPI_Barrier(check::world);
   }
-  if (watch) watch->print(check::world), watch->close();
+  if (counters) print_counters(check::world);
   return session.finish();
 }

@@ -144,7 +144,6 @@ MPI_TEST(rma_passive) {
   rank = session.rank, size = session.size, target = size - 1;
   CHECK(size > 1, "two ranks are needed");
 
-  Counters counters;
   {
     Window window("create", 2 * bytes + 8);
     check::fill(window.at(bytes), bytes, {target, 0, kGet, 0});
@@ -173,7 +172,6 @@ MPI_TEST(rma_passive) {
     MPI_Barrier(check::world);
   }
 
-  if (show_counters) counters.print(check::world);
-  counters.close();
+  if (show_counters) print_counters(check::world);
   return session.finish();
 }
