@@ -267,7 +267,7 @@ class EagerWindow {
   }
 
   // The window, the peers, or who of them is active changed.
-  void retarget() {
+  [[gnu::noinline]] void retarget() {
     const std::uint32_t to_come = expected_ > peers_ ? expected_ - peers_ : 0;
     const std::uint32_t kept = to_come * (config_.min_credits + config_.control_reserve);
     const std::uint32_t all = capacity(most_);

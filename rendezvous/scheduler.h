@@ -270,11 +270,11 @@ class Scheduler {
   [[gnu::noinline]] bool look_for_next(Chunk& chunk, ChunkGate* gate);
   Flow* chain_in_turn() const;
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
-  bool has_node_room(std::uint64_t bytes);
+  [[gnu::hot]] bool has_node_room(std::uint64_t bytes);
   bool reserve_for(TransferPeer& peer);
   void settle_reserve(TransferPeer& peer);
   Transfer& pick(Flow& flow) const;
-  Transfer& add(TransferPeer& peer, const TransferRequest& request);
+  [[gnu::hot]] Transfer& add(TransferPeer& peer, const TransferRequest& request);
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void hand_out(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);

@@ -154,7 +154,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
   }
 }
 
-int progress_component() noexcept {
+[[gnu::hot]] int progress_component() noexcept {
   Module* const module = the_module.load(std::memory_order_acquire);
   if (module == nullptr || !module->started()) return 0;
   try {

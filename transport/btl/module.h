@@ -122,8 +122,8 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
 void set_rdma_entry_points(mca_btl_base_module_t& module);
 void offer_rdma(Module& module);
 // `tell`: somebody is still there to be told.
-void conclude(Module& module, const Operation& done, bool ok, bool tell);
-void finish_operation(Module& module, const TransferEnd& end, bool tell);
+[[gnu::hot]] void conclude(Module& module, const Operation& done, bool ok, bool tell);
+[[gnu::hot]] void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
 // A message from the peer, over any rail, and the end of a send that waits, of an engine's slot; in
 // progress.cc.
@@ -134,7 +134,7 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
                const Failure& failure);
 
 // Looks once at what there is, in progress.cc. Returns how much it handed up.
-[[gnu::noinline]] int progress(Module& module);
+[[gnu::hot, gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
 // Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for

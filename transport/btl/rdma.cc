@@ -88,7 +88,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 }
 
 // Starts an operation; `callback` reports its end.
-int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
+[[gnu::hot]] int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
           TransferRequest request, const Callback& callback) noexcept {
   request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
   request.peer = endpoint->id;
@@ -139,14 +139,14 @@ int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& 
   return OPAL_SUCCESS;
 }
 
-int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+[[gnu::hot]] int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
         std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
         int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = size, .opcode = Opcode::read}, {callback, context, data});
 }
 
-int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+[[gnu::hot]] int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
         std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
         int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
@@ -158,7 +158,7 @@ int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
 // 4.1 does not end.
 bool adapter_can(int flags) { return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0; }
 
-int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
+[[gnu::hot]] int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
           std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
           mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags, int,
           mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
@@ -209,7 +209,7 @@ int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_add
 
 // For one peer or for all: Open MPI asks for all. Always ends: a peer that does not answer is given
 // up after peer_timeout, together with everything under way to it.
-int flush(mca_btl_base_module_t* btl, Endpoint*) noexcept {
+[[gnu::hot]] int flush(mca_btl_base_module_t* btl, Endpoint*) noexcept {
   Module& module = of(btl);
   module.flushes.flush([&] { progress(module); });
   return OPAL_SUCCESS;

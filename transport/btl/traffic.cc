@@ -70,6 +70,44 @@ bool pack(opal_convertor_t* convertor, std::byte* to, std::size_t& size) {
   return good;
 }
 
+// A message as ob1 gives it to sendi.
+struct Message {
+  opal_convertor_t* convertor;
+  const void* header;
+  std::size_t header_size;
+  std::size_t payload_size;
+  bool packs;            // the payload is in pieces, or has to be converted
+  std::size_t position;  // where it begins then
+
+  std::uint32_t bytes() const { return static_cast<std::uint32_t>(header_size + payload_size); }
+  void write(std::byte* at) const {
+    copy_short(at, header, header_size);
+    if (packs) {
+      std::size_t packed = payload_size;
+      pack(convertor, at + header_size, packed);
+    } else if (payload_size > 0) {
+      void* data = nullptr;
+      opal_convertor_get_current_pointer(convertor, &data);
+      copy_short(at + header_size, data, payload_size);
+    }
+  }
+  // It can be written once more.
+  void rewind() const {
+    std::size_t begin = position;
+    if (packs) opal_convertor_set_position(convertor, &begin);
+  }
+};
+
+// Gets a copy, so that a message that goes the usual way needs no place in memory.
+[[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
+                                         mca_btl_base_tag_t tag) {
+  return module.rails->send(endpoint, [&](Engine& engine, PeerId peer) {
+    message.rewind();
+    return engine.send_filled(peer, message.bytes(), tag,
+                              [&](std::byte* at) { message.write(at); });
+  });
+}
+
 void end_original(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor_t* copy,
                   int status) {
   auto* const original = static_cast<mca_btl_base_descriptor_t*>(copy->des_cbdata);
@@ -200,48 +238,31 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   return OPAL_ERR_BAD_PARAM;
 }
 
-[[gnu::flatten]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint,
-                           opal_convertor_t* convertor, void* header, std::size_t header_size,
-                           std::size_t payload_size, std::uint8_t, std::uint32_t,
-                           mca_btl_base_tag_t tag,
-                           mca_btl_base_descriptor_t** descriptor) noexcept {
+[[gnu::flatten, gnu::hot]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint,
+                                     opal_convertor_t* convertor, void* header,
+                                     std::size_t header_size, std::size_t payload_size,
+                                     std::uint8_t, std::uint32_t, mca_btl_base_tag_t tag,
+                                     mca_btl_base_descriptor_t** descriptor) noexcept {
   Module& module = of(btl);
   // No descriptor on failure: ob1 then keeps the message and asks again, which bounds the memory
   // that small messages to a slow peer can take.
   if (descriptor != nullptr) *descriptor = nullptr;
-  const std::size_t size = header_size + payload_size;
-  if (size > module.engine->max_payload_bytes()) return OPAL_ERR_NOT_AVAILABLE;
-
+  if (header_size + payload_size > module.engine->max_payload_bytes()) {
+    return OPAL_ERR_NOT_AVAILABLE;
+  }
   // Without payload the convertor is not even initialised.
   const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
-  std::size_t position = packs ? convertor->bConverted : 0;
-  const auto fill = [&](std::byte* at) {
-    copy_short(at, header, header_size);
-    if (packs) {
-      std::size_t packed = payload_size;
-      pack(convertor, at + header_size, packed);
-    } else if (payload_size > 0) {
-      void* data = nullptr;
-      opal_convertor_get_current_pointer(convertor, &data);
-      copy_short(at + header_size, data, payload_size);
-    }
-  };
-  const auto rewind = [&] {
-    if (packs) opal_convertor_set_position(convertor, &position);
-  };
-  const auto length = static_cast<std::uint32_t>(size);
+  const Message message{convertor,    header, header_size,
+                        payload_size, packs,  packs ? convertor->bConverted : 0};
   Status status = module.spreads()
                       ? Status::elsewhere
-                      : module.engine->send_filled(endpoint->id, length, tag, fill);
-  if (status == Status::elsewhere) [[unlikely]] {
-    status = module.rails->send(*endpoint, [&](Engine& engine, PeerId peer) {
-      rewind();
-      return engine.send_filled(peer, length, tag, fill);
-    });
-  }
+                      : module.engine->send_filled(endpoint->id, message.bytes(), tag,
+                                                   [&](std::byte* at) { message.write(at); });
+  if (status == Status::elsewhere) [[unlikely]]
+    status = send_over_rails(module, *endpoint, message, tag);
   if (status == Status::peer_failed) progress(module);  // as in send
   if (status == Status::ok || status == Status::peer_failed) return OPAL_SUCCESS;
-  rewind();
+  message.rewind();
   return OPAL_ERR_RESOURCE_BUSY;
 }
 

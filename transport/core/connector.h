@@ -110,15 +110,15 @@ class Connector {
   // ---- ending them ----
 
   // The peer asks whether the connection may end. False if it has asked, and has no answer yet.
-  [[gnu::noinline]] bool on_part(const Now& now, Peer& peer, Outbox& out) {
+  [[gnu::cold, gnu::noinline]] bool on_part(const Now& now, Peer& peer, Outbox& out) {
     if (std::exchange(peer.connection.asked_to_part_, true)) return false;
     answer_part(now, peer, out);
     return true;
   }
   // Call again while the peer `asked_to_part`: the answer may have found no slot.
-  void answer_part(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void answer_part(const Now& now, Peer& peer, Outbox& out);
   // The peer does not want to part. False if it was not asked.
-  [[gnu::noinline]] bool on_stay(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::cold, gnu::noinline]] bool on_stay(const Now& now, Peer& peer, Outbox& out);
 
   // The peer's goodbye arrived: from here on errors on its lane are no failures.
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
@@ -126,12 +126,14 @@ class Connector {
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
   // A work request on one of the peer's lanes completed with an error. It was a part of `request`,
   // if that names a peer.
-  [[gnu::noinline]] void on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
-                                           const TransferRequest& request, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void on_bad_completion(const Now& now, Peer& peer,
+                                                      CompletionStatus status,
+                                                      const TransferRequest& request, Outbox& out);
 
   // The lane makes no progress, or is gone: the session goes on over another one, or the peer is
   // given up.
-  [[gnu::noinline]] void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void on_lane_lost(const Now& now, Peer& peer, const Failure& why,
+                                                 Outbox& out);
   // The lane that broke is destroyed, and what it had under way is in doubt. `sound`: all of that
   // may be done once more.
   void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
@@ -144,7 +146,8 @@ class Connector {
   void let_go(const Now& now, Peer& peer, Outbox& out);
 
   // Gives the peer up.
-  [[gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why,
+                                         Outbox& out);
   void fail(const Now& now, Peer& peer, FailReason reason, CompletionStatus completion,
             Outbox& out) {
     fail(now, peer, Failure{peer.id, reason, completion, {}, {}}, out);
@@ -157,7 +160,7 @@ class Connector {
   // until the peer is `closed`.
   void close(const Now& now, Peer& peer, Outbox& out);
   // Something that parting or closing waited for is over.
-  void go_on_ending(const Now& now, Peer& peer, Outbox& out) {
+  [[gnu::cold, gnu::noinline]] void go_on_ending(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.is_leaving()) try_finish_part(now, peer, out);
     if (peer.connection.state() == PeerState::closing) try_finish_close(now, peer, out);
   }
@@ -181,7 +184,7 @@ class Connector {
   std::uint32_t leaving() const { return leaving_; }
 
  private:
-  [[gnu::noinline]] void move_to(Peer& peer, PeerState state);
+  [[gnu::cold, gnu::noinline]] void move_to(Peer& peer, PeerState state);
   void set_deadline(Peer& peer, Time deadline);
   void keep_due(Peer& peer);
   void keep_place(Peer& peer, PeerState before);
@@ -211,14 +214,14 @@ class Connector {
     return peer.connection.in_session_ ? config_.peer_timeout : config_.connect_timeout;
   }
   void agree_on_fetches(Peer& peer, std::uint32_t answered);
-  [[gnu::noinline]] void become_ready(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void become_ready(const Now& now, Peer& peer, Outbox& out);
   void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
   void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
   void retry(const Now& now, Peer& peer, Outbox& out);
   void end_attempt(Peer& peer, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
   void try_finish_close(const Now& now, Peer& peer, Outbox& out);
-  [[gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
   void void_credits(Peer& peer);
   void end_session(Peer& peer);
 

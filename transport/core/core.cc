@@ -128,51 +128,65 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
   const std::byte* frame = receiver_.data(buffer);
   const std::size_t size = completion.length_bytes;
   const std::uint32_t due = lane->rx_sequence;
-  // The description needs the buffer, so it comes before the buffer goes back.
-  const auto refuse = [&](const BadFrame& bad) {
-    connector_.fail(now, peer, {peer.id, FailReason::bad_frame, CompletionStatus::success, bad},
-                    out);
-  };
   wire::FrameHeader header;
   const FrameFault fault = arrival_.take(peer, *lane, frame, size, header);
-  if (fault != FrameFault::none) [[unlikely]] {
-    const BadFrame bad = describe(fault, due, frame, size);
-    receiver_.put_back(buffer);
-    if (fault != FrameFault::twice || !config_.frames_may_repeat) return refuse(bad);
-    ++counters_.frames_twice;
-    return;
-  }
+  if (fault != FrameFault::none) [[unlikely]]
+    return on_bad_frame(now, peer, buffer, describe(fault, due, frame, size), out);
   connector_.on_first_frame(now, peer, out);
 
   if (header.kind == wire::FrameKind::messages) [[likely]] {
     ++counters_.frames_received;
     deliver(peer, buffer, frame + wire::frame_header_bytes, size - wire::frame_header_bytes,
             counters_, out);
-  } else if (header.kind == wire::FrameKind::relayed || header.kind == wire::FrameKind::repeated) {
-    const BadFrame bad = describe(FrameFault::relayed, due, frame, size);
-    if (!relayed_arrivals_.take(peer.id, buffer, size, out)) return refuse(bad);
   } else {
-    ++counters_.control_received;
-    const bool of_lane = header.kind == wire::FrameKind::lane_end;
-    const wire::LaneEnd end =
-        of_lane ? wire::get_lane_end(frame + wire::frame_header_bytes) : wire::LaneEnd{};
-    const BadFrame bad =
-        describe(of_lane ? FrameFault::lane_end : FrameFault::part, due, frame, size);
-    receiver_.put_back(buffer);
-    bool in_turn = true;
-    switch (header.kind) {
-      case wire::FrameKind::recall: sender_.return_credits(peer, header.credits, out); break;
-      case wire::FrameKind::part: in_turn = connector_.on_part(now, peer, out); break;
-      case wire::FrameKind::stay: in_turn = connector_.on_stay(now, peer, out); break;
-      case wire::FrameKind::lane_end:
-        in_turn = transfers_.fetch_lanes().on_told(now, peer, end, out);
-        break;
-      default: break;
-    }
-    if (!in_turn) return refuse(bad);
+    // The description needs the buffer, so it comes before the buffer goes back.
+    BadFrame bad = describe(FrameFault::none, due, frame, size);
+    bad.fault = take_special(now, peer, buffer, header, size, out);
+    if (bad.fault != FrameFault::none) [[unlikely]]
+      return refuse(now, peer, bad, out);
   }
   sender_.tell_lane_end(peer, out);  // the frame may have brought a credit for it
   go_on(now, peer, out);
+}
+
+FrameFault Core::take_special(const Now& now, Peer& peer, BufferId buffer, wire::FrameHeader header,
+                              std::size_t size, Outbox& out) {
+  using Kind = wire::FrameKind;
+  if (header.kind == Kind::relayed || header.kind == Kind::repeated) {
+    const bool good = relayed_arrivals_.take(peer.id, buffer, size, out);
+    return good ? FrameFault::none : FrameFault::relayed;
+  }
+  ++counters_.control_received;
+  const std::byte* const body = receiver_.data(buffer) + wire::frame_header_bytes;
+  const wire::LaneEnd end =
+      header.kind == Kind::lane_end ? wire::get_lane_end(body) : wire::LaneEnd{};
+  receiver_.put_back(buffer);
+  const auto unless = [](bool in_turn, FrameFault fault) {
+    return in_turn ? FrameFault::none : fault;
+  };
+  switch (header.kind) {
+    case Kind::recall: sender_.return_credits(peer, header.credits, out); break;
+    case Kind::part: return unless(connector_.on_part(now, peer, out), FrameFault::part);
+    case Kind::stay: return unless(connector_.on_stay(now, peer, out), FrameFault::part);
+    case Kind::lane_end:
+      return unless(transfers_.fetch_lanes().on_told(now, peer, end, out), FrameFault::lane_end);
+    default: break;
+  }
+  return FrameFault::none;
+}
+
+// Some devices deliver a frame twice, and the peer is not to blame.
+void Core::on_bad_frame(const Now& now, Peer& peer, BufferId buffer, const BadFrame& bad,
+                        Outbox& out) {
+  receiver_.put_back(buffer);
+  if (bad.fault != FrameFault::twice || !config_.frames_may_repeat) {
+    return refuse(now, peer, bad, out);
+  }
+  ++counters_.frames_twice;
+}
+
+void Core::refuse(const Now& now, Peer& peer, const BadFrame& bad, Outbox& out) {
+  connector_.fail(now, peer, {peer.id, FailReason::bad_frame, CompletionStatus::success, bad}, out);
 }
 
 // ---- connections ----

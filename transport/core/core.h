@@ -397,6 +397,14 @@ class Core : private Lanes::Listener,
   PeerRow::Wait wait_of(const Peer& peer) const;
   void on_send_completion(const Now& now, const Completion& completion, Outbox& out);
   void on_receive_completion(const Now& now, const Completion& completion, Outbox& out);
+  // Takes a frame of another kind than `messages`; `none` if a correct peer may send it now.
+  [[gnu::noinline]] FrameFault take_special(const Now& now, Peer& peer, BufferId buffer,
+                                            wire::FrameHeader header, std::size_t size,
+                                            Outbox& out);
+  [[gnu::cold, gnu::noinline]] void on_bad_frame(const Now& now, Peer& peer, BufferId buffer,
+                                                 const BadFrame& bad, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void refuse(const Now& now, Peer& peer, const BadFrame& bad,
+                                           Outbox& out);
   // Something came from the peer, or left for it, that its frames or its closing may wait for.
   void go_on(const Now& now, Peer& peer, Outbox& out) {
     if (peer.connection.is_ready()) {

@@ -96,7 +96,7 @@ struct TransferEnd {
 };
 
 struct Outbox {
-  bool rare = false;  // there is something besides work, receives, retired slots and deliveries
+  bool rare = false;  // there is something besides work, receives, ends and deliveries
   std::uint32_t slabs_dropped = 0;    // how many of the youngest slabs are no longer needed
   std::uint32_t slab_buffers = 0;     // receive buffers wanted: answer with on_slab(_failed) first
   std::vector<ReceivePost> receives;  // post to the SRQ, as one chain
@@ -150,10 +150,7 @@ struct Outbox {
     rare = true;
     connects.push_back(action);
   }
-  void report(const TransferEnd& end) {
-    rare = true;
-    transfers.push_back(end);
-  }
+  void report(const TransferEnd& end) { transfers.push_back(end); }
   void fail_relay(SendSlot* slot) {
     rare = true;
     relays_failed.push_back(slot);
@@ -176,7 +173,9 @@ struct Outbox {
   }
 
   // Nothing is to be carried out now.
-  bool empty() const { return !rare && work.empty() && receives.empty() && retired.empty(); }
+  bool empty() const { return !rare && work.empty() && receives.empty() && !has_ends(); }
+  // Ends of frames or transfers are to be reported.
+  bool has_ends() const { return !retired.empty() || !transfers.empty(); }
 };
 
 }  // namespace weir

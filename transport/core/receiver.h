@@ -68,7 +68,7 @@ class Receiver {
   // The layer above is done with the buffer.
   void release(BufferId buffer);
   // The same for a buffer that the layer above never saw.
-  void put_back(BufferId buffer);
+  [[gnu::noinline]] void put_back(BufferId buffer);
 
   // Posts released buffers in one go, once it is worth it. Call before credits leave: if more
   // buffers than the slack are free, credits have no posted buffers behind them.
@@ -116,7 +116,7 @@ class Receiver {
   // The peer spent a credit. False if it had none.
   bool spend(Share& share);
   // The peer gives credits back unused. False if it never had so many.
-  bool give_back(Share& share, std::uint32_t credits);
+  [[gnu::noinline]] bool give_back(Share& share, std::uint32_t credits);
   // A peer has messages waiting for credits.
   void note_starved() { starved_peer_seen_ = true; }
   // A frame left that only carried credits.
@@ -140,7 +140,7 @@ class Receiver {
   }
   // Whether to say when receives were posted again.
   bool was_low() const { return low_since_ != Time::never() || empty_since_ != Time::never(); }
-  void on_reposted(Time now, Outbox& out);
+  [[gnu::cold, gnu::noinline]] void on_reposted(Time now, Outbox& out);
   // Looks, with all completions seen, for a limit event that should have come but was lost.
   void raise_lost_limit(Outbox& out);
   void on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t count, Outbox& out);

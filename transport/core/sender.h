@@ -157,7 +157,7 @@ class Sender {
   // Whether the peer wants to be woken.
   void set_wakes(Peer& peer, wire::Wakes wakes) { peer.outgoing.wakes_ = wakes; }
   // A control frame came, and its credit has to go back. False if the peer had none.
-  bool owe_control_credit(Peer& peer) {
+  [[gnu::noinline]] bool owe_control_credit(Peer& peer) {
     ++peer.outgoing.control_owed_;
     note_owed(peer);
     return peer.outgoing.control_owed_ <= config_.credits.control_reserve;

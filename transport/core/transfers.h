@@ -48,9 +48,9 @@ class Transfers final : private FetchLanes::Listener {
 
   // Takes every transfer. If the peer is given up, the transfer is over at once; without a
   // connection, it waits for one.
-  [[gnu::noinline]] void submit(const Now& now, const TransferRequest& request, Outbox& out);
+  [[gnu::hot, gnu::noinline]] void submit(const Now& now, const TransferRequest& request, Outbox& out);
   // The peer has work for its queues, or they have room again.
-  [[gnu::noinline]] void go_on(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::hot, gnu::noinline]] void go_on(const Now& now, Peer& peer, Outbox& out);
   // Something came that chunks of any peer may wait for: posts what the budget allows.
   void issue(const Now& now, Outbox& out) {
     if (scheduler_.has_something_to_issue()) issue_chunks(now, out);
@@ -121,15 +121,15 @@ class Transfers final : private FetchLanes::Listener {
   bool keeps_fetches_apart(const Peer& peer) const {
     return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
   }
-  LaneId lane_for_fetches(const Peer& peer) const;
+  [[gnu::hot]] LaneId lane_for_fetches(const Peer& peer) const;
   LaneId lane_for(const Peer& peer, bool chained, Opcode opcode) const;
   bool post_at_once(const Now& now, Peer& peer, const TransferRequest& request, Outbox& out);
   [[gnu::noinline]] void issue_chunks(const Now& now, Outbox& out);
-  void post(const Now& now, Peer& peer, const TransferRequest& request, const Chunk& chunk,
-            LaneId id, std::uint16_t tokens, Outbox& out);
+  [[gnu::hot]] void post(const Now& now, Peer& peer, const TransferRequest& request,
+                         const Chunk& chunk, LaneId id, std::uint16_t tokens, Outbox& out);
   std::uint32_t fetches_open(const Peer& peer) const;
   void count(const TransferRequest& request);
-  void take_finished(Outbox& out);
+  [[gnu::hot]] void take_finished(Outbox& out);
   void note_counts();
 
   const CoreConfig& config_;

@@ -55,32 +55,18 @@ class Driver {
   }
 
   // Carries out what the core wants, in the order that Outbox documents.
-  [[gnu::noinline]] void flush() {
+  [[gnu::hot, gnu::noinline]] void flush() {
     while (!out_.empty()) {
       const bool rare = std::exchange(out_.rare, false);
-      if (rare) {
-        for (; out_.slabs_dropped > 0; --out_.slabs_dropped) self().drop_slab();
-        if (out_.slab_buffers > 0) self().provide_slab();
-        if (std::exchange(out_.rnr_changed, false)) self().advertise_rnr_timer(out_.rnr_code);
-      }
+      if (rare) [[unlikely]]
+        prepare();
       post_usual();
-      if (rare) {
-        for (std::size_t i = 0; i < out_.connects.size(); ++i) {
-          const ConnectAction action = out_.connects[i];  // carrying it out may add more
-          self().carry_out(action);
-          // The thread has a deadline to keep now.
-          if (action.kind == ConnectAction::Kind::connect) call_thread();
-        }
-        out_.connects.clear();
-        for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
-        out_.relays_failed.clear();
-      }
+      if (rare) [[unlikely]]
+        carry_out_actions();
       hand_up_all(out_.retired);
-      hand_up_all(out_.failures);
-      if (!out_.outages.empty()) hand_up_all(out_.outages);
-      if (!out_.links.empty()) hand_up_all(out_.links);
+      if (rare) [[unlikely]]
+        hand_up_news();
       hand_up_all(out_.transfers);
-      hand_up_all(out_.wanted);
     }
   }
 
@@ -264,6 +250,30 @@ class Driver {
     flush();
   }
 
+  // The parts of `flush` for what is rare.
+  [[gnu::cold, gnu::noinline]] void prepare() {
+    for (; out_.slabs_dropped > 0; --out_.slabs_dropped) self().drop_slab();
+    if (out_.slab_buffers > 0) self().provide_slab();
+    if (std::exchange(out_.rnr_changed, false)) self().advertise_rnr_timer(out_.rnr_code);
+  }
+  [[gnu::cold, gnu::noinline]] void carry_out_actions() {
+    for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+      const ConnectAction action = out_.connects[i];  // carrying it out may add more
+      self().carry_out(action);
+      // The thread has a deadline to keep now.
+      if (action.kind == ConnectAction::Kind::connect) call_thread();
+    }
+    out_.connects.clear();
+    for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
+    out_.relays_failed.clear();
+  }
+  [[gnu::cold, gnu::noinline]] void hand_up_news() {
+    hand_up_all(out_.failures);
+    hand_up_all(out_.outages);
+    hand_up_all(out_.links);
+    hand_up_all(out_.wanted);
+  }
+
   template <typename T>
   void hand_up_all(std::vector<T>& news) {
     for (const T& one : news) self().hand_up(one);
@@ -277,7 +287,7 @@ class Driver {
   }
 
   // `idle`: there was nothing to poll.
-  [[gnu::noinline]] void do_housework(bool idle) {
+  [[gnu::hot, gnu::noinline]] void do_housework(bool idle) {
     if (!released_.empty()) release_handled();
     if (core_.wants_pump()) core_.pump(self().now(), out_);
     core_.give_back_credits(out_);

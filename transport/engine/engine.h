@@ -180,10 +180,13 @@ class Engine : private Driver<Engine> {
 
   // Takes every get, put or atomic; the handler hears of its end. The memory stays registered and
   // untouched until then.
-  void transfer(const TransferRequest& request) {
+  [[gnu::hot]] void transfer(const TransferRequest& request) {
     std::lock_guard guard(lock_);
     core_.transfer(now(), request, out_);
-    if (!out_.empty()) flush();
+    if (!out_.rare) [[likely]]
+      post_usual();
+    if (out_.rare || out_.has_ends()) [[unlikely]]
+      flush();
     call_thread();
   }
 
@@ -286,7 +289,7 @@ class Engine : private Driver<Engine> {
 
   // ---- looking in ----
 
-  static Time clock();  // monotonic
+  [[gnu::hot]] static Time clock();  // monotonic
   const Options& options() const { return options_; }
   const verbs::Device& device() const { return device_; }
   const verbs::PortChoice& port() const { return device_.port(); }
@@ -364,9 +367,9 @@ class Engine : private Driver<Engine> {
   friend class Driver<Engine>;
   Now now() const { return Now(clock); }
   int poll_completions();
-  void post_receives();
-  void post_work();
-  void arm(SrqArm limit);
+  [[gnu::hot, gnu::noinline]] void post_receives();
+  [[gnu::hot]] void post_work();
+  [[gnu::cold, gnu::noinline]] void arm(SrqArm limit);
   void listen() { queues_->listen(); }
   void advertise_rnr_timer(std::uint8_t code) {
     queues_->advertise_rnr_timer(code);
@@ -391,7 +394,7 @@ class Engine : private Driver<Engine> {
 
   // Hands up what was taken, as long as `goes_on(count)`; the rest is for the next call.
   template <typename Handler, typename GoesOn>
-  int hand_up_taken(Handler& handler, GoesOn&& goes_on) {
+  [[gnu::hot]] int hand_up_taken(Handler& handler, GoesOn&& goes_on) {
     const Leaving leaving{*this};
     int count = 0;
     for (; !messages_.empty() && goes_on(count); ++count) {
@@ -494,7 +497,7 @@ class Engine : private Driver<Engine> {
   [[gnu::cold]] bool met_stand_in(ThreadMark owner);
 
   // These take the lock.
-  bool fetch();
+  [[gnu::hot]] bool fetch();
   // `visits`: as in `stand_in`; nullptr: any.
   bool fetch_standing_in(const std::uint64_t* visits);
   [[gnu::noinline]] void post_held();

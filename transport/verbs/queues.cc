@@ -26,7 +26,8 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
                          : IBV_MTU_256;
 }
 
-void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece, ibv_send_wr* next) {
+[[gnu::hot]] void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece,
+                             ibv_send_wr* next) {
   piece = {work.address, work.length_bytes, work.lkey};
   request.wr_id = work.id;
   request.next = next;

@@ -89,9 +89,9 @@ class Queues {
                       const wire::LaneEnd& theirs, std::uint32_t reads);
 
   // Posts a chain for one lane, in one call. False, with errno set, if the adapter refused.
-  bool post(std::span<const WorkRequest> chain);
+  [[gnu::hot]] bool post(std::span<const WorkRequest> chain);
   // Posts a chain of receives to the SRQ. False, with errno set, if the adapter refused.
-  bool post(std::span<const ReceivePost> chain);
+  [[gnu::hot]] bool post(std::span<const ReceivePost> chain);
   // False, with errno set, if the adapter refused.
   bool arm(SrqArm arm);
 

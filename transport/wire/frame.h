@@ -154,7 +154,7 @@ inline MessageHeader get_message_header(const std::byte* at) {
 bool check_messages(const std::byte* messages, std::size_t size, bool numbered);
 
 // The same as `check_frame`, for frames of another kind than `messages`.
-bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t size);
+[[gnu::noinline]] bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t size);
 
 // Whether the `size` bytes at `frame` are a well-formed frame: known kind, messages that fill it
 // exactly, zero in every unused byte of the headers. Reads nothing beyond the frame. If so,
