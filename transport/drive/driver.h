@@ -56,7 +56,7 @@ class Driver {
 
   // Carries out what the core wants, in the order that Outbox documents.
   [[gnu::hot, gnu::noinline]] void flush() {
-    while (!out_.empty()) {
+    do {
       const bool rare = std::exchange(out_.rare, false);
       if (rare) [[unlikely]]
         prepare();
@@ -67,7 +67,7 @@ class Driver {
       if (rare) [[unlikely]]
         hand_up_news();
       hand_up_all(out_.transfers);
-    }
+    } while (!out_.empty());
   }
 
   // ---- the application ----

@@ -97,6 +97,8 @@ std::unique_ptr<Engine> Engine::open(const Options& options, const verbs::PortCh
 Engine::Engine(const Options& options, verbs::Device device)
     : Driver(options.core, clock()), options_(options), device_(std::move(device)) {
   messages_.reserve(256);
+  ends_.reserve(256);
+  arrived_ends_.reserve(256);
   in_hand_.reserve(8);
 }
 
@@ -262,7 +264,7 @@ void Engine::withdraw(PeerId peer) {
 void Engine::hand_up(const Retired& retired) {
   if (retired.slot->notify) {
     if (owed_ > 0) --owed_;
-    arrived_notices_.emplace_back(retired);
+    tell(retired);
   } else {
     slots_->put(retired.slot);
   }
@@ -279,30 +281,28 @@ void Engine::hand_up(const Outage& outage) {
   const std::string port = device_.port().name();
   if (outage.over) {
     const std::int64_t ms = outage.took.ns / milliseconds(1).ns;
-    arrived_notices_.emplace_back("the connections of " + port + " that broke, the one to " + peer +
+    tell("the connections of " + port + " that broke, the one to " + peer +
                                   " last, are there again after " + std::to_string(ms) + " ms. " +
                                   std::to_string(core_.counters().frames_resent - resent_before_) +
                                   " frames were sent again.");
     return;
   }
   const bool known = outage.completion != CompletionStatus::success;
-  arrived_notices_.emplace_back(
-      "a connection of " + port + " broke, to " + peer + ": " + to_text(outage.reason) +
-      (known ? std::string(" (") + to_text(outage.completion) + ")" : "") +
-      ". It is made again, as others that break; messages wait meanwhile, for "
-      "btl_weir_peer_timeout at most.");
+  tell("a connection of " + port + " broke, to " + peer + ": " + to_text(outage.reason) +
+       (known ? std::string(" (") + to_text(outage.completion) + ")" : "") +
+       ". It is made again, as others that break; messages wait meanwhile, for "
+       "btl_weir_peer_timeout at most.");
 }
 
 // The adapter can no longer be relied on. Whoever waits for a peer has to hear of it now: peers
 // would only be silent.
 void Engine::break_down(const std::string& what) {
   if (std::exchange(broken_, true)) return;
-  arrived_notices_.emplace_back(
-      device_.port().name() + " failed: " + what +
-          ". This process can reach nobody any more. Look for the adapter's driver in the kernel "
-          "log of this host (dmesg), and check the adapter with ibv_devinfo; if they say nothing, "
-          "report this as a bug",
-      Notice::Kind::breakdown);
+  tell(device_.port().name() + " failed: " + what +
+           ". This process can reach nobody any more. Look for the adapter's driver in the kernel "
+           "log of this host (dmesg), and check the adapter with ibv_devinfo; if they say nothing, "
+           "report this as a bug",
+       Notice::Kind::breakdown);
   core_.give_up_all(clock(), out_);
 }
 
@@ -319,19 +319,17 @@ void Engine::arm(SrqArm limit) {
     return;
   no_limit_told_ = true;
   if (!tells_for_node()) return;
-  arrived_notices_.emplace_back(
-      device_.port().name() + " has no limit event for shared receive queues (" +
-      std::strerror(errno) +
-      "): while the application computes, the receive window grows only once a second. A larger "
-      "btl_weir_window_initial helps. The job goes on.");
+  tell(device_.port().name() + " has no limit event for shared receive queues (" +
+       std::strerror(errno) +
+       "): while the application computes, the receive window grows only once a second. A larger "
+       "btl_weir_window_initial helps. The job goes on.");
 }
 
 // The adapter takes no work for this lane. With a broken adapter that is no news.
 void Engine::refuse_lane(LaneId lane) {
   const int error = errno;
   if (!broken_ && queues_->has_pair(lane)) {
-    arrived_notices_.emplace_back(device_.port().name() + " takes no work for a queue pair (" +
-                                  std::strerror(error) + ").");
+    tell(device_.port().name() + " takes no work for a queue pair (" + std::strerror(error) + ").");
   }
   core_.on_lane_error(clock(), lane, out_);
 }
@@ -362,9 +360,9 @@ void Engine::provide_slab() {
   verbs::RegisteredMemory slab = verbs::RegisteredMemory::allocate(device_, bytes);
   if (!slab) {
     if (core_.counters().slab_failures == 0 && core_.counters().receive_bytes > 0) {
-      arrived_notices_.emplace_back("the receive window cannot grow any further: " +
-                                    cannot_register(device_, bytes) + ". The job goes on with " +
-                                    std::to_string(core_.counters().window) + " receive buffers.");
+      tell("the receive window cannot grow any further: " + cannot_register(device_, bytes) +
+           ". The job goes on with " + std::to_string(core_.counters().window) +
+           " receive buffers.");
     }
     core_.on_slab_failed(out_);
     return;
@@ -401,7 +399,7 @@ void Engine::carry_out(const ConnectAction& action) {
     return failed(FailReason::adapter_broken);
   }
   const auto lacks = [&](std::string what) {
-    arrived_notices_.emplace_back(std::move(what) + ".");
+    tell(std::move(what) + ".");
     if (action.kind == Kind::accept) connections_->reject(action.request, wire::Reject::closing);
     failed(FailReason::no_resources);
   };
@@ -447,22 +445,20 @@ void Engine::carry_out(const ConnectAction& action) {
 // Somebody registered memory before us, or the kernel cannot keep pages from children.
 void Engine::warn_of_forks(int error) {
   if (!tells_for_node()) return;
-  arrived_notices_.emplace_back(
-      std::string("a program that calls fork() may corrupt messages, because this kernel does not "
-                  "copy registered pages for the child and ibv_fork_init failed (") +
-      std::strerror(error) +
-      "). For such programs use mpirun -x RDMAV_FORK_SAFE=1, or a kernel from 5.12 on.");
+  tell(std::string("a program that calls fork() may corrupt messages, because this kernel does not "
+                   "copy registered pages for the child and ibv_fork_init failed (") +
+       std::strerror(error) +
+       "). For such programs use mpirun -x RDMAV_FORK_SAFE=1, or a kernel from 5.12 on.");
 }
 
 // Only one process of a job and node warns: the others would say the same.
 void Engine::warn_of_small_window() {
   if (!tells_for_node() || small_window_told_ || core_.covers_all_peers()) return;
   small_window_told_ = true;
-  arrived_notices_.emplace_back(
-      "the receive window may have no more than " + std::to_string(core_.window_max()) +
-      " buffers, less than the four that each peer needs (two for messages, two for credits): "
-      "senders will have to repeat (RNR NAK), and give up a process that computes for longer than "
-      "btl_weir_peer_timeout. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
+  tell("the receive window may have no more than " + std::to_string(core_.window_max()) +
+       " buffers, less than the four that each peer needs (two for messages, two for credits): "
+       "senders will have to repeat (RNR NAK), and give up a process that computes for longer than "
+       "btl_weir_peer_timeout. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
 }
 
 // Without a second lane, reads use the first one.
@@ -474,7 +470,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
     std::string why;
     ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth(), why) : 0;
     if (ours.qp_number == 0 && options_.core.fetches_apart) {
-      arrived_notices_.emplace_back(why + ".");  // the peer will be lost
+      tell(why + ".");  // the peer will be lost
     }
     ours.psn = random & 0xffffff;
     ours.reads = device_.most_fetches_answered();
@@ -496,9 +492,8 @@ void Engine::note_refusal(const ConnectAction& action) {
   }
   const std::uint64_t count = ++core_.counters().requests_refused;
   if (count > refusals_told) return;
-  arrived_notices_.emplace_back(Refusal{action.reason, action.hello.from,
-                                        connections_->asker(action.request),
-                                        action.hello.attempt != 0, count == refusals_told});
+  tell(Refusal{action.reason, action.hello.from, connections_->asker(action.request),
+               action.hello.attempt != 0, count == refusals_told});
 }
 
 int Engine::poll_completions() {
@@ -524,7 +519,7 @@ int Engine::poll_completions() {
     return false;
   }
 
-  if (messages_.empty() && notices_.empty()) {
+  if (!has_taken()) {
     look();
     if (has_held_.load(std::memory_order_relaxed)) [[unlikely]]
       has_held_.store(core_.has_held(), std::memory_order_relaxed);
@@ -536,7 +531,7 @@ int Engine::poll_completions() {
       serve_request();
       if (has_requests()) call_thread();
     }
-    if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
+    if (!has_arrived()) return false;
     take();
   }
   enter_progress();
@@ -544,7 +539,10 @@ int Engine::poll_completions() {
 }
 
 void Engine::take() {
-  messages_.take(out_.deliveries);
+  if (!out_.deliveries.empty()) messages_.take(out_.deliveries);
+  if (!std::exchange(news_arrived_, false)) return;
+  has_news_ = true;
+  if (!arrived_ends_.empty()) ends_.take(arrived_ends_);
   if (!arrived_notices_.empty()) notices_.take(arrived_notices_);
 }
 
@@ -564,7 +562,6 @@ void Engine::enter_progress() {
 bool Engine::is_for_application(const Notice& notice) {
   switch (notice.kind) {
     case Notice::Kind::retired:
-    case Notice::Kind::transfer:
     case Notice::Kind::refusal:
     case Notice::Kind::warning: return false;
     case Notice::Kind::failure:
@@ -582,9 +579,9 @@ bool Engine::has_news_for_application(bool taken) const {
 
 // What a thread has taken is its own until it leaves.
 bool Engine::has_for_stand_in() const {
-  const bool is_left = progress_owner_.load(std::memory_order_acquire) == ThreadMark::none &&
-                       !(messages_.empty() && notices_.empty());
-  if (out_.deliveries.empty() && arrived_notices_.empty() && !is_left) return false;
+  const bool is_left =
+      progress_owner_.load(std::memory_order_acquire) == ThreadMark::none && has_taken();
+  if (!has_arrived() && !is_left) return false;
   return !has_news_for_application(is_left);
 }
 
@@ -627,11 +624,11 @@ bool Engine::fetch_standing_in(const std::uint64_t* visits) {
   const ThreadMark self = this_thread();
   if (owner != ThreadMark::none && owner != self) return false;
   stand_in_ = self;
-  if (messages_.empty() && notices_.empty()) {
+  if (!has_taken()) {
     look();
     if (has_held_.load(relaxed)) has_held_.store(core_.has_held(), relaxed);
     if (has_news_for_application(true)) return false;
-    if (out_.deliveries.empty() && arrived_notices_.empty()) return false;
+    if (!has_arrived()) return false;
     take();
   } else if (has_news_for_application(true)) {
     return false;

@@ -327,11 +327,10 @@ class Engine : private Driver<Engine> {
   Remains remains();
 
  private:
-  // What is handed up besides messages.
+  // What is handed up besides messages and the ends of transfers.
   struct Notice {
     enum class Kind : std::uint8_t {
       retired,
-      transfer,
       failure,
       refusal,
       warning,
@@ -340,8 +339,7 @@ class Engine : private Driver<Engine> {
       wanted
     } kind;
     Retired retired{};
-    TransferEnd transfer{};
-    struct Rare {  // a get or put should not pay for its size
+    struct Rare {  // the end of a send should not pay for its size
       Failure failure{};
       LinkChange link{};
       PeerName wanted{};
@@ -351,7 +349,6 @@ class Engine : private Driver<Engine> {
     std::unique_ptr<Rare> rare;
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
-    explicit Notice(const TransferEnd& end) : kind(Kind::transfer), transfer(end) {}
     explicit Notice(const Failure& peer) : Notice(Kind::failure, {.failure = peer}) {}
     explicit Notice(const LinkChange& change) : Notice(Kind::link, {.link = change}) {}
     explicit Notice(PeerName name) : Notice(Kind::wanted, {.wanted = name}) {}
@@ -380,9 +377,18 @@ class Engine : private Driver<Engine> {
   void carry_out(const ConnectAction& action);
   void hand_up(const Retired& retired);
   void hand_up(const Outage& outage);
+  void hand_up(const TransferEnd& end) {
+    arrived_ends_.push_back(end);
+    news_arrived_ = true;
+  }
   template <typename News>
   void hand_up(const News& news) {
-    arrived_notices_.emplace_back(news);
+    tell(news);
+  }
+  template <typename... Parts>
+  void tell(Parts&&... parts) {
+    arrived_notices_.emplace_back(std::forward<Parts>(parts)...);
+    news_arrived_ = true;
   }
   void wake_thread();
   static bool is_alive(ProcessId id);
@@ -401,14 +407,19 @@ class Engine : private Driver<Engine> {
       const InHand in_hand(*this, messages_.pop());
       handler.on_message(in_hand.message);
     }
-    if (!messages_.empty()) return count;  // notices come after messages
+    if (!messages_.empty() || !has_news_) return count;
+    return hand_up_news(handler, goes_on, count);
+  }
+  // The same for what comes after the messages. A handler may call `progress`, which takes more: so
+  // each is handed up from a copy.
+  template <typename Handler, typename GoesOn>
+  int hand_up_news(Handler& handler, GoesOn& goes_on, int count) {
     for (; !notices_.empty() && goes_on(count); ++count) {
       const Notice notice = std::move(notices_.pop());
       switch (notice.kind) {
         case Notice::Kind::retired:
           handler.on_retired(notice.retired.slot, notice.retired.delivered);
           break;
-        case Notice::Kind::transfer: handler.on_transfer(notice.transfer); break;
         case Notice::Kind::failure: handler.on_failure(notice.rare->failure); break;
         case Notice::Kind::refusal: handler.on_refusal(notice.rare->refusal); break;
         case Notice::Kind::warning: handler.on_warning(notice.rare->words); break;
@@ -423,6 +434,12 @@ class Engine : private Driver<Engine> {
           break;
       }
     }
+    if (!notices_.empty()) return count;  // one may say why a transfer failed
+    for (; !ends_.empty() && goes_on(count); ++count) {
+      const TransferEnd end = ends_.pop();
+      handler.on_transfer(end);
+    }
+    if (ends_.empty()) has_news_ = false;
     return count;
   }
 
@@ -455,6 +472,9 @@ class Engine : private Driver<Engine> {
   }
 
   // All of these run with the lock held.
+  // Something is not taken yet, or is taken and not handed up yet.
+  bool has_arrived() const { return !out_.deliveries.empty() || news_arrived_; }
+  bool has_taken() const { return !messages_.empty() || has_news_; }
   void take();
   void enter_progress();
   void finish_send() {
@@ -541,13 +561,17 @@ class Engine : private Driver<Engine> {
   int outages_told_ = 0;
   std::uint64_t resent_before_ = 0;      // the last of these
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
-  std::atomic<bool> has_held_{false};    // a hint for `progress`: frames wait for the next pump
+  std::vector<TransferEnd> arrived_ends_;
+  bool news_arrived_ = false;          // there are some of either
+  std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
 
   // State of the thread inside `progress`; another thread may take over only with the lock held.
   std::atomic<ThreadMark> progress_owner_{ThreadMark::none};
   int progress_depth_ = 0;
   Taken<Delivery> messages_;
   Taken<Notice> notices_;
+  Taken<TransferEnd> ends_;
+  bool has_news_ = false;            // there may be notices or ends
   std::vector<BufferId> in_hand_;    // buffer of the message being handled, at each depth
   std::vector<BufferId> postponed_;  // released at a greater depth than a message of theirs
 

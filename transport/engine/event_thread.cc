@@ -158,10 +158,10 @@ void Engine::on_port_event(const ibv_async_event& event) {
   if (++port_changes_told_ > port_changes_told) return;
   const std::string port = device_.port().name();
   if (event.event_type == IBV_EVENT_PORT_ACTIVE) {
-    arrived_notices_.emplace_back(port + " is active again.");
+    tell(port + " is active again.");
     return;
   }
-  arrived_notices_.emplace_back(
+  tell(
       port +
       " went down (port error). Messages wait for it; peers that cannot be reached for longer than "
       "btl_weir_peer_timeout are given up. Check the cable, the switch port and ibv_devinfo.");

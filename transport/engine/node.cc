@@ -56,13 +56,12 @@ void Engine::count_node() {
   if (node_ == nullptr || !shares_limits()) return;
   const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
   if (members < options_.node.processes) {
-    arrived_notices_.emplace_back(
-        "only " + std::to_string(members) + " of the job's " +
-        std::to_string(options_.node.processes) +
-        " processes on this host share a read budget and tokens: containers have a /dev/shm or "
-        "process ids of their own, or there are more than " +
-        std::to_string(NodeState::most_processes) +
-        " processes? Together they may put more into the adapter than is set.");
+    tell("only " + std::to_string(members) + " of the job's " +
+         std::to_string(options_.node.processes) +
+         " processes on this host share a read budget and tokens: containers have a /dev/shm or "
+         "process ids of their own, or there are more than " +
+         std::to_string(NodeState::most_processes) +
+         " processes? Together they may put more into the adapter than is set.");
   }
 }
 
@@ -84,8 +83,8 @@ void Engine::open_proxy() {
 // Called once there are slots for relaying.
 void Engine::join_proxy() {
   const auto without = [&](const std::string& why) {
-    arrived_notices_.emplace_back("takes no part in the proxy of " + device_.port().name() + ": " +
-                                  why + ". It sends by itself, and the job goes on.");
+    tell("takes no part in the proxy of " + device_.port().name() + ": " + why +
+         ". It sends by itself, and the job goes on.");
     proxy_.reset();
   };
   if (proxy_ == nullptr) {
@@ -104,11 +103,10 @@ void Engine::join_proxy() {
   if (cells_) {
     lkey = cells_.lkey();
   } else {
-    arrived_notices_.emplace_back(
-        "cannot register the " + std::to_string(cells.size() / 1024) +
-        " KiB of the proxy's memory with " + device_.port().name() + ": " +
-        verbs::registration_error(errno) +
-        ". As a server it copies what it sends for others, and the job goes on.");
+    tell("cannot register the " + std::to_string(cells.size() / 1024) +
+         " KiB of the proxy's memory with " + device_.port().name() + ": " +
+         verbs::registration_error(errno) +
+         ". As a server it copies what it sends for others, and the job goes on.");
   }
   core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self(), lkey);
 }
