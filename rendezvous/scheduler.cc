@@ -52,19 +52,19 @@ TransferId Scheduler::submit(TransferPeer& peer, const TransferRequest& request)
   }
   Flow& flow = flow_of(transfer);
   flow.queue_of(transfer).push(&transfer);
+  ++queued_;
   refresh(flow, transfer.path);
   return transfer.id;
 }
 
-// What `submit` and `next` would come to, without a queue in between. A chain of the peer that is
-// not handed out yet would have to give way to a get, which `next` sees to.
+// What `submit` and `next` would come to, without a queue in between.
 bool Scheduler::submit_and_issue(TransferPeer& peer, const TransferRequest& request, Chunk& chunk) {
   const Path path = scheduled_path(request.kind);
   Direction& direction = directions_[of(path)];
   Flow& flow = peer.flows_[of(path)];
-  if (!peer.open_ || has_something_to_issue() || !flow.empty() || flow.use.at_limit() ||
-      !peer.flows_[of(Path::chain)].empty() || request.length_bytes == 0 ||
-      request.length_bytes > plan_.chunk_bytes() || wants_chain(request)) {
+  if (!peer.open_ || queued_ > 0 || !node_.idle() || flow.use.at_limit() ||
+      request.length_bytes == 0 || request.length_bytes > plan_.chunk_bytes() ||
+      wants_chain(request)) {
     return false;
   }
   const auto bytes = static_cast<std::uint32_t>(request.length_bytes);
@@ -306,7 +306,9 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
     ++counts_.bypasses;
   }
   hand_out(flow, transfer, bytes, chunk);
-  if (transfer.all_issued()) flow.queue_of(transfer).remove(&transfer);
+  if (!transfer.all_issued()) return;
+  flow.queue_of(transfer).remove(&transfer);
+  --queued_;
 }
 
 // Charges the budgets with the next chunk of the transfer, and describes it.
@@ -362,7 +364,7 @@ Transfer* Scheduler::take_back(TransferId id, std::uint32_t bytes, bool chained)
   TransferPeer& peer = *transfer->peer;
   Flow& flow = peer.flows_[of(path)];
   directions_[of(path)].budget.give_back(flow.use, 1, bytes);
-  refresh(flow, path);
+  if (queued_ > 0) refresh(flow, path);
   if (chained) settle_reserve(peer);
   return transfer;
 }
@@ -405,6 +407,7 @@ void Scheduler::fail(Transfer& transfer) {
   if (transfer.queue.linked) {
     Flow& flow = flow_of(transfer);
     flow.queue_of(transfer).remove(&transfer);
+    --queued_;
     refresh(flow, transfer.path);
     settle_reserve(*flow.peer);
   }
@@ -483,6 +486,7 @@ std::optional<std::uint64_t> Scheduler::issue_again(TransferPeer& peer) {
     if (t->all_issued()) {
       t->path = scheduled_path(t->request.kind);
       flow_of(*t).queue_of(*t).push_front(t);
+      ++queued_;
     }
     t->issued_bytes = t->done_bytes = in_place;
   }
@@ -509,6 +513,7 @@ bool Scheduler::conserved() const {
   std::array<std::uint64_t, paths.size()> chunks{};
   std::array<std::uint64_t, paths.size()> bytes{};
   std::array<std::size_t, paths.size()> active{};
+  std::uint64_t all_queued = 0;
   std::uint64_t reserved_chunks = 0;
   std::uint64_t reserved_bytes = 0;
   std::uint64_t node_tokens = 0;
@@ -543,6 +548,7 @@ bool Scheduler::conserved() const {
       if (flow.use.bytes != peer_bytes[of(path)]) return false;
       if (flow.small.size() + flow.large.size() != queued[of(path)]) return false;
       if (flow.active.linked != may_issue(flow, path)) return false;
+      all_queued += queued[of(path)];
       active[of(path)] += flow.active.linked ? 1 : 0;
       chunks[of(path)] += peer_chunks[of(path)];
       bytes[of(path)] += peer_bytes[of(path)];
@@ -557,7 +563,7 @@ bool Scheduler::conserved() const {
     if (direction.budget.bytes() != bytes[of(path)] + (reads ? reserved_bytes : 0)) return false;
     if (direction.active.size() != active[of(path)]) return false;
   }
-  return node_tokens == node_.out() && live == transfers_.live() &&
+  return node_tokens == node_.out() && live == transfers_.live() && all_queued == queued_ &&
          counts_.chunks_issued ==
              counts_.chunks_done + counts_.chunks_lost + chunks[0] + chunks[1] + chunks[2];
 }

@@ -172,10 +172,12 @@ class Scheduler {
   // to go back.
   bool has_something_to_issue() const {
     for (const Direction& direction : directions_) {
-      if (!direction.active.empty()) return true;
+      if (queued_ > 0 && !direction.active.empty()) return true;
     }
     return !node_.idle();
   }
+  // Transfers have chunks to issue, now or later.
+  bool has_unissued() const { return queued_ > 0; }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
   // Reads are out for which other processes of the node may wait.
@@ -297,6 +299,7 @@ class Scheduler {
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;
+  std::uint64_t queued_ = 0;  // transfers in queues of peers
   List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
   Counts counts_;

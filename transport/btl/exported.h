@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -35,6 +36,8 @@ struct Export {
     made.check = made.expected_check();
     return made;
   }
+
+  friend bool operator==(const Export&, const Export&) = default;
 
   // False if these bytes were put together from two exports, or are none.
   constexpr bool is_whole() const { return check != 0 && check == expected_check(); }
@@ -61,18 +64,18 @@ struct Exported {
   std::uint32_t directory_rkey = 0;
   std::uint32_t directory_entries = 0;  // 0: there is none
   std::array<std::uint32_t, 4> side_rkeys{};  // of `memory`, on further rails; 0: none there
-
-  // Copies what another process may be writing.
-  static Exported read(const Exported& shared) {
-    Exported copy;
-    const auto* const from = reinterpret_cast<const std::uint64_t*>(&shared);
-    auto* const to = reinterpret_cast<std::uint64_t*>(&copy);
-    for (std::size_t i = 0; i < sizeof copy / sizeof *to; ++i) {
-      to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-    }
-    return copy;
-  }
 };
+
+// Copies what another process may be writing.
+template <typename Bytes>
+Bytes read_shared(const Bytes& shared) {
+  constexpr std::size_t count = sizeof shared / sizeof(std::uint64_t);
+  static_assert(sizeof shared % sizeof(std::uint64_t) == 0);
+  std::array<std::uint64_t, count> words;
+  const auto* const from = reinterpret_cast<const std::uint64_t*>(&shared);
+  for (std::size_t i = 0; i < count; ++i) words[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+  return std::bit_cast<Bytes>(words);
+}
 static_assert(sizeof(Export) == 24 && sizeof(Exported) == 56);
 static_assert(std::is_trivially_copyable_v<Exported>);
 

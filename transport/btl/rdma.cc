@@ -87,20 +87,49 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_SUCCESS;
 }
 
-// Starts an operation; `callback` reports its end.
-[[gnu::hot]] int start(Module& module, Endpoint* endpoint, const Local& local, const Remote& remote,
-          TransferRequest request, const Callback& callback) noexcept {
+// The handle is not of the memory that the operation is for: its key is looked up at the target.
+[[gnu::cold, gnu::noinline]] int look_elsewhere(Module& module, Operation& operation,
+                                                const TransferRequest& request,
+                                                const Handle& handle) {
+  const Operation waiting = operation;
+  module.operations.release(operation);
+  if (look_up(module, waiting, request, read_shared(handle.exported))) return OPAL_SUCCESS;
+  report_unknown_memory(module, waiting, request);
+  if (waiting.scratch != nullptr) module.engine->discard(waiting.scratch);
+  module.flushes.end(waiting.epoch);
+  return OPAL_ERR_BAD_PARAM;
+}
+
+// Whether further rails carry the operation.
+[[gnu::noinline]] bool is_carried(Module& module, Endpoint& endpoint, const Handle* local,
+                                  const Operation& operation, const Handle& remote,
+                                  const TransferRequest& request) {
+  const Exported seen = read_shared(remote.exported);
+  return seen.memory == operation.memory && module.rails->carry(endpoint, local, seen, request);
+}
+
+[[gnu::cold, gnu::noinline]] int give_up_start(Module& module, SendSlot* scratch,
+                                               const std::exception& problem) {
+  if (scratch != nullptr) module.engine->discard(scratch);
+  complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
+  return OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+// Starts an operation; `callback` reports its end. Inlined, for its arguments are many.
+[[gnu::always_inline]] inline int start(Module& module, Endpoint* endpoint, const Local& local,
+                                        const Remote& remote, TransferRequest request,
+                                        const Callback& callback) noexcept {
   request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
   request.peer = endpoint->id;
   request.local_address = reinterpret_cast<std::uint64_t>(local.address);
   request.lkey = lkey_of(local);
   request.remote_address = remote.address;
-  const Exported seen = Exported::read(remote.handle->exported);
-  request.rkey = seen.memory.rkey;
+  const Export memory = read_shared(remote.handle->exported.memory);
+  request.rkey = memory.rkey;
   SendSlot* scratch = nullptr;
   Operation* operation = nullptr;
   try {
-    if (local.address == nullptr) {
+    if (local.address == nullptr) [[unlikely]] {
       scratch = module.engine->acquire(sizeof(std::uint64_t));
       if (scratch == nullptr) return OPAL_ERR_OUT_OF_RESOURCE;  // osc/rdma tries again
       request.local_address = reinterpret_cast<std::uint64_t>(scratch->payload());
@@ -114,24 +143,16 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
                                          .local_handle = local.handle,
                                          .scratch = scratch,
                                          .target = remote.is_ours ? remote.handle : nullptr,
-                                         .memory = seen.memory});
+                                         .memory = memory});
   } catch (const std::exception& problem) {
-    if (scratch != nullptr) module.engine->discard(scratch);
-    complain(std::string("cannot start a one-sided operation: ") + problem.what() + ".");
-    return OPAL_ERR_OUT_OF_RESOURCE;
+    return give_up_start(module, scratch, problem);
   }
   operation->epoch = module.flushes.begin();
-  if (!seen.memory.covers(remote.address, request.length_bytes)) [[unlikely]] {
-    const Operation waiting = *operation;
-    module.operations.release(*operation);
-    if (look_up(module, waiting, request, seen)) return OPAL_SUCCESS;
-    report_unknown_memory(module, waiting, request);
-    if (scratch != nullptr) module.engine->discard(scratch);
-    module.flushes.end(waiting.epoch);
-    return OPAL_ERR_BAD_PARAM;
-  }
+  if (!memory.covers(remote.address, request.length_bytes)) [[unlikely]]
+    return look_elsewhere(module, *operation, request, *remote.handle);
   request.token = Operations::token(*operation);
-  if (module.rails != nullptr && module.rails->carry(*endpoint, local.handle, seen, request)) {
+  if (module.rails != nullptr &&
+      is_carried(module, *endpoint, local.handle, *operation, *remote.handle, request)) {
     return OPAL_SUCCESS;
   }
   // From here on the adapter may have it: if memory runs out now, this process cannot go on.
@@ -140,15 +161,17 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 }
 
 [[gnu::hot]] int get(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
-        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
-        int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
+                     std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+                     std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback,
+                     void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = size, .opcode = Opcode::read}, {callback, context, data});
 }
 
 [[gnu::hot]] int put(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
-        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle, std::size_t size,
-        int, int, mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
+                     std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+                     std::size_t size, int, int, mca_btl_base_rdma_completion_fn_t callback,
+                     void* context, void* data) noexcept {
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
 }
@@ -159,9 +182,10 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 bool adapter_can(int flags) { return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0; }
 
 [[gnu::hot]] int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
-          std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
-          mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags, int,
-          mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
+                       std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
+                       mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags, int,
+                       mca_btl_base_rdma_completion_fn_t callback, void* context,
+                       void* data) noexcept {
   if (op != MCA_BTL_ATOMIC_ADD || !adapter_can(flags)) return OPAL_ERR_NOT_SUPPORTED;
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = 8, .opcode = Opcode::fetch_add, .operand = operand},
@@ -232,9 +256,9 @@ void set_rdma_entry_points(mca_btl_base_module_t& module) {
 
 void offer_rdma(Module& module) {
   const ibv_device_attr& limits = module.engine->device().limits();
-  const Offer offer = what_to_offer({module.btl_flags, module.btl_atomic_flags},
-                                    {limits.atomic_cap, limits.max_qp_init_rd_atom},
-                                    module.spreads());
+  const Offer offer =
+      what_to_offer({module.btl_flags, module.btl_atomic_flags},
+                    {limits.atomic_cap, limits.max_qp_init_rd_atom}, module.spreads());
   module.btl_flags = offer.flags;
   module.btl_atomic_flags = offer.atomic_flags;
   if ((offer.flags & MCA_BTL_FLAGS_GET) == 0) module.btl_get = nullptr;

@@ -31,7 +31,7 @@ bool Transfers::post_at_once(const Now& now, Peer& peer, const TransferRequest& 
   Chunk chunk;
   if (!scheduler_.submit_and_issue(peer.transfers, request, chunk)) return false;
   post(now, peer, request, chunk, id, 0, out);
-  note_counts();
+  if (chunk.kind == TransferKind::get) note_reads();
   return true;
 }
 
@@ -81,6 +81,9 @@ void Transfers::issue_chunks(const Now& now, Outbox& out) {
     chain_end = out.work.size() - 1;
   }
   end_chain();
+  note_reads();
+  counters_.chains = scheduler_.counts().chains;
+  counters_.node_read_waits = scheduler_.counts().node_stalls;
 }
 
 void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request, const Chunk& chunk,
@@ -139,7 +142,7 @@ std::uint32_t Transfers::fetches_open(const Peer& peer) const {
 
 void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
   if (idle()) return;
-  if (peer.connection.is_ready() && peer.transfers.has_unissued()) {
+  if (scheduler_.has_unissued() && peer.connection.is_ready() && peer.transfers.has_unissued()) {
     if (peer.fetches && keeps_fetches_apart(peer)) {
       if (peer.fetch_lane.refused()) {
         return connector_.fail(now, peer, FailReason::no_resources, out);
@@ -160,12 +163,14 @@ void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
 
 void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
   scheduler_.drop_peer(peer.transfers);  // even if it has none: later ones wait for the next lane
+  note_reads();
   issue(now, out);                       // its part of the budget is free for others
 }
 
 bool Transfers::repeat_lost(const Now& now, Peer& peer, Outbox& out) {
   const std::optional<std::uint64_t> chunks = scheduler_.issue_again(peer.transfers);
   counters_.chunks_again += chunks.value_or(0);
+  note_reads();
   issue(now, out);  // its part of the budget is free for others
   return chunks.has_value();
 }
@@ -179,12 +184,9 @@ void Transfers::withdraw(const Now& now, Peer& peer, Outbox& out) {
 void Transfers::take_finished(Outbox& out) {
   FinishedTransfer finished;
   while (scheduler_.next_finished(finished)) out.report({finished.token, !finished.failed});
-  note_counts();
 }
 
-void Transfers::note_counts() {
-  counters_.chains = scheduler_.counts().chains;
-  counters_.node_read_waits = scheduler_.counts().node_stalls;
+void Transfers::note_reads() {
   counters_.reads_out = scheduler_.reads().chunks();
   counters_.reads_out_peak = scheduler_.reads().peak_chunks();
   counters_.read_window = scheduler_.read_window_bytes();

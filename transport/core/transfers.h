@@ -64,6 +64,7 @@ class Transfers final : private FetchLanes::Listener {
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
     const Time done = chunk.timed ? now.time() : Time{};  // not looked at for a write
     scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, done - chunk.posted, chunk.chained);
+    if (chunk.timed) note_reads();
   }
   // The transfer that a chunk in flight is a part of.
   const TransferRequest& request_of(const RdmaInFlight& chunk) {
@@ -130,7 +131,7 @@ class Transfers final : private FetchLanes::Listener {
   std::uint32_t fetches_open(const Peer& peer) const;
   void count(const TransferRequest& request);
   [[gnu::hot]] void take_finished(Outbox& out);
-  void note_counts();
+  void note_reads();
 
   const CoreConfig& config_;
   Counters& counters_;

@@ -70,7 +70,7 @@ TEST(Exported, IsReadAsItIs) {
                   .directory_address = 5,
                   .directory_rkey = 6,
                   .directory_entries = 7};
-  const Exported copy = Exported::read(shared);
+  const Exported copy = read_shared(shared);
   EXPECT_EQ(std::memcmp(&copy, &shared, sizeof copy), 0);
 }
 

@@ -176,7 +176,7 @@ TEST(Drive, NewsAreHandedUpAfterConnectionsWereCarriedOut) {
   bench.out_.retired.push_back({nullptr, true});
   bench.out_.act({.kind = ConnectAction::Kind::reject});
   bench.flush();
-  EXPECT_EQ(bench.journal, "connect retired failure transfer wanted ");
+  EXPECT_EQ(bench.journal, "connect retired failure wanted transfer ");
   EXPECT_TRUE(bench.out_.empty());
 }
 
