@@ -376,7 +376,7 @@ bool Scheduler::on_chunk_done(Time now, TransferId id, std::uint32_t bytes,
   if (transfer == nullptr) return false;
   ++counts_.chunks_done;
   if (post_to_completion > Duration{}) last_rtt_ = post_to_completion;
-  if (transfer->request.kind == TransferKind::get && !chained) {
+  if (now != Time::never() && transfer->request.kind == TransferKind::get && !chained) {
     if (post_to_completion > Duration{}) read_times_.add(post_to_completion);
     if (controller_.on_read(now, bytes, post_to_completion, outstanding)) {
       directions_[of(Path::get)].budget.set_limits(controller_.reads(), controller_.bytes());

@@ -203,8 +203,8 @@ class Scheduler {
   // The request that a chunk belongs to; its transfer must not be over.
   const TransferRequest& request(TransferId id) { return transfers_.find(id)->request; }
 
-  // A chunk is over. `post_to_completion` is 0 if the time is no measure. False, and nothing
-  // changes, if its transfer is over already.
+  // A chunk is over. `post_to_completion` is 0 if the time is no measure; `now` is never if nobody
+  // looked at the clock. False, and nothing changes, if its transfer is over already.
   bool on_chunk_done(Time now, TransferId id, std::uint32_t bytes, Duration post_to_completion,
                      bool chained = false);
   // The same for a chunk that completed with an error: its transfer fails.

@@ -91,7 +91,7 @@ void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request,
   Lane& lane = lanes_[id];
   const bool inlined =
       request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
-  const bool timed = chunk.kind == TransferKind::get;  // nobody asks how long a write takes
+  const bool timed = is_timed(chunk);
   const SendQueue::Posted posted = lane.queue.post_rdma({.transfer = chunk.transfer,
                                                          .bytes = chunk.length_bytes,
                                                          .posted = timed ? now.time() : Time{},

@@ -48,7 +48,8 @@ class Transfers final : private FetchLanes::Listener {
 
   // Takes every transfer. If the peer is given up, the transfer is over at once; without a
   // connection, it waits for one.
-  [[gnu::hot, gnu::noinline]] void submit(const Now& now, const TransferRequest& request, Outbox& out);
+  [[gnu::hot, gnu::noinline]] void submit(const Now& now, const TransferRequest& request,
+                                          Outbox& out);
   // The peer has work for its queues, or they have room again.
   [[gnu::hot, gnu::noinline]] void go_on(const Now& now, Peer& peer, Outbox& out);
   // Something came that chunks of any peer may wait for: posts what the budget allows.
@@ -62,9 +63,10 @@ class Transfers final : private FetchLanes::Listener {
   }
   // A chunk is complete.
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
-    const Time done = chunk.timed ? now.time() : Time{};  // not looked at for a write
-    scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, done - chunk.posted, chunk.chained);
-    if (chunk.timed) note_reads();
+    const Time done = chunk.timed ? now.time() : Time::never();
+    const Duration took = chunk.timed ? done - chunk.posted : Duration{};
+    scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, took, chunk.chained);
+    note_reads();
   }
   // The transfer that a chunk in flight is a part of.
   const TransferRequest& request_of(const RdmaInFlight& chunk) {
@@ -112,6 +114,10 @@ class Transfers final : private FetchLanes::Listener {
   bool stalled() const { return scheduler_.stalled(); }
 
  private:
+  // Shorter reads are not timed: a clock costs as much as one, and they say little about how many
+  // bytes fit into the fabric.
+  static constexpr std::uint32_t least_timed_bytes = 4096;
+
   class Gate;
 
   // FetchLanes::Listener
@@ -121,6 +127,12 @@ class Transfers final : private FetchLanes::Listener {
 
   bool keeps_fetches_apart(const Peer& peer) const {
     return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
+  }
+  // Nobody asks how long a write takes. A probe ends only with chunks that are timed.
+  bool is_timed(const Chunk& chunk) const {
+    return chunk.kind == TransferKind::get &&
+           (chunk.length_bytes >= least_timed_bytes ||
+            scheduler_.controller().phase() == BudgetController::Phase::probe);
   }
   [[gnu::hot]] LaneId lane_for_fetches(const Peer& peer) const;
   LaneId lane_for(const Peer& peer, bool chained, Opcode opcode) const;

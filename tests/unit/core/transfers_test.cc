@@ -196,6 +196,53 @@ TEST_F(Rdma, AtomicsCarryTheirOperands) {
   EXPECT_FALSE(work[0].inlined);
 }
 
+int looks = 0;  // at the clock
+
+TEST_F(Rdma, OnlyLongReadsLookAtTheClock) {
+  const auto looks_for = [&](const TransferRequest& request) {
+    looks = 0;
+    const Now now([] { return Time{1000 + ++looks}; });
+    rig.core.transfer(now, request, rig.out);
+    for (const WorkRequest& work : rig.take_work()) {
+      const Now later([] { return Time{2000 + ++looks}; });
+      rig.core.on_completion(
+          later, {Opcode::send, CompletionStatus::success, 0, work.lane, work.id}, rig.out);
+    }
+    EXPECT_EQ(take_ends().size(), 1u);
+    return looks;
+  };
+  EXPECT_EQ(looks_for(put_of(peer, 8)), 0);
+  EXPECT_EQ(looks_for(put_of(peer, 4 * KiB)), 0);
+  EXPECT_EQ(looks_for(get_of(peer, 8)), 0);
+  EXPECT_EQ(looks_for(get_of(peer, 4 * KiB)), 2);
+}
+
+// While the path is probed, one read goes at a time, and that must not last.
+TEST(Transfers, ShortReadsEndAProbe) {
+  Core::Config config = rdma_config();
+  config.transfers.reads.adaptive = true;
+  Rig rig(config);
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 40);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  // Starts two, which take as long together; returns how many go at once.
+  const auto read_two = [&](std::uint64_t bytes, Duration took) {
+    for (int i = 0; i < 2; ++i) rig.core.transfer(rig.now, get_of(peer, bytes), rig.out);
+    const auto first = rig.take_work();
+    rig.now = rig.now + took;
+    for (auto work = first; !work.empty(); work = rig.take_work()) {
+      for (const WorkRequest& read : work) rig.complete(read);
+    }
+    return first.size();
+  };
+  EXPECT_EQ(read_two(16 * KiB, microseconds(30)), 2u);
+  rig.now = rig.now + seconds(2);
+  EXPECT_EQ(read_two(16 * KiB, microseconds(60)), 2u);
+  EXPECT_EQ(read_two(8, microseconds(10)), 1u) << "the path is probed";
+  for (int i = 0; i < 10; ++i) read_two(8, microseconds(10));
+  EXPECT_EQ(read_two(8, microseconds(10)), 2u);
+}
+
 TEST_F(Rdma, NoBytesAreOverAtOnce) {
   start(get_of(peer, 0));
   EXPECT_TRUE(rig.take_work().empty());
