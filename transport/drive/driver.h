@@ -258,6 +258,8 @@ class Driver {
   }
   [[gnu::cold, gnu::noinline]] void carry_out_actions() {
     for (std::size_t i = 0; i < out_.connects.size(); ++i) {
+      // Carrying out the last one may have added work: for a lane, perhaps, that this one drops.
+      if (!out_.work.empty()) post_usual();
       const ConnectAction action = out_.connects[i];  // carrying it out may add more
       self().carry_out(action);
       // The thread has a deadline to keep now.

@@ -40,6 +40,7 @@ class FakeEngine : public Driver<FakeEngine> {
   std::vector<std::string> said;
   std::vector<Completion> completions;
   int polls = 0;
+  bool works_next = false;  // the next action makes work
 
  private:
   friend class Driver<FakeEngine>;
@@ -70,6 +71,7 @@ class FakeEngine : public Driver<FakeEngine> {
   void drop_slab() { said.push_back("drop"); }
   void carry_out(const ConnectAction& action) {
     said.push_back(action.kind == ConnectAction::Kind::connect ? "connect" : "connection");
+    if (std::exchange(works_next, false)) out_.work.push_back({});
   }
   void hand_up(const Retired&) { said.push_back("retired"); }
   void hand_up(const Outage&) { said.push_back("outage"); }
@@ -119,6 +121,17 @@ TEST(Driver, TransfersEndForTheLayerAboveOnceTheirQueuePairIsGone) {
   engine.out_.act({.kind = ConnectAction::Kind::drop});
   engine.flush();
   EXPECT_EQ(engine.said, (Said{"connection", "transfer"}));
+}
+
+// The lane may be the one that the next action drops, and its number may then be another lane's.
+TEST(Driver, WorkThatAnActionMakesIsPostedBeforeTheNextOne) {
+  FakeEngine engine;
+  engine.take_said();
+  engine.works_next = true;
+  engine.out_.act({.kind = ConnectAction::Kind::drop});
+  engine.out_.act({.kind = ConnectAction::Kind::drop});
+  engine.flush();
+  EXPECT_EQ(engine.said, (Said{"connection", "work", "connection"}));
 }
 
 TEST(Driver, AFirstMessageWakesTheThreadForItsDeadline) {
