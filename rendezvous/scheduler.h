@@ -171,8 +171,9 @@ class Scheduler {
   // False if `next` finds nothing. Also if what the node gave for a chunk that no longer waits has
   // to go back.
   bool has_something_to_issue() const {
+    if (queued_ == 0) return !node_.idle();
     for (const Direction& direction : directions_) {
-      if (queued_ > 0 && !direction.active.empty()) return true;
+      if (!direction.active.empty()) return true;
     }
     return !node_.idle();
   }

@@ -256,9 +256,9 @@ void set_rdma_entry_points(mca_btl_base_module_t& module) {
 
 void offer_rdma(Module& module) {
   const ibv_device_attr& limits = module.engine->device().limits();
-  const Offer offer =
-      what_to_offer({module.btl_flags, module.btl_atomic_flags},
-                    {limits.atomic_cap, limits.max_qp_init_rd_atom}, module.spreads());
+  const Offer offer = what_to_offer({module.btl_flags, module.btl_atomic_flags},
+                                    {limits.atomic_cap, limits.max_qp_init_rd_atom},
+                                    module.spreads());
   module.btl_flags = offer.flags;
   module.btl_atomic_flags = offer.atomic_flags;
   if ((offer.flags & MCA_BTL_FLAGS_GET) == 0) module.btl_get = nullptr;

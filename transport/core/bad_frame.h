@@ -37,6 +37,7 @@ struct BadFrame {
   std::array<std::byte, 24> begin{};
 };
 
-[[gnu::noinline]] BadFrame describe(FrameFault fault, std::uint32_t due, const std::byte* frame, std::size_t size);
+[[gnu::noinline]] BadFrame describe(FrameFault fault, std::uint32_t due, const std::byte* frame,
+                                    std::size_t size);
 
 }  // namespace weir

@@ -164,7 +164,7 @@ void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
 void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
   scheduler_.drop_peer(peer.transfers);  // even if it has none: later ones wait for the next lane
   note_reads();
-  issue(now, out);                       // its part of the budget is free for others
+  issue(now, out);  // its part of the budget is free for others
 }
 
 bool Transfers::repeat_lost(const Now& now, Peer& peer, Outbox& out) {

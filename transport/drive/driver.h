@@ -65,7 +65,7 @@ class Driver {
         carry_out_actions();
       hand_up_all(out_.retired);
       if (rare) [[unlikely]]
-        hand_up_news();
+        hand_up_rare();
       hand_up_all(out_.transfers);
     } while (!out_.empty());
   }
@@ -269,7 +269,7 @@ class Driver {
     for (SendSlot* const slot : out_.relays_failed) core_.on_relay_failed(slot);
     out_.relays_failed.clear();
   }
-  [[gnu::cold, gnu::noinline]] void hand_up_news() {
+  [[gnu::cold, gnu::noinline]] void hand_up_rare() {
     hand_up_all(out_.failures);
     hand_up_all(out_.outages);
     hand_up_all(out_.links);

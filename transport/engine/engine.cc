@@ -282,9 +282,9 @@ void Engine::hand_up(const Outage& outage) {
   if (outage.over) {
     const std::int64_t ms = outage.took.ns / milliseconds(1).ns;
     tell("the connections of " + port + " that broke, the one to " + peer +
-                                  " last, are there again after " + std::to_string(ms) + " ms. " +
-                                  std::to_string(core_.counters().frames_resent - resent_before_) +
-                                  " frames were sent again.");
+         " last, are there again after " + std::to_string(ms) + " ms. " +
+         std::to_string(core_.counters().frames_resent - resent_before_) +
+         " frames were sent again.");
     return;
   }
   const bool known = outage.completion != CompletionStatus::success;
