@@ -63,6 +63,9 @@ class Driver {
       post_usual();
       if (rare) [[unlikely]]
         carry_out_actions();
+      // Posting may find a lane broken: what that ends is over only when the lane is dropped.
+      if (out_.rare) [[unlikely]]
+        continue;
       hand_up_all(out_.retired);
       if (rare) [[unlikely]]
         hand_up_rare();

@@ -40,7 +40,8 @@ class FakeEngine : public Driver<FakeEngine> {
   std::vector<std::string> said;
   std::vector<Completion> completions;
   int polls = 0;
-  bool works_next = false;  // the next action makes work
+  bool works_next = false;   // the next action makes work
+  bool breaks_next = false;  // the next work finds its lane broken
 
  private:
   friend class Driver<FakeEngine>;
@@ -58,6 +59,10 @@ class FakeEngine : public Driver<FakeEngine> {
   void post_work() {
     said.push_back("work");
     out_.work.clear();
+    if (!std::exchange(breaks_next, false)) return;
+    out_.report(TransferEnd{1, false});
+    out_.retired.push_back({nullptr, false});
+    out_.act({.kind = ConnectAction::Kind::drop});
   }
   void arm(SrqArm) { said.push_back("arm"); }
   void listen() {}
@@ -121,6 +126,15 @@ TEST(Driver, TransfersEndForTheLayerAboveOnceTheirQueuePairIsGone) {
   engine.out_.act({.kind = ConnectAction::Kind::drop});
   engine.flush();
   EXPECT_EQ(engine.said, (Said{"connection", "transfer"}));
+}
+
+TEST(Driver, WhatALaneEndsThatBreaksWhenPostedToWaitsForItsQueuePairToo) {
+  FakeEngine engine;
+  engine.take_said();
+  engine.breaks_next = true;
+  engine.out_.work.push_back({});
+  engine.flush();
+  EXPECT_EQ(engine.said, (Said{"work", "connection", "retired", "transfer"}));
 }
 
 // The lane may be the one that the next action drops, and its number may then be another lane's.
