@@ -100,7 +100,7 @@ class Scheduler {
     std::uint64_t small_bytes = 256 << 10;   // a transfer up to this is small
     std::uint64_t bypass_bytes = 512 << 10;  // of small transfers, for one chunk of a large one
     std::uint64_t chain_bytes = 0;           // least size of a get that goes as a chain; 0: none
-    std::uint32_t measure_every = 16;  // one in so many possible chains goes by chunks, to know c
+    std::uint32_t measure_every = 64;  // one in so many possible chains goes by chunks, to know c
   };
 
   struct Counts {
