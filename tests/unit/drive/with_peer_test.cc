@@ -28,6 +28,7 @@ class Bench : public Driver<Bench> {
     journal.clear();
   }
 
+  using Driver::add_request;
   using Driver::attend;
   using Driver::call_thread;
   using Driver::core_;
@@ -41,6 +42,7 @@ class Bench : public Driver<Bench> {
   using Driver::on_limit_event;
   using Driver::on_woken;
   using Driver::out_;
+  using Driver::serve_request;
 
   // ---- what Driver wants done ----
 
@@ -101,15 +103,18 @@ class Bench : public Driver<Bench> {
     flush();
   }
 
+  wire::Hello hello(std::uint64_t attempt) const {
+    return {.from = other,
+            .to = rig::self,
+            .buffer_bytes = core_.config().buffer_bytes,
+            .credits = 8,
+            .control_credits = 2,
+            .key = core_.config().key,
+            .attempt = attempt};
+  }
+
   LaneId accept() {
-    const wire::Hello hello{.from = other,
-                            .to = rig::self,
-                            .buffer_bytes = core_.config().buffer_bytes,
-                            .credits = 8,
-                            .control_credits = 2,
-                            .key = core_.config().key,
-                            .attempt = 1};
-    core_.on_request(time, RequestId{1}, hello, out_);
+    core_.on_request(time, RequestId{1}, hello(1), out_);
     flush();
     const LaneId lane = actions.back().lane;
     core_.on_established(time, lane, out_);
@@ -166,6 +171,25 @@ class Bench : public Driver<Bench> {
   int reaps = 0;
   bool others_live = true;
 };
+
+// The peer knows of the outage before this side does.
+TEST(Drive, ARequestToResumeEndsTheConnectionThatIsStillThere) {
+  Core::Config config = rig::small_config();
+  config.resumes = true;
+  Bench bench(config);
+  const LaneId lane = bench.accept();
+  bench.actions.clear();
+  wire::Hello hello = bench.hello(2);
+  hello.resumes = true;
+  bench.add_request({RequestId{2}, hello});
+  bench.serve_request();
+  ASSERT_EQ(bench.actions.size(), 2u);
+  EXPECT_EQ(bench.actions[0].kind, ConnectAction::Kind::drop);
+  EXPECT_EQ(bench.actions[0].lane, lane);
+  EXPECT_EQ(bench.actions[1].kind, ConnectAction::Kind::accept);
+  EXPECT_EQ(bench.actions[1].request, RequestId{2});
+  EXPECT_TRUE(bench.actions[1].hello.resumes);
+}
 
 // Memory of a transfer is its owner's again only once the lane is gone.
 TEST(Drive, NewsAreHandedUpAfterConnectionsWereCarriedOut) {
