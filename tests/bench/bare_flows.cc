@@ -111,7 +111,7 @@ class End {
     to.ah_attr.is_global = 1;
     to.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(port.gid.index);
     to.ah_attr.grh.hop_limit = 1;
-    need(ibv_query_gid(device_.context(), port.port, port.gid.index, &to.ah_attr.grh.dgid), "GID");
+    std::copy(port.gid.raw.begin(), port.gid.raw.end(), to.ah_attr.grh.dgid.raw);
     need(ibv_modify_qp(pair_.get(), &to,
                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
