@@ -134,8 +134,8 @@ Status Engine::send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std
 
 void Engine::transfer(const TransferRequest& request) {
   core_.transfer(now(), request, out_);
+  if (!dead_) finish_transfer();
   settle();
-  call_thread();
 }
 
 void Engine::finish_send() {
@@ -147,7 +147,7 @@ void Engine::finish_send() {
 
 void Engine::settle() {
   if (dead_) return;
-  if (!out_.empty()) flush();
+  finish_call();
   time_tickets();
   spoil_free_cells();
 }

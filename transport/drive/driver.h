@@ -75,6 +75,18 @@ class Driver {
 
   // ---- the application ----
 
+  // The end of a call: posts what it wants, without a look at what is rare.
+  void finish_call() {
+    if (!out_.rare) [[likely]]
+      post_usual();
+    if (out_.rare || out_.has_ends()) [[unlikely]]
+      flush();
+  }
+  // The same for a get, put or atomic, which has a deadline and may have to wait.
+  void finish_transfer() {
+    finish_call();
+    call_thread();
+  }
   // A call has left pending frames, or tokens that others may wait for.
   bool leaves_work() const { return core_.pending_frames() > 0 || core_.holds_tokens(); }
   // Calls for a later look at the work left.

@@ -472,7 +472,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
     if (ours.qp_number == 0 && options_.core.fetches_apart) {
       tell(why + ".");  // the peer will be lost
     }
-    ours.psn = random & 0xffffff;
+    ours.psn = random & wire::psn_mask;
     ours.reads = device_.most_fetches_answered();
   }
   const bool joins = ours.qp_number != 0 && action.theirs.qp_number != 0;

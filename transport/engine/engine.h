@@ -183,11 +183,7 @@ class Engine : private Driver<Engine> {
   [[gnu::hot]] void transfer(const TransferRequest& request) {
     std::lock_guard guard(lock_);
     core_.transfer(now(), request, out_);
-    if (!out_.rare) [[likely]]
-      post_usual();
-    if (out_.rare || out_.has_ends()) [[unlikely]]
-      flush();
-    call_thread();
+    finish_transfer();
   }
 
   // Asks for a connection to the peer, if there is none. True if it is ready.
@@ -478,10 +474,7 @@ class Engine : private Driver<Engine> {
   void take();
   void enter_progress();
   void finish_send() {
-    if (!out_.rare) [[likely]]
-      post_usual();
-    if (out_.rare || !out_.retired.empty()) [[unlikely]]
-      flush();
+    finish_call();
     if (leaves_work()) [[unlikely]]
       note_pending();
   }

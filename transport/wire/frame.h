@@ -37,6 +37,9 @@ struct FrameHeader {
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
+// Packet sequence numbers have 24 bits (IBTA 9.2.3).
+inline constexpr std::uint32_t psn_mask = 0xffffff;
+
 // One end of a second lane, for chains of reads: its queue pair. PROTOCOL.md §5.
 struct LaneEnd {
   std::uint32_t qp_number = 0;  // 0: the sender has none and will have none
@@ -93,7 +96,7 @@ inline void put(std::byte* at, const MessageHeader& header) {
 }
 
 inline void put(std::byte* at, const LaneEnd& end) {
-  const std::uint64_t word = end.qp_number | std::uint64_t{end.psn} << 24 |
+  const std::uint64_t word = end.qp_number | std::uint64_t{end.psn & psn_mask} << 24 |
                              std::uint64_t{end.reads} << 48 | std::uint64_t{end.joined} << 56;
   std::memcpy(at, &word, sizeof word);
 }

@@ -18,6 +18,8 @@ class FakeEngine : public Driver<FakeEngine> {
   using Driver::call_thread;
   using Driver::core_;
   using Driver::drain;
+  using Driver::finish_call;
+  using Driver::finish_transfer;
   using Driver::flush;
   using Driver::look;
   using Driver::nap;
@@ -117,6 +119,29 @@ TEST(Driver, ReceivesArePostedBeforeWorkThatMayBringCredits) {
   engine.flush();
   EXPECT_EQ(engine.said, (Said{"receives", "arm", "work"}));
   EXPECT_TRUE(engine.out_.empty());
+}
+
+TEST(Driver, ACallOfTheApplicationPostsInTheSameOrder) {
+  FakeEngine engine;
+  engine.take_said();
+  engine.out_.work.push_back({});
+  engine.out_.receives.push_back({});
+  engine.out_.arm_srq(4);
+  engine.out_.retired.push_back({nullptr, true});
+  engine.finish_call();
+  EXPECT_EQ(engine.said, (Said{"receives", "arm", "work", "retired"}));
+  EXPECT_TRUE(engine.out_.empty());
+}
+
+// The transfer goes on, or is given up, also if the application does not come back for a while.
+TEST(Driver, ATransferWakesTheThread) {
+  FakeEngine engine;
+  fall_asleep(engine);
+  engine.out_.work.push_back({});
+  engine.finish_transfer();
+  EXPECT_EQ(engine.take_said(), (Said{"work", "wake"}));
+  engine.finish_transfer();
+  EXPECT_EQ(engine.said, (Said{}));
 }
 
 TEST(Driver, TransfersEndForTheLayerAboveOnceTheirQueuePairIsGone) {

@@ -152,6 +152,14 @@ TEST(LaneEnd, LooksOnTheWireAsProtocolMdSays) {
   EXPECT_EQ(std::memcmp(&frame[frame_header_bytes], expected, sizeof expected), 0);
 }
 
+TEST(LaneEnd, APacketNumberKeepsToItsBits) {
+  const std::vector<std::byte> frame =
+      frame_of(LaneEnd{.qp_number = 7, .psn = 0xff445566, .reads = 16});
+  const LaneEnd in = get_lane_end(&frame[frame_header_bytes]);
+  EXPECT_EQ(in.psn, 0x445566u);
+  EXPECT_EQ(in.reads, 16);
+}
+
 TEST(LaneEnd, IsNoneAtAllOrAnswersReads) {
   EXPECT_TRUE(check(frame_of(LaneEnd{})));
   EXPECT_FALSE(check(frame_of(LaneEnd{.psn = 1})));
