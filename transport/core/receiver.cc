@@ -283,13 +283,14 @@ void Receiver::window_changed(Outbox& out) {
   counters_.window = window;
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
   pool_.restore(window);
-  const std::uint32_t coming = pool_.total() + slabs_asked_;
-  if (coming < window) {
-    // Peers that come one by one raise W a little each time: one slab does for several of them.
-    const std::uint32_t least = std::min(coming / 8, window_.most() - coming);
-    const std::uint32_t wanted = std::max(window - coming, least);
-    out.want_slab(wanted);
-    slabs_asked_ += wanted;
+  const std::uint32_t total = pool_.total();
+  if (total < window && slabs_asked_ == 0) {
+    // Peers that come one by one raise W a little each time: one slab does for several of them. No
+    // slab is larger than all before it, so that one can go when W halves, however W grew.
+    const std::uint32_t least = std::min(total / 8, window_.most() - total);
+    const std::uint32_t wanted = std::max(window - total, least);
+    slabs_asked_ = total == 0 ? wanted : std::min(wanted, total);
+    out.want_slab(slabs_asked_);
   }
   // Credits only for buffers that exist, or will exist before the next frame leaves.
   const std::uint32_t backed = pool_.backed() + slabs_asked_;

@@ -247,6 +247,22 @@ TEST(Receiver, AWindowOfWhichLittleWasUsedShrinksAndAsksForCreditsBack) {
   EXPECT_EQ(side.exceeded, 1);
 }
 
+// Memory goes back by slabs: one that came for several doublings would stay.
+TEST(Receiver, AWindowThatGrewAtOnceShrinksStepByStep) {
+  Side side;
+  std::vector<Receiver::Share> shares(30);
+  for (Receiver::Share& share : shares) side.receiver.admit(share, side.out);
+  side.settle();
+  ASSERT_GT(side.counters.window, 48u);
+  EXPECT_GE(side.posted.size(), side.counters.window);
+  for (Receiver::Share& share : shares) side.receiver.leave(share);
+
+  for (int i = 0; i < 100 && side.counters.window > 16; ++i) {
+    side.receiver.on_timer(side.receiver.next_look(), side.out);
+  }
+  EXPECT_EQ(side.counters.window, 16u);
+}
+
 // A slab is a registration, under the lock.
 TEST(Receiver, OneSlabDoesForSeveralPeersThatComeOneByOne) {
   CoreConfig config = rig::small_config();
