@@ -29,13 +29,15 @@ struct Side final : Receiver::Listener {
   void on_shares_changed(Outbox&) override { ++changed; }
   void on_shares_exceeded(Outbox&) override { ++exceeded; }
 
-  // Answers for the memory, takes receives as posted.
+  // Answers once for the memory.
+  void give_slab() {
+    const std::uint32_t count = std::exchange(out.slab_buffers, 0);
+    slabs.push_back(std::make_unique<std::byte[]>(std::size_t{count} * config.buffer_bytes));
+    receiver.on_slab(reinterpret_cast<std::uint64_t>(slabs.back().get()), 3, count, out);
+  }
+  // Answers for all memory, takes receives as posted.
   void settle() {
-    while (out.slab_buffers > 0) {
-      const std::uint32_t count = std::exchange(out.slab_buffers, 0);
-      slabs.push_back(std::make_unique<std::byte[]>(std::size_t{count} * config.buffer_bytes));
-      receiver.on_slab(reinterpret_cast<std::uint64_t>(slabs.back().get()), 3, count, out);
-    }
+    while (out.slab_buffers > 0) give_slab();
     for (const ReceivePost& post : out.receives) posted.push_back(post.buffer);
     out.receives.clear();
   }
@@ -288,6 +290,21 @@ TEST(Receiver, WithoutMemoryTheWindowStaysWhatItIs) {
   side.receiver.on_slab_failed(side.out);
   EXPECT_EQ(side.counters.window, 16u);
   EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+TEST(Receiver, AWindowThatFoundNoMemoryStillShrinks) {
+  Side side;
+  std::vector<Receiver::Share> shares(30);
+  for (Receiver::Share& share : shares) side.receiver.admit(share, side.out);
+  for (int i = 0; i < 2; ++i) side.give_slab();
+  ASSERT_GT(std::exchange(side.out.slab_buffers, 0), 0u);
+  side.receiver.on_slab_failed(side.out);
+  ASSERT_GT(side.counters.window, 16u);
+  for (Receiver::Share& share : shares) side.receiver.leave(share);
+  for (int i = 0; i < 100 && side.counters.window > 16; ++i) {
+    side.receiver.on_timer(side.receiver.next_look(), side.out);
+  }
+  EXPECT_EQ(side.counters.window, 16u);
 }
 
 }  // namespace
