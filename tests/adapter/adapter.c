@@ -63,12 +63,14 @@ static void show_device_fd(struct ibv_context* context, int* shown) {
   if (device != NULL && device->signal_fd > 0) context->async_fd = device->device_fd;
 }
 
-static void raise_event(struct device* device, enum ibv_event_type type) {
+static void raise_event(struct device* device, enum ibv_event_type type, struct ibv_qp* pair) {
   struct ibv_async_event event = {.event_type = type};
   if (type == IBV_EVENT_CQ_ERR) {
     event.element.cq = device->queue;
   } else if (type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED) {
     event.element.srq = device->receives;
+  } else if (type == IBV_EVENT_QP_FATAL) {
+    event.element.qp = pair;
   } else {
     event.element.port_num = 1;
   }
@@ -81,31 +83,32 @@ static void raise_event(struct device* device, enum ibv_event_type type) {
 
 static void* activate_port(void* device) {
   usleep(50000);
-  raise_event(device, IBV_EVENT_PORT_ACTIVE);
+  raise_event(device, IBV_EVENT_PORT_ACTIVE, NULL);
   return NULL;
 }
 
-static void raise_due_events(struct device* device) {
+static void raise_due_events(struct device* device, struct ibv_qp* pair) {
   const long sent = atomic_fetch_add(&sends, 1) + 1;
   if (sent == behaviour.cq_error) {
     atomic_store(&device->dead, true);
-    raise_event(device, IBV_EVENT_CQ_ERR);
+    raise_event(device, IBV_EVENT_CQ_ERR, NULL);
   }
-  if (sent == behaviour.srq_error) raise_event(device, IBV_EVENT_SRQ_ERR);
+  if (sent == behaviour.srq_error) raise_event(device, IBV_EVENT_SRQ_ERR, NULL);
+  if (sent == behaviour.pair_fatal) raise_event(device, IBV_EVENT_QP_FATAL, pair);
   if (sent == behaviour.device_fatal) {
     atomic_store(&device->dead, true);
-    raise_event(device, IBV_EVENT_DEVICE_FATAL);
+    raise_event(device, IBV_EVENT_DEVICE_FATAL, NULL);
   }
   if (sent == behaviour.port_error) {
-    raise_event(device, IBV_EVENT_PORT_ERR);
+    raise_event(device, IBV_EVENT_PORT_ERR, NULL);
     pthread_t later;
     if (pthread_create(&later, NULL, activate_port, device) == 0) pthread_detach(later);
   }
 }
 
 static bool makes_events(void) {
-  return behaviour.cq_error || behaviour.srq_error || behaviour.device_fatal ||
-         behaviour.port_error || behaviour.limit_at_once;
+  return behaviour.cq_error || behaviour.srq_error || behaviour.pair_fatal ||
+         behaviour.device_fatal || behaviour.port_error || behaviour.limit_at_once;
 }
 
 static bool take_event(struct device* device, struct ibv_async_event* event) {
@@ -160,7 +163,7 @@ static int post_send(struct ibv_qp* pair, struct ibv_send_wr* chain, struct ibv_
     say("a post of sends fails with ENOMEM");
     return ENOMEM;
   }
-  raise_due_events(device);
+  raise_due_events(device, pair);
   if (behaviour.device_fatal && atomic_load(&device->dead)) return EIO;
   for (struct ibv_send_wr* work = chain; work != NULL; work = work->next) {
     if (behaviour.no_inline && (work->send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
@@ -216,7 +219,7 @@ int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, in
   if (result == 0 && arms_limit && behaviour.limit_at_once && device->queue != NULL) {
     const int left =
         atomic_load(&device->posted) - receives_unpolled(real_ops.poll_cq, device->queue);
-    if (left < (int)attributes->srq_limit) raise_event(device, IBV_EVENT_SRQ_LIMIT_REACHED);
+    if (left < (int)attributes->srq_limit) raise_event(device, IBV_EVENT_SRQ_LIMIT_REACHED, NULL);
   }
   return result;
 }

@@ -17,6 +17,7 @@ struct behaviour {
   long registration_fails;  /* every one from the Nth on */
   long cq_error;            /* the event comes with the Nth post; then there are no completions */
   long srq_error;           /* the event comes with the Nth post */
+  long pair_fatal;          /* likewise, for the queue pair of that post */
   long device_fatal;        /* likewise; then there are no completions, and no post succeeds */
   long port_error;          /* likewise; a moment later the port is active again */
   long poll_fails;          /* the Nth poll says that the queue is broken, and so do all later */

@@ -30,9 +30,11 @@ static const struct variant {
     {"arm-fails", &behaviour.arm_fails, 1},
     /* ENOMEM from ibv_reg_mr: locked memory, or the adapter's table of keys. [IBTA 11.2.8.1] */
     {"registration-fails", &behaviour.registration_fails, 4},
-    /* Affiliated asynchronous errors [IBTA 11.6.3.1]: the queue overran or cannot be written. */
+    /* Affiliated asynchronous errors [IBTA 11.6.3.1]: the queue overran or cannot be written,
+     * or a queue pair's is broken. */
     {"cq-error", &behaviour.cq_error, 50},
     {"srq-error", &behaviour.srq_error, 50},
+    {"pair-fatal", &behaviour.pair_fatal, 50},
     /* Unaffiliated: local catastrophic error [IBTA 11.6.3.3]; mlx5_ib sends IBV_EVENT_DEVICE_FATAL
      * when firmware health fails, and its uverbs file answers EIO from then on. */
     {"device-fatal", &behaviour.device_fatal, 50},

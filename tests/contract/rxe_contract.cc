@@ -702,6 +702,40 @@ TEST(Engine, PeersThatAreLeftTogetherShareOneDeadline) {
   EXPECT_TRUE(engine->shutdown(last));
 }
 
+// Sends so many messages, each in a frame of its own, which has time to arrive.
+void send_frames(Engine& engine, PeerId to, std::uint32_t count, Collector& collector) {
+  for (std::uint32_t i = 0; i < count; ++i) {
+    send_number(engine, to, 1, i, collector);
+    const Time now = EnginePair::wall();
+    const auto is_due = [&] {
+      const Time later = EnginePair::wall();
+      return later >= now + patience ||
+             (later >= now + milliseconds(2) && engine.state(to) == PeerState::ready);
+    };
+    while (!is_due()) engine.progress(collector);
+  }
+}
+
+// While a receiver computes, its event thread hears that receives run low.
+TEST(Engine, TheWindowGrowsForAReceiverThatComputes) {
+  Engine::Options options;
+  options.core.self = {1, 0};
+  options.core.window = {.initial = 16, .max = 64};
+  const std::unique_ptr<Engine> receiver = open_engine(options);
+  const std::unique_ptr<Engine> sender = open_engine(1);
+  PeerId there;
+  PeerId here;
+  ASSERT_TRUE(add(*sender, *receiver, there) && add(*receiver, *sender, here));
+  Collector box;
+  send_frames(*sender, there, 10, box);
+  const Time deadline = EnginePair::wall() + seconds(20);
+  while (receiver->snapshot().srq_limit_events == 0 && EnginePair::wall() < deadline) {
+    sender->progress(box);
+  }
+  EXPECT_GT(receiver->snapshot().srq_limit_events, 0u);
+  EXPECT_GT(receiver->snapshot().window, 16u);
+}
+
 // Messages of a peer that is given up are in buffers that others need. Some adapters forget what a
 // queue pair completed when they destroy it (tests/adapter).
 TEST(Engine, AnUnreadPeerThatIsGivenUpTakesNoBuffersAlong) {
@@ -720,16 +754,7 @@ TEST(Engine, AnUnreadPeerThatIsGivenUpTakesNoBuffersAlong) {
     std::unique_ptr<Engine> sender = open_engine(options);
     PeerId there;
     if (!add(*sender, *engine, there) || !add(*engine, *sender, here)) return sender;
-    for (std::uint32_t i = 0; i < messages; ++i) {
-      send_number(*sender, there, 1, i, box);
-      const Time now = EnginePair::wall();
-      const auto is_due = [&] {
-        const Time later = EnginePair::wall();
-        return later >= now + patience ||
-               (later >= now + milliseconds(2) && sender->state(there) == PeerState::ready);
-      };
-      while (!is_due()) sender->progress(box);
-    }
+    send_frames(*sender, there, messages, box);
     return sender;
   };
   for (std::uint32_t rank = 1; rank <= buffers; ++rank) {
