@@ -2,6 +2,7 @@
 // connected to itself. That work requests become the right `ibv_*` calls, and that the adapter does
 // with them what the simulated one does.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
@@ -82,10 +83,15 @@ class RdmaTest : public testing::Test {
   }
   void post(const WorkRequest& request) { ASSERT_TRUE(queues->post({&request, 1})); }
 
-  // The next so many completions.
-  std::vector<Completion> wait(std::size_t count) {
+  void post_receive() {
+    const ReceivePost receive{BufferId{0}, 4096, ours.lkey(), ours.address(1024)};
+    ASSERT_TRUE(queues->post({&receive, 1}));
+  }
+
+  // The next so many completions, or those that come in time.
+  std::vector<Completion> wait(std::size_t count, Clock::duration time = patience) {
     std::vector<Completion> done;
-    const Clock::time_point deadline = Clock::now() + patience;
+    const Clock::time_point deadline = Clock::now() + time;
     while (done.size() < count && Clock::now() < deadline) {
       std::array<Completion, 16> some;
       const int polled = queues->poll(some);
@@ -291,6 +297,50 @@ TEST_F(RdmaPairTest, AChainIsExecutedInOrder) {
   }
 }
 
+// More than are handed to the adapter at a time.
+TEST_F(RdmaPairTest, AChainMayBeAsLongAsTheQueue) {
+  std::vector<WorkRequest> chain(QueuePairOptions{}.send_depth, work(Opcode::write, 8));
+  for (std::size_t i = 0; i < chain.size(); ++i) chain[i].id = WorkId{i};
+  ASSERT_TRUE(queues->post(chain));
+  EXPECT_EQ(statuses(chain.size()), Statuses(chain.size(), success));
+}
+
+// However long no receive is there.
+TEST_F(RdmaPairTest, ASendWaitsForAReceive) {
+  post(work(Opcode::send, 8));
+  EXPECT_EQ(wait(1, std::chrono::milliseconds(200)).size(), 0u);
+  post_receive();
+  EXPECT_EQ(statuses(2), (Statuses{success, success}));
+}
+
+TEST_F(RdmaPairTest, SolicitedFramesWakeWhoListensEachTime) {
+  const auto wakes = [this] {
+    pollfd event{.fd = queues->event_fd(), .events = POLLIN, .revents = 0};
+    const bool woken = ::poll(&event, 1, 5000) == 1;
+    queues->take_events();
+    return woken;
+  };
+  for (int i = 0; i < 3; ++i) {
+    post_receive();
+    WorkRequest frame = work(Opcode::send, 8);
+    frame.solicited = true;
+    post(frame);
+    EXPECT_TRUE(wakes()) << i;
+    EXPECT_EQ(statuses(2), (Statuses{success, success}));
+  }
+}
+
+// What a peer sends to it finds nobody.
+TEST_F(RdmaPairTest, ARetiredPairTakesNothingAnyMore) {
+  queues->retire_pair(right);
+  post(work(Opcode::write, 8));
+  for (const Completion& done : wait(1, std::chrono::milliseconds(200))) {
+    EXPECT_NE(done.status, success);
+  }
+  queues->destroy_retired();
+  queues->forget_retired();
+}
+
 // A second lane: the two ends only know each other's numbers, and the path of the first.
 TEST_F(RdmaPairTest, APairBesideTheFirstWorksOffAChainOfReads) {
   constexpr LaneId left_bulk{2};
@@ -386,6 +436,24 @@ TEST_F(RdmaPairTest, ManyFetchesShareTheBound) {
   }
   EXPECT_EQ(statuses(64), Statuses(64, success));
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(ours.words[i], 1000 + i / 2);
+}
+
+// Whoever comes and goes leaves no room taken behind.
+TEST_F(RdmaTest, CompletionsAreAsManyAsTheDeviceHas) {
+  const auto most = static_cast<std::uint32_t>(device.limits().max_cqe);
+  const std::uint32_t pairs = most / QueuePairOptions{}.send_depth + 1;
+  for (std::uint32_t i = 0; i < pairs; ++i) {
+    make_pair(left);
+    queues->retire_pair(left);
+    queues->destroy_retired();
+    queues->forget_retired();
+  }
+  std::string why;
+  std::uint32_t made = 0;
+  while (made < pairs && queues->create_pair(LaneId{made}, why) != 0) ++made;
+  EXPECT_GT(made, pairs / 2);
+  EXPECT_LT(made, pairs);
+  EXPECT_NE(why.find("cannot grow"), std::string::npos) << why;
 }
 
 TEST_F(RdmaTest, APairConnectedToItselfHasTheSameBound) {

@@ -161,6 +161,18 @@ TEST(Receiver, TheLimitDoublesTheWindowAndIsArmedAgain) {
   EXPECT_GT(side.changed, 0);
 }
 
+TEST(Receiver, BeyondWhatIsUnaskedTheLimitDoesNotGrow) {
+  CoreConfig config = rig::small_config();
+  config.window_unasked = 32;
+  Side side(config);
+  for (int i = 0; i < 2; ++i) {
+    while (side.posted.size() > 2) side.receiver.release(side.arrive());
+    side.receiver.on_srq_limit(side.out);
+    side.settle();
+    EXPECT_EQ(side.counters.window, 32u);
+  }
+}
+
 TEST(Receiver, ALimitEventThatIsOldNewsDoesNotGrow) {
   Side side;
   side.receiver.on_srq_limit(side.out);
