@@ -1,6 +1,7 @@
 // RDMA on real queue pairs: two pairs of one process, connected as processes are, and one that is
 // connected to itself. That work requests become the right `ibv_*` calls, and that the adapter does
 // with them what the simulated one does.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -436,6 +437,44 @@ TEST_F(RdmaPairTest, ManyFetchesShareTheBound) {
   }
   EXPECT_EQ(statuses(64), Statuses(64, success));
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(ours.words[i], 1000 + i / 2);
+}
+
+// The connection manager's own refusals pass: of a stale connection, say.
+TEST_F(RdmaTest, ARefusalWithoutWordsIsNotForGood) {
+  using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
+  using Id = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
+  const Channel channel(rdma_create_event_channel());
+  ASSERT_NE(channel, nullptr);
+  rdma_cm_id* made = nullptr;
+  ASSERT_EQ(rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP), 0);
+  const Id listener(made);
+  const PortChoice& port = device.port();
+  sockaddr_storage here = make_address(address_bytes(port.address), 0, port.gid.interface);
+  ASSERT_EQ(rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&here)), 0);
+  ASSERT_EQ(rdma_listen(made, 1), 0);
+
+  std::string why;
+  const auto connections = Connections::listen(device, why);
+  ASSERT_NE(connections, nullptr) << why;
+  connections->attach(queues.get());
+  const wire::Card card{.port = ntohs(rdma_get_src_port(made)),
+                        .address = address_bytes(port.address)};
+  const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
+  ASSERT_TRUE(connections->connect(left, card, hello, make_pair(left)));
+  std::optional<ConnectionEvent> news;
+  const Clock::time_point deadline = Clock::now() + patience;
+  while (!news && Clock::now() < deadline) {
+    news = connections->next();
+    pollfd asked{.fd = channel->fd, .events = POLLIN, .revents = 0};
+    rdma_cm_event* event = nullptr;
+    if (::poll(&asked, 1, 1) != 1 || rdma_get_cm_event(channel.get(), &event) != 0) continue;
+    const Id request(event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr);
+    if (request != nullptr) rdma_reject(request.get(), nullptr, 0);
+    rdma_ack_cm_event(event);
+  }
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->kind, ConnectionEvent::Kind::rejected);
+  connections->drop(left);
 }
 
 // Whoever comes and goes leaves no room taken behind.

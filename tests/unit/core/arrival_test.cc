@@ -494,6 +494,23 @@ TEST(Recall, UnusedCreditsAreReturned) {
   EXPECT_TRUE(rig.take_work().empty());  // there is nothing to return
 }
 
+// It could ask for nothing any more, and we have nothing to send that brings them.
+TEST(Credits, AllControlCreditsOfAPeerGoBackInAFrameOfTheirOwn) {
+  Rig rig;
+  const PeerId peer = rig.core.add_peer(other);
+  const LaneId lane = rig.connect(peer);
+  for (const WorkRequest& work : rig.take_work()) rig.complete(work);
+  rig.arrive(lane, {.kind = FrameKind::credits, .credits = 1});
+  rig.core.give_back_credits(rig.out);
+  EXPECT_TRUE(rig.take_work().empty());  // it has one left
+  rig.arrive(lane, {.kind = FrameKind::credits, .credits = 1});
+  rig.core.give_back_credits(rig.out);
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_EQ(rig.header_of(work[0]).kind, FrameKind::credits);
+  EXPECT_EQ(rig.header_of(work[0]).control_credits, 2);
+}
+
 TEST(Recall, TheLastControlCreditIsNotSpentOnIt) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);

@@ -18,6 +18,7 @@ struct Side final : Receiver::Listener {
   Outbox out;
   int changed = 0;
   int exceeded = 0;
+  Receiver::Share* greedy = nullptr;  // takes what room there is
   std::vector<std::unique_ptr<std::byte[]>> slabs;
   std::vector<BufferId> posted;
   Receiver receiver{config, counters, *this};
@@ -26,7 +27,10 @@ struct Side final : Receiver::Listener {
     receiver.start(out);
     settle();
   }
-  void on_shares_changed(Outbox&) override { ++changed; }
+  void on_shares_changed(Outbox&) override {
+    ++changed;
+    if (greedy != nullptr) receiver.top_up(*greedy);
+  }
   void on_shares_exceeded(Outbox&) override { ++exceeded; }
 
   // Answers once for the memory.
@@ -133,6 +137,39 @@ TEST(Receiver, NobodySpendsOrGivesBackWhatItHasNot) {
   EXPECT_TRUE(side.receiver.conserved(credits));
   EXPECT_TRUE(side.receiver.give_back(share, credits));
   EXPECT_TRUE(side.receiver.conserved(0));
+}
+
+TEST(Receiver, WhatTheWindowGrowsByForAPeerIsNotGivenToOthers) {
+  CoreConfig config = rig::small_config();
+  config.credits.max_credits = 64;
+  Side side(config);
+  Receiver::Share first;
+  Receiver::Share second;
+  side.receiver.admit(first, side.out);
+  side.settle();
+  side.receiver.first_credits(first);
+  side.receiver.top_up(first);
+  side.greedy = &first;
+  side.receiver.admit(second, side.out);
+  side.settle();
+  ASSERT_GT(side.counters.window, 16u);
+  EXPECT_GE(side.receiver.first_credits(second), config.credits.min_credits);
+  EXPECT_EQ(side.counters.credits_overcommitted, 0u);
+}
+
+// Of eight credits.
+TEST(Receiver, AFrameIsWorthAQuarterOfAShareOrTheLast) {
+  Side side;
+  Receiver::Share share;
+  side.receiver.admit(share, side.out);
+  side.settle();
+  side.receiver.first_credits(share);
+  side.receiver.top_up(share);
+  ASSERT_EQ(share.out, 8u);
+  for (std::uint32_t spent = 1; spent <= 8; ++spent) {
+    ASSERT_TRUE(side.receiver.spend(share));
+    EXPECT_EQ(side.receiver.is_worth_a_frame(share), spent >= 2) << spent;
+  }
 }
 
 TEST(Receiver, CreditsOfAPeerThatLeavesAreOthers) {
