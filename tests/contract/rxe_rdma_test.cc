@@ -439,42 +439,84 @@ TEST_F(RdmaPairTest, ManyFetchesShareTheBound) {
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(ours.words[i], 1000 + i / 2);
 }
 
-// The connection manager's own refusals pass: of a stale connection, say.
-TEST_F(RdmaTest, ARefusalWithoutWordsIsNotForGood) {
-  using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
-  using Id = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
-  const Channel channel(rdma_create_event_channel());
-  ASSERT_NE(channel, nullptr);
-  rdma_cm_id* made = nullptr;
-  ASSERT_EQ(rdma_create_id(channel.get(), &made, nullptr, RDMA_PS_TCP), 0);
-  const Id listener(made);
-  const PortChoice& port = device.port();
-  sockaddr_storage here = make_address(address_bytes(port.address), 0, port.gid.interface);
-  ASSERT_EQ(rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&here)), 0);
-  ASSERT_EQ(rdma_listen(made, 1), 0);
-
-  std::string why;
-  const auto connections = Connections::listen(device, why);
-  ASSERT_NE(connections, nullptr) << why;
-  connections->attach(queues.get());
-  const wire::Card card{.port = ntohs(rdma_get_src_port(made)),
-                        .address = address_bytes(port.address)};
-  const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
-  ASSERT_TRUE(connections->connect(left, card, hello, make_pair(left)));
-  std::optional<ConnectionEvent> news;
-  const Clock::time_point deadline = Clock::now() + patience;
-  while (!news && Clock::now() < deadline) {
-    news = connections->next();
-    pollfd asked{.fd = channel->fd, .events = POLLIN, .revents = 0};
+// Listens, and refuses whoever asks without a word of weir's, as the connection manager does.
+class Refuser {
+ public:
+  explicit Refuser(const PortChoice& port) {
+    rdma_cm_id* made = nullptr;
+    sockaddr_storage here = make_address(address_bytes(port.address), 0, port.gid.interface);
+    if (channel_ == nullptr || rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
+      throw std::runtime_error("no connection manager");
+    }
+    listener_.reset(made);
+    if (rdma_bind_addr(made, reinterpret_cast<sockaddr*>(&here)) != 0 ||
+        rdma_listen(made, 1) != 0) {
+      throw std::runtime_error("cannot listen");
+    }
+  }
+  std::uint16_t port() const { return ntohs(rdma_get_src_port(listener_.get())); }
+  void serve() {
+    pollfd asked{.fd = channel_->fd, .events = POLLIN, .revents = 0};
     rdma_cm_event* event = nullptr;
-    if (::poll(&asked, 1, 1) != 1 || rdma_get_cm_event(channel.get(), &event) != 0) continue;
+    if (::poll(&asked, 1, 1) != 1 || rdma_get_cm_event(channel_.get(), &event) != 0) return;
     const Id request(event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr);
     if (request != nullptr) rdma_reject(request.get(), nullptr, 0);
     rdma_ack_cm_event(event);
   }
+
+ private:
+  using Channel = std::unique_ptr<rdma_event_channel, Destroyer<rdma_destroy_event_channel>>;
+  using Id = std::unique_ptr<rdma_cm_id, Destroyer<rdma_destroy_id>>;
+  const Channel channel_{rdma_create_event_channel()};
+  Id listener_;
+};
+
+class Asking : public RdmaTest {
+ protected:
+  // What comes of a request to this port.
+  std::optional<ConnectionEvent> ask(std::uint16_t port, Refuser* refuser = nullptr) {
+    std::string why;
+    const auto connections = Connections::listen(device, why);
+    if (connections == nullptr) throw std::runtime_error(why);
+    connections->attach(queues.get());
+    const wire::Card card{.port = port, .address = address_bytes(device.port().address)};
+    const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
+    EXPECT_TRUE(connections->connect(left, card, hello, make_pair(left)));
+    std::optional<ConnectionEvent> news;
+    const Clock::time_point deadline = Clock::now() + patience;
+    while (!news && Clock::now() < deadline) {
+      news = connections->next();
+      if (refuser != nullptr) refuser->serve();
+    }
+    connections->drop(left);
+    return news;
+  }
+};
+
+// The connection manager's own refusals pass: of a stale connection, say.
+TEST_F(Asking, ARefusalWithoutWordsIsNotForGood) {
+  Refuser refuser(device.port());
+  const auto news = ask(refuser.port(), &refuser);
   ASSERT_TRUE(news);
   EXPECT_EQ(news->kind, ConnectionEvent::Kind::rejected);
-  connections->drop(left);
+}
+
+TEST_F(Asking, WhereNobodyListensIsToldAtOnce) {
+  const std::uint16_t port = Refuser(device.port()).port();
+  const auto news = ask(port);
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->kind, ConnectionEvent::Kind::failed);
+  EXPECT_EQ(news->reason, FailReason::connect_refused);
+}
+
+TEST_F(RdmaPairTest, ThatThePeerIsGoneIsTold) {
+  connections->drop(right);
+  std::optional<ConnectionEvent> news;
+  const Clock::time_point deadline = Clock::now() + patience;
+  while (!news && Clock::now() < deadline) news = connections->next();
+  ASSERT_TRUE(news);
+  EXPECT_EQ(news->kind, ConnectionEvent::Kind::disconnected);
+  EXPECT_EQ(news->lane, left);
 }
 
 // Whoever comes and goes leaves no room taken behind.
