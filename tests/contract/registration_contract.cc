@@ -335,6 +335,14 @@ TEST_F(RegistrationContract, WhatIsNotMappedIsRefused) {
   EXPECT_EQ(cache->counters().regions, 0u);
 }
 
+// Verbs want the local right for that, too. [IBTA 11.2.8.1]
+TEST_F(RegistrationContract, MemoryForPutsOfPeersIsRegistered) {
+  std::byte* const buffer = map(size_bytes);
+  Registration* const target = cache->get(buffer, size_bytes, Access::remote_write);
+  ASSERT_NE(target, nullptr);
+  cache->put(target);
+}
+
 // A key lets a peer do no more than was asked for.
 TEST_F(RegistrationContract, WhatWasNotForReadingIsNotRead) {
   std::byte* const secret = map(size_bytes);
