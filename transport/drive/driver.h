@@ -75,7 +75,7 @@ class Driver {
 
   // ---- the application ----
 
-  // The end of a call: posts what it wants, without a look at what is rare.
+  // The end of a call: posts what it wants. What is rare, or over, takes all steps of `flush`.
   void finish_call() {
     if (!out_.rare) [[likely]]
       post_usual();

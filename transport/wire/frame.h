@@ -37,7 +37,7 @@ struct FrameHeader {
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
-// Packet sequence numbers have 24 bits (IBTA 9.2.3).
+// Packet sequence numbers have 24 bits. [IBTA 9.2]
 inline constexpr std::uint32_t psn_mask = 0xffffff;
 
 // One end of a second lane, for chains of reads: its queue pair. PROTOCOL.md §5.
