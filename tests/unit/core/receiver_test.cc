@@ -148,6 +148,7 @@ TEST(Receiver, WhatTheWindowGrowsByForAPeerIsNotGivenToOthers) {
   side.receiver.admit(first, side.out);
   side.settle();
   side.receiver.first_credits(first);
+  ASSERT_TRUE(side.receiver.spend(first));  // it is active, and may have the whole window
   side.receiver.top_up(first);
   side.greedy = &first;
   side.receiver.admit(second, side.out);
