@@ -28,6 +28,7 @@ static struct device {
   struct ibv_context* context;
   struct ibv_cq* queue;     /* the last one made */
   struct ibv_srq* receives; /* likewise */
+  struct ibv_qp* broken;    /* of the event QP_FATAL */
   atomic_int posted;        /* receives */
   atomic_bool dead;
   int device_fd, signal_fd;                   /* in `context` is one that both can wake */
@@ -63,14 +64,14 @@ static void show_device_fd(struct ibv_context* context, int* shown) {
   if (device != NULL && device->signal_fd > 0) context->async_fd = device->device_fd;
 }
 
-static void raise_event(struct device* device, enum ibv_event_type type, struct ibv_qp* pair) {
+static void raise_event(struct device* device, enum ibv_event_type type) {
   struct ibv_async_event event = {.event_type = type};
   if (type == IBV_EVENT_CQ_ERR) {
     event.element.cq = device->queue;
   } else if (type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED) {
     event.element.srq = device->receives;
   } else if (type == IBV_EVENT_QP_FATAL) {
-    event.element.qp = pair;
+    event.element.qp = device->broken;
   } else {
     event.element.port_num = 1;
   }
@@ -83,7 +84,7 @@ static void raise_event(struct device* device, enum ibv_event_type type, struct 
 
 static void* activate_port(void* device) {
   usleep(50000);
-  raise_event(device, IBV_EVENT_PORT_ACTIVE, NULL);
+  raise_event(device, IBV_EVENT_PORT_ACTIVE);
   return NULL;
 }
 
@@ -91,16 +92,19 @@ static void raise_due_events(struct device* device, struct ibv_qp* pair) {
   const long sent = atomic_fetch_add(&sends, 1) + 1;
   if (sent == behaviour.cq_error) {
     atomic_store(&device->dead, true);
-    raise_event(device, IBV_EVENT_CQ_ERR, NULL);
+    raise_event(device, IBV_EVENT_CQ_ERR);
   }
-  if (sent == behaviour.srq_error) raise_event(device, IBV_EVENT_SRQ_ERR, NULL);
-  if (sent == behaviour.pair_fatal) raise_event(device, IBV_EVENT_QP_FATAL, pair);
+  if (sent == behaviour.srq_error) raise_event(device, IBV_EVENT_SRQ_ERR);
+  if (sent == behaviour.pair_fatal) {
+    device->broken = pair;
+    raise_event(device, IBV_EVENT_QP_FATAL);
+  }
   if (sent == behaviour.device_fatal) {
     atomic_store(&device->dead, true);
-    raise_event(device, IBV_EVENT_DEVICE_FATAL, NULL);
+    raise_event(device, IBV_EVENT_DEVICE_FATAL);
   }
   if (sent == behaviour.port_error) {
-    raise_event(device, IBV_EVENT_PORT_ERR, NULL);
+    raise_event(device, IBV_EVENT_PORT_ERR);
     pthread_t later;
     if (pthread_create(&later, NULL, activate_port, device) == 0) pthread_detach(later);
   }
@@ -219,7 +223,7 @@ int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, in
   if (result == 0 && arms_limit && behaviour.limit_at_once && device->queue != NULL) {
     const int left =
         atomic_load(&device->posted) - receives_unpolled(real_ops.poll_cq, device->queue);
-    if (left < (int)attributes->srq_limit) raise_event(device, IBV_EVENT_SRQ_LIMIT_REACHED, NULL);
+    if (left < (int)attributes->srq_limit) raise_event(device, IBV_EVENT_SRQ_LIMIT_REACHED);
   }
   return result;
 }

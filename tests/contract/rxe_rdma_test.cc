@@ -78,6 +78,11 @@ class RdmaTest : public testing::Test {
     return number;
   }
 
+  // Of who listens at this port of our own address.
+  wire::Card card_of(std::uint16_t port) const {
+    return {.port = port, .address = address_bytes(device.port().address)};
+  }
+
   WorkRequest work(Opcode opcode, std::uint32_t bytes) {
     return {next_id++,   left,           opcode,           true,         false, bytes,
             ours.lkey(), ours.address(), theirs.address(), theirs.rkey()};
@@ -117,6 +122,7 @@ class RdmaTest : public testing::Test {
   }
 
   static constexpr std::size_t memory_bytes = 1 << 18;
+  const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
 
   Device device;
   Memory ours;
@@ -133,10 +139,7 @@ class RdmaPairTest : public RdmaTest {
     connections = Connections::listen(device, why);
     if (connections == nullptr) throw std::runtime_error(why);
     connections->attach(queues.get());
-    const wire::Card card{.port = connections->port(),
-                          .address = address_bytes(device.port().address)};
-    const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
-    if (!connections->connect(left, card, hello, make_pair(left))) {
+    if (!connections->connect(left, card_of(connections->port()), hello, make_pair(left))) {
       throw std::runtime_error("cannot connect");
     }
     const std::uint32_t other = make_pair(right);
@@ -479,9 +482,7 @@ class Asking : public RdmaTest {
     const auto connections = Connections::listen(device, why);
     if (connections == nullptr) throw std::runtime_error(why);
     connections->attach(queues.get());
-    const wire::Card card{.port = port, .address = address_bytes(device.port().address)};
-    const wire::Hello hello{.from = {1, 0}, .to = {1, 1}, .buffer_bytes = 4096};
-    EXPECT_TRUE(connections->connect(left, card, hello, make_pair(left)));
+    EXPECT_TRUE(connections->connect(left, card_of(port), hello, make_pair(left)));
     std::optional<ConnectionEvent> news;
     const Clock::time_point deadline = Clock::now() + patience;
     while (!news && Clock::now() < deadline) {

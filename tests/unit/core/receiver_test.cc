@@ -45,6 +45,12 @@ struct Side final : Receiver::Listener {
     for (const ReceivePost& post : out.receives) posted.push_back(post.buffer);
     out.receives.clear();
   }
+  // Looks at the window, which nobody uses, until it is `least` or no look changes that.
+  void look_down_to(std::uint32_t least) {
+    for (int i = 0; i < 100 && counters.window > least; ++i) {
+      receiver.on_timer(receiver.next_look(), out);
+    }
+  }
   // A frame comes into the oldest buffer.
   BufferId arrive() {
     const BufferId buffer = posted.front();
@@ -308,10 +314,7 @@ TEST(Receiver, AWindowThatGrewAtOnceShrinksStepByStep) {
   ASSERT_GT(side.counters.window, 48u);
   EXPECT_GE(side.posted.size(), side.counters.window);
   for (Receiver::Share& share : shares) side.receiver.leave(share);
-
-  for (int i = 0; i < 100 && side.counters.window > 16; ++i) {
-    side.receiver.on_timer(side.receiver.next_look(), side.out);
-  }
+  side.look_down_to(16);
   EXPECT_EQ(side.counters.window, 16u);
 }
 
@@ -351,9 +354,7 @@ TEST(Receiver, AWindowThatFoundNoMemoryStillShrinks) {
   side.receiver.on_slab_failed(side.out);
   ASSERT_GT(side.counters.window, 16u);
   for (Receiver::Share& share : shares) side.receiver.leave(share);
-  for (int i = 0; i < 100 && side.counters.window > 16; ++i) {
-    side.receiver.on_timer(side.receiver.next_look(), side.out);
-  }
+  side.look_down_to(16);
   EXPECT_EQ(side.counters.window, 16u);
 }
 

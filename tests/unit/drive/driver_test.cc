@@ -110,12 +110,17 @@ TEST(Driver, ReceivesArePostedBeforeTheLimitIsArmed) {
   EXPECT_EQ(engine.said, (Said{"slab", "receives", "arm"}));
 }
 
-TEST(Driver, ReceivesArePostedBeforeWorkThatMayBringCredits) {
-  FakeEngine engine;
+// A frame with credits, the receives that they are for, and the limit.
+void want_the_usual(FakeEngine& engine) {
   engine.take_said();
   engine.out_.work.push_back({});
   engine.out_.receives.push_back({});
   engine.out_.arm_srq(4);
+}
+
+TEST(Driver, ReceivesArePostedBeforeWorkThatMayBringCredits) {
+  FakeEngine engine;
+  want_the_usual(engine);
   engine.flush();
   EXPECT_EQ(engine.said, (Said{"receives", "arm", "work"}));
   EXPECT_TRUE(engine.out_.empty());
@@ -123,10 +128,7 @@ TEST(Driver, ReceivesArePostedBeforeWorkThatMayBringCredits) {
 
 TEST(Driver, ACallOfTheApplicationPostsInTheSameOrder) {
   FakeEngine engine;
-  engine.take_said();
-  engine.out_.work.push_back({});
-  engine.out_.receives.push_back({});
-  engine.out_.arm_srq(4);
+  want_the_usual(engine);
   engine.out_.retired.push_back({nullptr, true});
   engine.finish_call();
   EXPECT_EQ(engine.said, (Said{"receives", "arm", "work", "retired"}));
