@@ -3,7 +3,7 @@
 //
 // usage: memory_hooks_test own | forwarded | late
 //   own        UCX alone; then Open MPI's hooks are opened, which must make it blind (or weir need
-//              not bother), and a cache made then must refuse
+//              not bother), and a cache made then must refuse, passed on or not
 //   forwarded  what the BTL does; another user of UCX's hooks must go on seeing all
 //   late       Open MPI's hooks are opened first, by somebody else, whom loading UCX would blind; of
 //              an Open MPI that is linked with UCX, which was there before then, nobody is blinded
@@ -164,6 +164,11 @@ int main(int count, char** arguments) {
       cache.reset();
       cache = make(RegistrationCache::Hooks::own, why);
       expect(cache == nullptr, "a cache that would be blind is refused: " + why);
+      // UCX tries no hooks but its own: that nobody passes events on, weir finds out.
+      why.clear();
+      cache = make(RegistrationCache::Hooks::forwarded, why);
+      expect(cache == nullptr && why.find("would not be seen") != std::string::npos,
+             "so is one that nobody passes events on to: " + why);
     }
   } else if (mode == "forwarded") {
     for (int round = 0; round < 2; ++round) {
