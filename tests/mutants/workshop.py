@@ -17,6 +17,7 @@ import time
 
 LAB_BROKE = 125  # exit code of the lab when it was the guest's kernel that broke
 END_S = 15       # for a test that hangs to end when it is asked to
+HANGS_AFTER = 3  # times what a test takes unmutated
 
 
 # How runners name a case that failed, and one that was under way when its program ended.
@@ -106,14 +107,17 @@ class Workshop:
             shutil.rmtree(directory, ignore_errors=True)
             raise Broken(f"{shlex.join(command)}: {done.stderr}")
 
-    def run(self, test, log_name):
-        """("passed" | "failed" | "hangs", seconds)"""
+    def run(self, test, log_name, unmutated_s=None):
+        """("passed" | "failed" | "hangs", seconds); by what it takes unmutated, it hangs earlier."""
+        limit = test.limit
+        if unmutated_s is not None:
+            limit = min(limit, HANGS_AFTER * unmutated_s + END_S)
         command = test.command.format(build=self.tree(test.tree), source=self.source,
                                       tests=os.path.join(self.source, "tests"))
         for _ in range(3 if test.lab else 1):
             with self._lab() if test.lab else contextlib.nullcontext():
                 start = time.monotonic()
-                code = self._run(command, test.limit, self.log(log_name))
+                code = self._run(command, limit, self.log(log_name))
                 seconds = time.monotonic() - start
             if code is None:
                 return "hangs", seconds
