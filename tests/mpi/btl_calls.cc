@@ -1,0 +1,234 @@
+// btl_calls: calls the component in place of ob1 and osc/rdma, as they seldom do. Descriptors are
+// given back unsent; fragments are sent, without a look at what is over, until no more are taken;
+// sums are made whose result nobody wants; atomics are asked for that adapters cannot do; and a get
+// is for memory that the peer never registered, which must end neither well nor silently.
+//
+//   mpirun -n 2 --mca btl_weir_send_memory_max 1MiB btl_calls [--send-memory 1M] [--fragments 2000]
+//
+// What costs memory for ever is told of in MPI_Finalize (check_leaks).
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "check.h"
+// Open MPI's own, in C.
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/mca/bml/base/base.h"
+#include "ompi/mca/bml/bml.h"
+#include "ompi/proc/proc.h"
+#include "opal/datatype/opal_convertor.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/runtime/opal_progress.h"
+
+namespace {
+
+constexpr mca_btl_base_tag_t tag = MCA_BTL_TAG_USR;
+int taken = 0;
+int told = 0;
+
+// Whatever this Open MPI passes to it.
+template <typename... Arguments>
+void take(Arguments...) {
+  ++taken;
+}
+
+void tell(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, mca_btl_base_descriptor_t*,
+          int status) {
+  CHECK(status == OPAL_SUCCESS, "a fragment ends with %d", status);
+  ++told;
+}
+
+// The way to the other one of two processes.
+mca_bml_base_btl_t& way() {
+  std::size_t count = 0;
+  ompi_proc_t** const all = ompi_proc_world(&count);
+  ompi_proc_t* const other = all[0] == ompi_proc_local() ? all[1] : all[0];
+  std::free(all);
+  mca_bml_base_btl_t* const found =
+      mca_bml_base_btl_array_get_index(&mca_bml_base_get_endpoint(other)->btl_eager, 0);
+  CHECK(found != nullptr, "there is no BTL to the peer");
+  return *found;
+}
+
+// Bytes as ob1 hands them over.
+class Bytes {
+ public:
+  explicit Bytes(std::size_t count) : bytes_(count) {
+    OBJ_CONSTRUCT(&convertor_, opal_convertor_t);
+    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &opal_datatype_uint1, count,
+                                             bytes_.data(), 0, &convertor_);
+  }
+  Bytes(const Bytes&) = delete;
+  Bytes& operator=(const Bytes&) = delete;
+  ~Bytes() { OBJ_DESTRUCT(&convertor_); }
+  opal_convertor_t* convertor() { return &convertor_; }
+
+ private:
+  std::vector<char> bytes_;
+  opal_convertor_t convertor_;
+};
+
+// A fragment of at most this size; nullptr if there is no memory for it now.
+mca_btl_base_descriptor_t* fragment(mca_bml_base_btl_t& to, Bytes& bytes, std::size_t& size) {
+  return to.btl->btl_prepare_src(
+      to.btl, to.btl_endpoint, bytes.convertor(), MCA_BTL_NO_ORDER, 0, &size,
+      MCA_BTL_DES_FLAGS_BTL_OWNERSHIP | MCA_BTL_DES_SEND_ALWAYS_CALLBACK);
+}
+
+void give_back_unsent(mca_bml_base_btl_t& to) {
+  for (int i = 0; i < 10000; ++i) {
+    mca_btl_base_descriptor_t* const descriptor =
+        to.btl->btl_alloc(to.btl, to.btl_endpoint, MCA_BTL_NO_ORDER, 1000, 0);
+    CHECK(descriptor != nullptr, "there is no memory for descriptor %d", i);
+    to.btl->btl_free(to.btl, descriptor);
+  }
+}
+
+// Returns how many fragments were sent.
+int send_until_refused(mca_bml_base_btl_t& to, std::size_t send_memory_bytes, int most) {
+  std::size_t sent_bytes = 0;
+  int sent = 0;
+  for (; sent < most; ++sent) {
+    std::size_t size = to.btl->btl_max_send_size;
+    Bytes bytes(size);
+    mca_btl_base_descriptor_t* const descriptor = fragment(to, bytes, size);
+    if (descriptor == nullptr) break;
+    descriptor->des_cbfunc = tell;
+    const int rc = to.btl->btl_send(to.btl, to.btl_endpoint, descriptor, tag);
+    CHECK(rc >= 0, "fragment %d is refused with %d", sent, rc);
+    sent_bytes += size;
+  }
+  CHECK(sent > 0 && sent_bytes <= send_memory_bytes,
+        "%d fragments of %zu bytes in all were taken, and %zu bytes are allowed", sent, sent_bytes,
+        send_memory_bytes);
+  while (told < sent) opal_progress();
+  std::size_t size = 1;
+  Bytes one(size);
+  mca_btl_base_descriptor_t* const again = fragment(to, one, size);
+  CHECK(again != nullptr, "no fragment is taken after all are delivered");
+  to.btl->btl_free(to.btl, again);
+  return sent;
+}
+
+// Memory of rank 1 as rank 0 hears of it.
+struct Offered {
+  std::uint64_t address;
+  unsigned char handle[256];  // as much of it as the component says
+};
+
+mca_btl_base_registration_handle_t* handle_of(Offered& offered) {
+  return reinterpret_cast<mca_btl_base_registration_handle_t*>(offered.handle);
+}
+
+int ended_with = 0;
+int ended = 0;
+int errors = 0;
+
+void end(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, void*,
+         mca_btl_base_registration_handle_t*, void*, void*, int status) {
+  ended_with = status;
+  ++ended;
+}
+
+// Instead of ob1's, which ends the job.
+void hear(mca_btl_base_module_t*, std::int32_t, opal_proc_t*, char*) { ++errors; }
+
+// Many times one is added to the word at the beginning, and nobody asks what it was.
+void add_ones(mca_bml_base_btl_t& to, Offered offered, int ones) {
+  mca_btl_base_module_t* const btl = to.btl;
+  for (int i = 0; i < ones; ++i) {
+    const int rc =
+        btl->btl_atomic_op(btl, to.btl_endpoint, offered.address, handle_of(offered),
+                           MCA_BTL_ATOMIC_ADD, 1, 0, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+    CHECK(rc == OPAL_SUCCESS, "a sum is refused with %d", rc);
+    while (ended <= i) opal_progress();
+    CHECK(ended_with == OPAL_SUCCESS, "a sum ends with %d", ended_with);
+  }
+  ended = 0;
+}
+
+// Of these osc/rdma does without, if it is told so.
+void ask_for_other_atomics(mca_bml_base_btl_t& to, Offered offered) {
+  mca_btl_base_module_t* const btl = to.btl;
+  const auto start = [&](mca_btl_base_atomic_op_t operation, int flags) {
+    return btl->btl_atomic_op(btl, to.btl_endpoint, offered.address, handle_of(offered), operation,
+                              1, flags, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  };
+  CHECK(start(MCA_BTL_ATOMIC_ADD, MCA_BTL_ATOMIC_FLAG_32BIT) == OPAL_ERR_NOT_SUPPORTED,
+        "a sum of 32 bits is not refused");
+  CHECK(start(MCA_BTL_ATOMIC_MAX, 0) == OPAL_ERR_NOT_SUPPORTED, "a maximum is not refused");
+}
+
+void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
+  mca_btl_base_module_t* const btl = to.btl;
+  std::vector<char> here(1000);
+  mca_btl_base_registration_handle_t* const local = btl->btl_register_mem(
+      btl, to.btl_endpoint, here.data(), here.size(), MCA_BTL_REG_FLAG_LOCAL_WRITE);
+  CHECK(local != nullptr, "memory cannot be registered");
+  btl->btl_register_error(btl, hear);
+  const int rc = btl->btl_get(btl, to.btl_endpoint, here.data(),
+                              offered.address + (std::uint64_t{1} << 40), local, handle_of(offered),
+                              here.size(), 0, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  CHECK(rc == OPAL_SUCCESS, "the get is refused with %d", rc);
+  while (ended == 0) opal_progress();
+  CHECK(ended_with != OPAL_SUCCESS, "memory that is not there was read");
+  CHECK(errors == 1, "%d errors were reported, not one", errors);
+  btl->btl_deregister_mem(btl, local);
+}
+
+}  // namespace
+
+MPI_TEST(btl_calls) {
+  check::Session session(argc, argv, "btl_calls");
+  const long send_memory_bytes = session.options.number("send-memory", 1 << 20);
+  const int most = static_cast<int>(session.options.number("fragments", 2000));
+  session.options.done();
+  CHECK(session.size == 2, "btl_calls needs two ranks");
+  mca_btl_base_active_message_trigger[tag].cbfunc = take;
+
+  check::phase("connecting");
+  MPI_Barrier(check::world);
+
+  int sent = 0;
+  if (session.rank == 0) {
+    check::phase("descriptors that are given back unsent");
+    give_back_unsent(way());
+    check::phase("fragments until one is refused");
+    sent = send_until_refused(way(), static_cast<std::size_t>(send_memory_bytes), most);
+  }
+  check::phase("fragments to come");
+  MPI_Bcast(&sent, 1, MPI_INT, 0, check::world);
+  while (session.rank == 1 && taken < sent) opal_progress();
+  CHECK(session.rank == 0 || taken == sent, "%d fragments came of %d", taken, sent);
+
+  check::phase("one-sided operations");
+  std::vector<std::uint64_t> memory(100);
+  Offered offered{reinterpret_cast<std::uint64_t>(memory.data()), {}};
+  mca_bml_base_btl_t& to = way();
+  const std::size_t handle_bytes = to.btl->btl_registration_handle_size;
+  CHECK(handle_bytes <= sizeof offered.handle, "a handle has %zu bytes", handle_bytes);
+  mca_btl_base_registration_handle_t* const handle = to.btl->btl_register_mem(
+      to.btl, MCA_BTL_ENDPOINT_ANY, memory.data(), memory.size() * sizeof(std::uint64_t),
+      MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
+  CHECK(handle != nullptr, "memory cannot be registered");
+  std::memcpy(offered.handle, handle, handle_bytes);
+  MPI_Bcast(&offered, sizeof offered, MPI_BYTE, 1, check::world);
+  constexpr int ones = 100;
+  if (session.rank == 0) {
+    check::phase("sums whose result nobody wants");
+    add_ones(to, offered, ones);
+    check::phase("atomics that adapters cannot do");
+    ask_for_other_atomics(to, offered);
+    check::phase("memory that is not there");
+    get_what_is_not_there(to, offered);
+  }
+  MPI_Barrier(check::world);
+  if (session.rank == 1) {
+    const auto sum = static_cast<unsigned long>(memory[0]);
+    CHECK(sum == ones, "the sum of %d ones is %lu", ones, sum);
+  }
+  to.btl->btl_deregister_mem(to.btl, handle);
+  return session.finish();
+}
