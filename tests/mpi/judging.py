@@ -156,6 +156,14 @@ def check_killed(case, result):
     return None
 
 
+def check_named(case, result):
+    """And weir says who died."""
+    victim = case.args[case.args.index("--victim") + 1]
+    if not re.search(rf"weir: .*\blost rank {victim} on host", result.output):
+        return f"no survivor says that it lost rank {victim}"
+    return check_killed(case, result)
+
+
 def prepare_hpcc(np, directory):
     found = [f for f in glob.glob("/usr/share/doc/hpcc/**/_hpccinf.txt*", recursive=True)]
     if not found:
