@@ -4,7 +4,9 @@
 // is for memory that the peer never registered, which must end neither well nor silently.
 //
 //   mpirun -n 2 --mca btl_weir_send_memory_max 1MiB btl_calls [--send-memory 1M] [--fragments 2000]
+//   [--leave]
 //
+// --leave: rank 0 kills rank 1, leaves it, and ends; with mpirun --enable-recovery.
 // What costs memory for ever is told of in MPI_Finalize (check_leaks).
 
 #include <mpi.h>
@@ -25,8 +27,10 @@
 namespace {
 
 constexpr mca_btl_base_tag_t tag = MCA_BTL_TAG_USR;
+constexpr mca_btl_base_tag_t late_tag = MCA_BTL_TAG_USR + 1;  // who takes it comes later
 int taken = 0;
 int told = 0;
+int errors = 0;
 
 // Whatever this Open MPI passes to it.
 template <typename... Arguments>
@@ -40,14 +44,21 @@ void tell(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, mca_btl_base_descrip
   ++told;
 }
 
-// The way to the other one of two processes.
-mca_bml_base_btl_t& way() {
+// Instead of ob1's, which ends the job.
+void hear(mca_btl_base_module_t*, std::int32_t, opal_proc_t*, char*) { ++errors; }
+
+// Of two processes.
+ompi_proc_t* other_one() {
   std::size_t count = 0;
   ompi_proc_t** const all = ompi_proc_world(&count);
   ompi_proc_t* const other = all[0] == ompi_proc_local() ? all[1] : all[0];
   std::free(all);
+  return other;
+}
+
+mca_bml_base_btl_t& way() {
   mca_bml_base_btl_t* const found =
-      mca_bml_base_btl_array_get_index(&mca_bml_base_get_endpoint(other)->btl_eager, 0);
+      mca_bml_base_btl_array_get_index(&mca_bml_base_get_endpoint(other_one())->btl_eager, 0);
   CHECK(found != nullptr, "there is no BTL to the peer");
   return *found;
 }
@@ -112,28 +123,80 @@ int send_until_refused(mca_bml_base_btl_t& to, std::size_t send_memory_bytes, in
   return sent;
 }
 
+// Messages with gaps, until one is turned back: of which nothing may have been packed. Returns how
+// many were sent.
+int send_gaps_until_turned_back(mca_bml_base_btl_t& to, int most) {
+  constexpr int blocks = 300;
+  MPI_Datatype gaps;
+  MPI_Type_vector(blocks, 1, 2, MPI_DOUBLE, &gaps);
+  MPI_Type_commit(&gaps);
+  std::vector<double> data(2 * blocks);
+  constexpr std::size_t bytes = blocks * sizeof(double);
+  char header[32] = {};
+  opal_convertor_t convertor;
+  OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+  int sent = 0;
+  int rc = OPAL_SUCCESS;
+  std::size_t begin = 0;
+  for (; sent < most; ++sent) {
+    opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &gaps->super, 1, data.data(),
+                                             0, &convertor);
+    begin = convertor.bConverted;
+    rc = to.btl->btl_sendi(to.btl, to.btl_endpoint, &convertor, header, sizeof header, bytes,
+                           MCA_BTL_NO_ORDER, 0, tag, nullptr);
+    if (rc != OPAL_SUCCESS) break;
+    OBJ_DESTRUCT(&convertor);
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+  }
+  CHECK(rc == OPAL_ERR_RESOURCE_BUSY, "after %d messages sendi returns %d", sent, rc);
+  CHECK(convertor.bConverted == begin, "of a message that was turned back %zu bytes are packed",
+        convertor.bConverted - begin);
+  OBJ_DESTRUCT(&convertor);
+  MPI_Type_free(&gaps);
+  return sent;
+}
+
+void send_small(mca_bml_base_btl_t& to, mca_btl_base_tag_t tag, int count) {
+  for (int i = 0; i < count; ++i) {
+    mca_btl_base_descriptor_t* const descriptor = to.btl->btl_alloc(
+        to.btl, to.btl_endpoint, MCA_BTL_NO_ORDER, 100, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    CHECK(descriptor != nullptr, "there is no memory for message %d", i);
+    const int rc = to.btl->btl_send(to.btl, to.btl_endpoint, descriptor, tag);
+    CHECK(rc >= 0, "message %d is refused with %d", i, rc);
+  }
+}
+
+void add_again(mca_bml_base_btl_t& to) {
+  ompi_proc_t* const procs[] = {ompi_proc_local(), other_one()};
+  for (ompi_proc_t* const proc : procs) {
+    mca_btl_base_endpoint_t* endpoint = nullptr;
+    opal_proc_t* added = &proc->super;
+    const int rc = to.btl->btl_add_procs(to.btl, 1, &added, &endpoint, nullptr);
+    CHECK(rc == OPAL_SUCCESS && endpoint != nullptr, "a process that is added alone: %d", rc);
+    CHECK(proc == procs[0] || endpoint == to.btl_endpoint, "a peer has two endpoints");
+  }
+}
+
 // Memory of rank 1 as rank 0 hears of it.
 struct Offered {
   std::uint64_t address;
-  unsigned char handle[256];  // as much of it as the component says
+  std::uint64_t other_address;  // of memory that is not the handle's
+  unsigned char handle[256];    // as much of it as the component says
 };
 
 mca_btl_base_registration_handle_t* handle_of(Offered& offered) {
   return reinterpret_cast<mca_btl_base_registration_handle_t*>(offered.handle);
 }
 
+constexpr std::uint64_t other_word = 7;
 int ended_with = 0;
 int ended = 0;
-int errors = 0;
 
 void end(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, void*,
          mca_btl_base_registration_handle_t*, void*, void*, int status) {
   ended_with = status;
   ++ended;
 }
-
-// Instead of ob1's, which ends the job.
-void hear(mca_btl_base_module_t*, std::int32_t, opal_proc_t*, char*) { ++errors; }
 
 // Many times one is added to the word at the beginning, and nobody asks what it was.
 void add_ones(mca_bml_base_btl_t& to, Offered offered, int ones) {
@@ -161,21 +224,51 @@ void ask_for_other_atomics(mca_bml_base_btl_t& to, Offered offered) {
   CHECK(start(MCA_BTL_ATOMIC_MAX, 0) == OPAL_ERR_NOT_SUPPORTED, "a maximum is not refused");
 }
 
-void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
+// Reads so many words, and returns how that ended.
+int get(mca_bml_base_btl_t& to, Offered& offered, std::uint64_t address,
+        std::vector<std::uint64_t>& words) {
   mca_btl_base_module_t* const btl = to.btl;
-  std::vector<char> here(1000);
+  const std::size_t bytes = words.size() * sizeof words[0];
   mca_btl_base_registration_handle_t* const local = btl->btl_register_mem(
-      btl, to.btl_endpoint, here.data(), here.size(), MCA_BTL_REG_FLAG_LOCAL_WRITE);
+      btl, to.btl_endpoint, words.data(), bytes, MCA_BTL_REG_FLAG_LOCAL_WRITE);
   CHECK(local != nullptr, "memory cannot be registered");
-  btl->btl_register_error(btl, hear);
-  const int rc = btl->btl_get(btl, to.btl_endpoint, here.data(),
-                              offered.address + (std::uint64_t{1} << 40), local, handle_of(offered),
-                              here.size(), 0, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  const int rc =
+      btl->btl_get(btl, to.btl_endpoint, words.data(), address, local, handle_of(offered), bytes, 0,
+                   MCA_BTL_NO_ORDER, end, nullptr, nullptr);
   CHECK(rc == OPAL_SUCCESS, "the get is refused with %d", rc);
   while (ended == 0) opal_progress();
-  CHECK(ended_with != OPAL_SUCCESS, "memory that is not there was read");
-  CHECK(errors == 1, "%d errors were reported, not one", errors);
+  ended = 0;
   btl->btl_deregister_mem(btl, local);
+  return ended_with;
+}
+
+// osc/rdma hands out handles of memory that was detached, and another's is there by then.
+void get_by_the_handle_of_other_memory(mca_bml_base_btl_t& to, Offered offered) {
+  std::vector<std::uint64_t> words(100);
+  CHECK(get(to, offered, offered.other_address, words) == OPAL_SUCCESS,
+        "a get with the handle of other memory ends with %d", ended_with);
+  CHECK(std::count(words.begin(), words.end(), other_word) == std::ssize(words),
+        "a get with the handle of other memory brings the wrong words");
+}
+
+void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
+  to.btl->btl_register_error(to.btl, hear);
+  std::vector<std::uint64_t> words(100);
+  CHECK(get(to, offered, offered.address + (std::uint64_t{1} << 40), words) != OPAL_SUCCESS,
+        "memory that is not there was read");
+  CHECK(errors == 1, "%d errors were reported, not one", errors);
+}
+
+// A peer that is gone when it is left is no error: it may have been quicker.
+void leave_when_dead(pid_t peer) {
+  mca_bml_base_btl_t& to = way();
+  to.btl->btl_register_error(to.btl, hear);
+  kill(peer, SIGKILL);
+  usleep(500'000);  // until the event thread knows
+  opal_proc_t* left = &other_one()->super;
+  to.btl->btl_del_procs(to.btl, 1, &left, &to.btl_endpoint);
+  for (int i = 0; i < 1000; ++i) opal_progress();
+  CHECK(errors == 0, "%d errors are reported of a peer that was left", errors);
 }
 
 }  // namespace
@@ -184,6 +277,7 @@ MPI_TEST(btl_calls) {
   check::Session session(argc, argv, "btl_calls");
   const long send_memory_bytes = session.options.number("send-memory", 1 << 20);
   const int most = static_cast<int>(session.options.number("fragments", 2000));
+  const bool leave = session.options.flag("leave");
   session.options.done();
   CHECK(session.size == 2, "btl_calls needs two ranks");
   mca_btl_base_active_message_trigger[tag].cbfunc = take;
@@ -191,28 +285,60 @@ MPI_TEST(btl_calls) {
   check::phase("connecting");
   MPI_Barrier(check::world);
 
+  if (leave) {
+    check::phase("leaving a dead peer");
+    pid_t peer = getpid();
+    MPI_Bcast(&peer, 1, MPI_INT, 1, check::world);
+    if (session.rank == 1) pause();
+    leave_when_dead(peer);
+    std::printf("btl_calls: ok, the dead peer is left\n");
+    std::fflush(stdout);
+    _exit(0);  // MPI_Finalize would wait for it
+  }
+
   int sent = 0;
   if (session.rank == 0) {
     check::phase("descriptors that are given back unsent");
     give_back_unsent(way());
     check::phase("fragments until one is refused");
     sent = send_until_refused(way(), static_cast<std::size_t>(send_memory_bytes), most);
+    check::phase("messages until one is turned back");
+    sent += send_gaps_until_turned_back(way(), most);
+    check::phase("processes that are added alone");
+    add_again(way());
   }
   check::phase("fragments to come");
   MPI_Bcast(&sent, 1, MPI_INT, 0, check::world);
   while (session.rank == 1 && taken < sent) opal_progress();
   CHECK(session.rank == 0 || taken == sent, "%d fragments came of %d", taken, sent);
 
+  check::phase("messages before there is a receiver");
+  constexpr int early = 3;
+  taken = 0;
+  if (session.rank == 0) send_small(way(), late_tag, early);
+  MPI_Barrier(check::world);
+  mca_btl_base_active_message_trigger[late_tag].cbfunc = take;
+  while (session.rank == 1 && taken < early) opal_progress();
+
   check::phase("one-sided operations");
-  std::vector<std::uint64_t> memory(100);
-  Offered offered{reinterpret_cast<std::uint64_t>(memory.data()), {}};
   mca_bml_base_btl_t& to = way();
+  // So large that no page of one is the other's.
+  std::vector<std::uint64_t> memory(1 << 17);
+  std::vector<std::uint64_t> other(1 << 17, other_word);
+  const auto offer = [&](std::vector<std::uint64_t>& words) {
+    mca_btl_base_registration_handle_t* const handle = to.btl->btl_register_mem(
+        to.btl, MCA_BTL_ENDPOINT_ANY, words.data(), words.size() * sizeof words[0],
+        MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
+    CHECK(handle != nullptr, "memory cannot be registered");
+    return handle;
+  };
+  mca_btl_base_registration_handle_t* const handle = offer(memory);
+  mca_btl_base_registration_handle_t* const handle_of_other = offer(other);
+  Offered offered{reinterpret_cast<std::uint64_t>(memory.data()),
+                  reinterpret_cast<std::uint64_t>(other.data()),
+                  {}};
   const std::size_t handle_bytes = to.btl->btl_registration_handle_size;
   CHECK(handle_bytes <= sizeof offered.handle, "a handle has %zu bytes", handle_bytes);
-  mca_btl_base_registration_handle_t* const handle = to.btl->btl_register_mem(
-      to.btl, MCA_BTL_ENDPOINT_ANY, memory.data(), memory.size() * sizeof(std::uint64_t),
-      MCA_BTL_REG_FLAG_REMOTE_READ | MCA_BTL_REG_FLAG_REMOTE_ATOMIC);
-  CHECK(handle != nullptr, "memory cannot be registered");
   std::memcpy(offered.handle, handle, handle_bytes);
   MPI_Bcast(&offered, sizeof offered, MPI_BYTE, 1, check::world);
   constexpr int ones = 100;
@@ -221,6 +347,8 @@ MPI_TEST(btl_calls) {
     add_ones(to, offered, ones);
     check::phase("atomics that adapters cannot do");
     ask_for_other_atomics(to, offered);
+    check::phase("the handle of other memory");
+    get_by_the_handle_of_other_memory(to, offered);
     check::phase("memory that is not there");
     get_what_is_not_there(to, offered);
   }
@@ -230,5 +358,6 @@ MPI_TEST(btl_calls) {
     CHECK(sum == ones, "the sum of %d ones is %lu", ones, sum);
   }
   to.btl->btl_deregister_mem(to.btl, handle);
+  to.btl->btl_deregister_mem(to.btl, handle_of_other);
   return session.finish();
 }
