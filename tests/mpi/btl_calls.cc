@@ -3,7 +3,7 @@
 // sums are made whose result nobody wants; atomics are asked for that adapters cannot do; and a get
 // is for memory that the peer never registered, which must end neither well nor silently.
 //
-//   mpirun -n 2 --mca btl_weir_send_memory_max 1MiB btl_calls [--send-memory 1M] [--fragments 2000]
+//   mpirun -n 2 --mca btl_weir_send_memory_max 8MiB btl_calls [--send-memory 8M] [--fragments 5000]
 //   [--leave]
 //
 // --leave: rank 0 kills rank 1, leaves it, and ends; with mpirun --enable-recovery.
@@ -275,8 +275,8 @@ void leave_when_dead(pid_t peer) {
 
 MPI_TEST(btl_calls) {
   check::Session session(argc, argv, "btl_calls");
-  const long send_memory_bytes = session.options.number("send-memory", 1 << 20);
-  const int most = static_cast<int>(session.options.number("fragments", 2000));
+  const long send_memory_bytes = session.options.number("send-memory", 8 << 20);
+  const int most = static_cast<int>(session.options.number("fragments", 5000));
   const bool leave = session.options.flag("leave");
   session.options.done();
   CHECK(session.size == 2, "btl_calls needs two ranks");
