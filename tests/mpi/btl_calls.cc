@@ -48,7 +48,7 @@ void tell(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, mca_btl_base_descrip
 // Instead of ob1's, which ends the job.
 void hear(mca_btl_base_module_t*, std::int32_t, opal_proc_t*, char*) { ++errors; }
 
-// Of two processes.
+// There are two processes.
 ompi_proc_t* other_one() {
   std::size_t count = 0;
   ompi_proc_t** const all = ompi_proc_world(&count);
@@ -57,7 +57,7 @@ ompi_proc_t* other_one() {
   return other;
 }
 
-mca_bml_base_btl_t& way() {
+mca_bml_base_btl_t& to_other_one() {
   mca_bml_base_btl_t* const found =
       mca_bml_base_btl_array_get_index(&mca_bml_base_get_endpoint(other_one())->btl_eager, 0);
   CHECK(found != nullptr, "there is no BTL to the peer");
@@ -278,7 +278,7 @@ void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
 
 // A peer that is gone when it is left is no error: it may have been quicker.
 void leave_when_dead(pid_t peer) {
-  mca_bml_base_btl_t& to = way();
+  mca_bml_base_btl_t& to = to_other_one();
   to.btl->btl_register_error(to.btl, hear);
   kill(peer, SIGKILL);
   usleep(500'000);  // until the event thread knows
@@ -316,11 +316,11 @@ MPI_TEST(btl_calls) {
   int sent = 0;
   if (session.rank == 0) {
     check::phase("descriptors that are given back unsent");
-    give_back_unsent(way());
+    give_back_unsent(to_other_one());
     check::phase("fragments until one is refused");
-    sent = send_until_refused(way(), static_cast<std::size_t>(send_memory_bytes), most);
+    sent = send_until_refused(to_other_one(), static_cast<std::size_t>(send_memory_bytes), most);
     check::phase("processes that are added alone");
-    add_again(way());
+    add_again(to_other_one());
   }
   check::phase("fragments to come");
   MPI_Bcast(&sent, 1, MPI_INT, 0, check::world);
@@ -329,13 +329,13 @@ MPI_TEST(btl_calls) {
   check::phase("messages before there is a receiver");
   constexpr int early = 3;
   taken = 0;
-  if (session.rank == 0) send_small(way(), late_tag, early);
+  if (session.rank == 0) send_small(to_other_one(), late_tag, early);
   MPI_Barrier(check::world);
   mca_btl_base_active_message_trigger[late_tag].cbfunc = take;
   while (session.rank == 1 && taken < early) opal_progress();
 
   check::phase("one-sided operations");
-  mca_bml_base_btl_t& to = way();
+  mca_bml_base_btl_t& to = to_other_one();
   // So large that no page of one is the other's.
   std::vector<std::uint64_t> memory(1 << 17);
   std::vector<std::uint64_t> other(1 << 17, other_word);
