@@ -3,10 +3,10 @@
 // sums are made whose result nobody wants; atomics are asked for that adapters cannot do; and a get
 // is for memory that the peer never registered, which must end neither well nor silently.
 //
-//   mpirun -n 2 --mca btl_weir_send_memory_max 16MiB btl_calls [--send-memory 16M] [--fragments
-//   5000]
-//   [--leave]
+//   mpirun -n 2 --mca btl_weir_send_memory_max 16MiB btl_calls [--send-memory 16M]
+//          [--fragments 5000] [--leave]
 //
+// --send-memory is that of the parameter.
 // --leave: rank 0 kills rank 1, leaves it, and ends; with mpirun --enable-recovery.
 // What costs memory for ever is told of in MPI_Finalize (check_leaks).
 
@@ -43,6 +43,10 @@ void tell(mca_btl_base_module_t*, mca_btl_base_endpoint_t*, mca_btl_base_descrip
           int status) {
   CHECK(status == OPAL_SUCCESS, "a fragment ends with %d", status);
   ++told;
+}
+
+void progress_until_taken(int count) {
+  while (taken < count) opal_progress();
 }
 
 // Instead of ob1's, which ends the job.
@@ -324,7 +328,7 @@ MPI_TEST(btl_calls) {
   }
   check::phase("fragments to come");
   MPI_Bcast(&sent, 1, MPI_INT, 0, check::world);
-  while (session.rank == 1 && taken < sent) opal_progress();
+  if (session.rank == 1) progress_until_taken(sent);
 
   check::phase("messages before there is a receiver");
   constexpr int early = 3;
@@ -332,7 +336,7 @@ MPI_TEST(btl_calls) {
   if (session.rank == 0) send_small(to_other_one(), late_tag, early);
   MPI_Barrier(check::world);
   mca_btl_base_active_message_trigger[late_tag].cbfunc = take;
-  while (session.rank == 1 && taken < early) opal_progress();
+  if (session.rank == 1) progress_until_taken(early);
 
   check::phase("one-sided operations");
   mca_bml_base_btl_t& to = to_other_one();
@@ -373,7 +377,7 @@ MPI_TEST(btl_calls) {
   }
   if (session.rank == 1) stay_away(memory);
   MPI_Bcast(&sent, 1, MPI_INT, 0, check::world);
-  while (session.rank == 1 && taken < sent) opal_progress();
+  if (session.rank == 1) progress_until_taken(sent);
   if (session.rank == 1) {
     const auto sum = static_cast<unsigned long>(memory[0]);
     CHECK(sum == ones, "the sum of %d ones is %lu", ones, sum);
