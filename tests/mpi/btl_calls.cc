@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "check.h"
-// Open MPI's own, in C.
-#include "ompi/datatype/ompi_datatype.h"
-#include "ompi/mca/bml/base/base.h"
-#include "ompi/mca/bml/bml.h"
-#include "ompi/proc/proc.h"
-#include "opal/datatype/opal_convertor.h"
-#include "opal/mca/btl/btl.h"
-#include "opal/runtime/opal_progress.h"
+#include "transport/btl/compat.h"
+
+extern "C" {
+#include <ompi/datatype/ompi_datatype.h>
+#include <ompi/mca/bml/base/base.h>
+#include <ompi/proc/proc.h>
+#include <opal/runtime/opal_progress.h>
+}
 
 namespace {
 
