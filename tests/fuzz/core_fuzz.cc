@@ -327,8 +327,9 @@ class World {
     wire::FrameHeader header;
     using enum wire::FrameKind;
     constexpr wire::FrameKind kinds[] = {messages, credits, goodbye,  recall, returned,
-                                         lane_end, relayed, repeated, part,   stay};
-    const std::uint32_t which = input.below(14);
+                                         lane_end, relayed, repeated, part,   stay,
+                                         handover};
+    const std::uint32_t which = input.below(15);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
     header.credits = static_cast<std::uint16_t>(input.below(8) == 0 ? input.byte() * 257 : 1);
@@ -346,6 +347,11 @@ class World {
       end.joined = end.qp_number != 0 && input.below(2) == 0;
       wire::put(&frame[size], end);
       size = wire::lane_frame_bytes;
+    }
+    if (header.kind == handover) {
+      const auto kind = static_cast<HandoverMessage::Kind>(1 + input.below(4));
+      wire::put(&frame[size], HandoverMessage{kind, 0, input.byte(), input.byte()});
+      size = wire::handover_frame_bytes;
     }
     if (header.kind == messages || header.kind == repeated) {
       const std::size_t first = size;

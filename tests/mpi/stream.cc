@@ -10,6 +10,8 @@
 //   receive  the even one waits in MPI_Recv for what never comes; the odd one does, too
 //   compute  the even one waits like that; the odd one sleeps, makes no call of MPI, and receives
 //            only --seconds later
+//   beside   the odd one makes no call of MPI for --seconds; the even one sends to it all the time, a
+//            few messages a second, and waits for the answer to the last one; ends together
 //   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
 //   rma      both put into a window of the other, get it back and add, every byte checked, while the
 //            other does the same and never waits; a role for all or none
@@ -103,6 +105,35 @@ void traffic(int partner) {
     }
     more = go_on != 0;
   }
+}
+
+// The last one is as large as they get.
+void send_beside_computation(int partner) {
+  constexpr std::uint32_t a_second = 4;
+  const auto count = static_cast<std::uint32_t>(seconds * a_second);
+  const auto bytes_at = [&](std::uint32_t i) { return i + 1 < count ? bytes_of(i) % 4096 : largest; };
+  Bytes bytes(largest + 1);
+  const double begin = MPI_Wtime();
+  if (rank % 2 == 1) {
+    while (has_time(begin)) usleep(10000);
+    std::fprintf(stderr, "stream: rank %d has computed\n", rank);
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const int n = static_cast<int>(bytes_at(i));
+    if (rank % 2 == 0) {
+      while (MPI_Wtime() - begin < static_cast<double>(i) / a_second) usleep(10000);
+      check::fill(bytes.data(), bytes_at(i), {rank, partner, kTag, i});
+      MPI_Send(bytes.data(), n, MPI_BYTE, partner, kTag, check::world);
+    } else {
+      MPI_Status status;
+      MPI_Recv(bytes.data(), n + 1, MPI_BYTE, partner, kTag, check::world, &status);
+      check::verify_status(status, partner, kTag, bytes_at(i), "beside");
+      check::verify(bytes.data(), bytes_at(i), {partner, rank, kTag, i}, "beside");
+    }
+  }
+  std::uint32_t answer = rank % 2 == 1 ? count : 0;
+  MPI_Bcast(&answer, 1, MPI_UINT32_T, 1, check::world);
+  CHECK(answer == count, "answered %u", answer);
 }
 
 [[noreturn]] void receive_nothing(int partner) {
@@ -204,8 +235,8 @@ MPI_TEST(stream) {
 
   std::string role, next;
   for (int pair = 0; pair <= rank / 2 && std::getline(list, next, ','); ++pair) role = next;
-  CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "gather" ||
-            role == "rma",
+  CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "beside" ||
+            role == "gather" || role == "rma",
         "there is no role '%s'", role.c_str());
   CHECK(size % 2 == 0, "ranks come in pairs");
   const int partner = rank ^ 1;
@@ -225,6 +256,8 @@ MPI_TEST(stream) {
   check::phase(waits ? "waiting for what never comes" : "the traffic");
   if (role == "traffic") {
     traffic(partner);
+  } else if (role == "beside") {
+    send_beside_computation(partner);
   } else if (role == "gather") {
     gather(slow_ms);
   } else if (role == "rma") {

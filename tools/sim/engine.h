@@ -173,7 +173,7 @@ class Engine : private Driver<Engine> {
   void hand_up(const Retired& retired);
   void hand_up(const Failure& failure);
   void hand_up(const Outage& outage) { fabric_.note(index(outage.peer), outage.over); }
-  void hand_up(const LinkChange&) {}  // there is one rail
+  void hand_up(const LinkNews&) {}  // there is one rail
   void hand_up(const TransferEnd& end);
   void hand_up(PeerName) {}  // all know all
   void wake_thread();

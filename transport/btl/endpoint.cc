@@ -11,8 +11,10 @@ Endpoint* Endpoints::add(PeerName name, PeerId id, opal_proc_t* proc) {
     endpoint->name = name;
     engine_.set_above(id, endpoint);
   }
-  endpoint->proc = proc;
-  endpoint->leaving.store(false, std::memory_order_relaxed);
+  if (proc != nullptr) {
+    endpoint->proc = proc;
+    endpoint->leaving.store(false, std::memory_order_relaxed);
+  }
   return endpoint;
 }
 

@@ -14,7 +14,7 @@
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
 #include "transport/rail/divide.h"
-#include "transport/rail/handover.h"
+#include "transport/rail/links.h"
 #include "transport/rail/way.h"
 
 // Open MPI only passes pointers to this around; the type is ours, its name is not.
@@ -30,12 +30,7 @@ struct mca_btl_base_endpoint_t {
     weir::Way way;
   };
   std::array<Side, weir::most_rails - 1> sides;
-  weir::Handover handover;
-  // Rails whose connection broke, and those with one, a bit for each; as Rails last heard.
-  std::atomic<std::uint8_t> down{0};
-  std::atomic<std::uint8_t> up{0};
-  std::atomic<std::uint8_t> lost{0};     // given up, and not there again
-  std::atomic<std::uint8_t> carried{0};  // frames, since its session began
+  weir::Links links;
   std::atomic<std::uint32_t> turn{0};    // of the rails, if frames are spread
 };
 
@@ -59,7 +54,8 @@ class Endpoints {
   }
 
   // Returns the endpoint of that peer, and makes it if there is none. Endpoints come from both
-  // sides (we add a process, or it was first to talk to us) and are added more than once.
+  // sides (we add a process, or it was first to talk to us) and are added more than once. `proc` is
+  // nullptr where Open MPI has not named the process yet.
   Endpoint* add(PeerName name, PeerId id, opal_proc_t* proc);
 
   std::uint32_t size() const;

@@ -70,8 +70,6 @@ class Upcalls {
     if (has_receiver(message.tag)) [[likely]] {
       hand_up(module_, message.peer, static_cast<Endpoint*>(message.above), message.tag,
               message.payload, message.length_bytes);
-    } else if (message.tag == Rails::handover_tag && module_.rails != nullptr) {
-      module_.rails->on_handover(0, message.peer, {message.payload, message.length_bytes});
     } else {
       keep_early(module_, message.peer, message);
     }
@@ -79,9 +77,6 @@ class Upcalls {
 
   void on_retired(SendSlot* slot, bool delivered) {
     finish_send(module_, *module_.engine, slot, delivered, true);
-  }
-  void on_link(const LinkChange& change) {
-    if (module_.rails != nullptr) module_.rails->on_link(0, change);
   }
 
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
@@ -224,8 +219,8 @@ void take_message(Module& module, Endpoint* endpoint, PeerName from, const Deliv
 
 void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
                const Failure& failure) {
-  opal_proc_t* const proc =
-      endpoint != nullptr ? endpoint->proc : opal_proc_for_name(to_opal(name));
+  opal_proc_t* proc = endpoint != nullptr ? endpoint->proc : nullptr;
+  if (proc == nullptr) proc = opal_proc_for_name(to_opal(name));
   const Operation* const operation = failure.request.peer != PeerId::none
                                          ? module.operations.find(failure.request.token)
                                          : nullptr;

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/btl/module.h"
@@ -15,47 +16,34 @@ class Rails::Ways {
  public:
   Ways(Rails& rails, Endpoint& endpoint) : rails_(rails), endpoint_(endpoint) {}
 
-  std::optional<std::uint32_t> hold(std::size_t rail) {
+  std::optional<std::uint32_t> hold(std::size_t rail, Handover::Hold how) {
     if (rail > rails_.count_) return std::nullopt;
     const PeerId peer = id_on(endpoint_, rail);
-    return peer == PeerId::none ? std::nullopt : rails_.engine(rail).hold(peer);
+    if (peer == PeerId::none) return std::nullopt;
+    return rails_.engine(rail).hold(peer, how == Handover::Hold::anyway);
   }
-  void give_away(std::size_t rail, std::uint32_t received) {
-    rails_.give_away(endpoint_, rail, received);
+  bool give_away(std::size_t rail, std::uint32_t received) {
+    return rails_.give_away(endpoint_, rail, received);
   }
   void let_go(std::size_t rail) { rails_.engine(rail).let_go(id_on(endpoint_, rail)); }
   bool send(std::size_t over, const HandoverMessage& message) {
-    const auto bytes = put(message);
-    Engine& engine = rails_.engine(over);
-    SendSlot* const slot = engine.acquire(handover_bytes);
-    if (slot == nullptr) return false;
-    std::memcpy(slot->payload(), bytes.data(), bytes.size());
-    const bool sent =
-        engine.send(id_on(endpoint_, over), slot, handover_bytes, handover_tag, true) == Status::ok;
-    if (!sent) engine.discard(slot);
-    return sent;
+    return rails_.engine(over).send_handover(id_on(endpoint_, over), message);
   }
 
  private:
   Rails& rails_;
   Endpoint& endpoint_;
 };
+
 // ---- what breaks ----
 
 void Rails::on_failure(std::size_t side, const Failure& failure) {
   auto* const endpoint = static_cast<Endpoint*>(sides_[side].engine->above(failure.peer));
   if (endpoint == nullptr) return;
-  const std::uint8_t bit = static_cast<std::uint8_t>(2u << side);
-  {
-    std::lock_guard guard(handover_lock_);
-    note_link(*endpoint, side + 1, false);
-    endpoint->lost.fetch_or(bit);
-    endpoint->handover.on_end(side + 1, Ways(*this, *endpoint));
-  }
+  serve_links();
   if (endpoint->leaving.load(std::memory_order_relaxed)) return;
-  const bool carried = (endpoint->carried.fetch_and(static_cast<std::uint8_t>(~bit)) & bit) != 0;
-  const bool first_lost = (endpoint->lost.load(std::memory_order_relaxed) & 1) != 0;
-  const bool was_last = first_lost && endpoint->up.load(std::memory_order_relaxed) == 0;
+  const bool carried = endpoint->links.take_carried(side + 1);
+  const bool was_last = endpoint->links.is_lost(0) && endpoint->links.up() == 0;
   if (was_last || (carried && failure.lost_work)) {
     return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(),
                      failure);
@@ -70,17 +58,16 @@ void Rails::lose_way(std::size_t side, Endpoint& endpoint, FailReason reason) {
   add_to(module_.rdma_counters.rail_losses);
   if (endpoint.leaving.load(std::memory_order_relaxed)) return;
   Duration pause{};
-  bool told = false;
   {
     std::lock_guard guard(lock_);
     pause = endpoint.sides[side].way.lose(Engine::clock());
-    // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
-    told = reason != FailReason::vanished && tells_loss();
   }
+  // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
+  const bool told = reason != FailReason::vanished && tells_loss();
   const std::string text = way_text(endpoint, side + 1) +
                            " is lost. Messages go over the other rails, for " +
                            std::to_string(pause.ns / milliseconds(1).ns) + " ms at least.";
-  told ? complain(text) : note(1, text);
+  later([text, told] { told ? complain(text) : note(1, text); });
 }
 
 bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
@@ -89,12 +76,8 @@ bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
            reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable ||
            reason == FailReason::connect_refused;
   };
-  std::lock_guard guard(handover_lock_);
-  note_link(endpoint, 0, false);
-  endpoint.lost.fetch_or(1);
-  endpoint.handover.on_end(0, Ways(*this, endpoint));
-  const bool other = endpoint.up.load(std::memory_order_relaxed) != 0;
-  if (failure.lost_work || !other || !is_of_way(failure.reason)) return false;
+  serve_links();
+  if (failure.lost_work || endpoint.links.up() == 0 || !is_of_way(failure.reason)) return false;
   const std::string text = way_text(endpoint, 0) + " is given up: " + to_text(failure.reason) +
                            ". The job goes on over its other rails.";
   tells_loss() ? complain(text) : note(1, text);
@@ -103,85 +86,88 @@ bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
 
 // ---- going over another rail ----
 
-Endpoint* Rails::endpoint_on(std::size_t rail, PeerId peer) const {
-  auto* const endpoint = static_cast<Endpoint*>(engine(rail).above(peer));
-  return endpoint != nullptr ? endpoint : module_.endpoints.find(engine(rail).name(peer));
+// Made now if the peer came to us first.
+Endpoint* Rails::endpoint_on(std::size_t rail, PeerId peer) {
+  auto* endpoint = static_cast<Endpoint*>(engine(rail).above(peer));
+  if (endpoint != nullptr) return endpoint;
+  const PeerName name = engine(rail).name(peer);
+  endpoint = module_.endpoints.find(name);
+  if (endpoint == nullptr) {
+    const PeerId first = rail == 0 ? peer : module_.engine->find(name);
+    if (first == PeerId::none) return nullptr;
+    endpoint = module_.endpoints.add(name, first, nullptr);
+  }
+  if (rail > 0) {
+    std::lock_guard guard(lock_);
+    endpoint->sides[rail - 1].id = peer;
+  }
+  return endpoint;
 }
 
-void Rails::note_link(Endpoint& endpoint, std::size_t rail, bool up) {
-  const auto bit = static_cast<std::uint8_t>(1u << rail);
-  const bool was_down = (endpoint.down.load(std::memory_order_relaxed) & 1) != 0;
-  if (up) {
-    endpoint.up.fetch_or(bit);
-    endpoint.lost.fetch_and(static_cast<std::uint8_t>(~bit));
-    endpoint.down.fetch_and(static_cast<std::uint8_t>(~bit));
-  } else {
-    endpoint.up.fetch_and(static_cast<std::uint8_t>(~bit));
-    endpoint.down.fetch_or(bit);
+void Rails::serve_links() {
+  std::lock_guard guard(links_lock_);
+  while (has_news_.exchange(false) && !ended_) {
+    for (std::size_t rail = 0; rail <= count_; ++rail) {
+      engine(rail).take_links(news_);
+      for (const LinkNews& news : news_) on_news(rail, news);
+      news_.clear();
+    }
   }
-  const bool is_down = (endpoint.down.load(std::memory_order_relaxed) & 1) != 0;
-  if (is_down && !was_down) endpoints_down_.fetch_add(1, std::memory_order_relaxed);
-  if (was_down && !is_down) endpoints_down_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // When the first rail breaks, the others may have no connection yet.
-void Rails::on_link(std::size_t rail, const LinkChange& change) {
-  Endpoint* const endpoint = endpoint_on(rail, change.peer);
+void Rails::on_news(std::size_t rail, const LinkNews& news) {
+  Endpoint* const endpoint = endpoint_on(rail, news.peer);
   if (endpoint == nullptr) return;
-  bool is_back = false;
-  {
-    std::lock_guard guard(handover_lock_);
-    endpoint->handover.set_first(module_.engine->options().core.self < endpoint->name);
-    is_back = change.up && rail == 0 && (endpoint->lost.load(std::memory_order_relaxed) & 1) != 0;
-    note_link(*endpoint, rail, change.up);
-    if (change.up) {
-      endpoint->handover.on_up(rail, Ways(*this, *endpoint));
-    } else {
-      endpoint->handover.on_down(rail, Ways(*this, *endpoint));
-    }
+  Links& links = endpoint->links;
+  const bool was_down = links.is_down(0);
+  const bool was_lost = links.is_lost(0);
+  links.set_first(module_.engine->options().core.self < endpoint->name);
+  links.on_news(rail, news, Ways(*this, *endpoint));
+  const bool is_down = links.is_down(0);
+  if (is_down && !was_down) endpoints_down_.fetch_add(1, std::memory_order_relaxed);
+  if (was_down && !is_down) endpoints_down_.fetch_sub(1, std::memory_order_relaxed);
+  if (was_lost && !links.is_lost(0) && may_tell()) {
+    later([text = way_text(*endpoint, 0) + " is there again."] { complain(text); });
   }
-  if (is_back && may_tell()) {
-    complain(way_text(*endpoint, 0) + " is there again.");
-  }
-  if (!change.up && rail > 0) lose_way(rail - 1, *endpoint, change.reason);
-  if (!change.up && rail == 0) ask_for_sides(*endpoint);
-  // Gets go on elsewhere.
-  const std::uint8_t down = endpoint->down.load(std::memory_order_relaxed);
-  if (endpoint->up.load(std::memory_order_relaxed) == 0) return;
-  for (std::size_t broken = 0; broken <= count_; ++broken) {
-    if ((down >> broken & 1) != 0) engine(broken).withdraw(id_on(*endpoint, broken));
+  switch (news.kind) {
+    case LinkNews::Kind::down:
+      rail > 0 ? lose_way(rail - 1, *endpoint, news.reason) : ask_for_sides(*endpoint);
+      [[fallthrough]];
+    case LinkNews::Kind::up: return go_on_elsewhere(*endpoint);
+    default: return;
   }
 }
 
-void Rails::on_handover(std::size_t rail, PeerId peer, std::span<const std::byte> bytes) {
-  Endpoint* const endpoint = endpoint_on(rail, peer);
-  const std::optional<HandoverMessage> message = get_handover(bytes);
-  if (endpoint == nullptr || !message || message->rail > count_) {
-    return complain("a message about rails that no weir sends came from " +
-                    rank_text(engine(rail).name(peer)) + ".");
+// Gets of rails that broke go on over those with a connection.
+void Rails::go_on_elsewhere(Endpoint& endpoint) {
+  if (endpoint.links.up() == 0) return;
+  for (std::size_t broken = 0; broken <= count_; ++broken) {
+    if (endpoint.links.is_down(broken)) engine(broken).withdraw(id_on(endpoint, broken));
   }
-  std::lock_guard guard(handover_lock_);
-  endpoint->handover.on_message(*message, rail, Ways(*this, *endpoint));
 }
 
 // Order does not matter: ob1 numbers its messages.
-void Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received) {
-  const std::vector<SendSlot*> frames = engine(rail).give_away(id_on(endpoint, rail), received);
-  for (SendSlot* const slot : frames) {
+bool Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received) {
+  const auto frames = engine(rail).give_away(id_on(endpoint, rail), received);
+  if (!frames) return false;
+  for (SendSlot* const slot : *frames) {
     const Status status = send(endpoint, [&](Engine& over, PeerId peer) {
       return &over == &engine(rail) ? Status::elsewhere : over.carry(peer, *slot);
     });
-    if (status != Status::ok) {
+    engine(rail).discard(slot);
+    if (status == Status::ok) continue;
+    later([this, &endpoint, rail] {
       const Failure failure{
           id_on(endpoint, rail), FailReason::no_resources, CompletionStatus::success, {}, {}};
       lose_peer(module_, &endpoint, endpoint.name, engine(rail).port().name(), failure);
-    }
-    engine(rail).discard(slot);
+    });
   }
-  add_to(module_.rdma_counters.rail_frames, frames.size());
-  note(1, "messages to " + rank_text(endpoint.name) + " do not go over " +
-              engine(rail).port().name() + " for now; " + std::to_string(frames.size()) +
-              " frames were given to another rail");
+  add_to(module_.rdma_counters.rail_frames, frames->size());
+  later([text = "messages to " + rank_text(endpoint.name) + " do not go over " +
+                engine(rail).port().name() + " for now; " + std::to_string(frames->size()) +
+                " frames were given to another rail"] { note(1, text); });
+  return true;
 }
 
 void Rails::ask_for_sides(const Endpoint& endpoint) {
@@ -220,14 +206,31 @@ std::string Rails::way_text(const Endpoint& endpoint, std::size_t rail) const {
   return "the way to " + rank_text(endpoint.name) + " over " + engine(rail).port().name();
 }
 
+// ---- what the application does ----
+
+void Rails::later(std::function<void()> what) {
+  std::lock_guard guard(later_lock_);
+  later_.push_back(std::move(what));
+  has_later_.store(true, std::memory_order_release);
+}
+
+void Rails::do_later() {
+  std::vector<std::function<void()>> due;
+  {
+    std::lock_guard guard(later_lock_);
+    has_later_.store(false, std::memory_order_relaxed);
+    due.swap(later_);
+  }
+  for (const auto& what : due) what();
+}
+
 // The first rail may work again.
 void Rails::ask_again() {
   const std::int64_t now = Engine::clock().ns;
   std::int64_t asked = asked_ns_.load(std::memory_order_relaxed);
   if (now - asked < asks_every.ns || !asked_ns_.compare_exchange_strong(asked, now)) return;
   module_.endpoints.for_each([&](const Endpoint& endpoint) {
-    const bool lost = (endpoint.lost.load(std::memory_order_relaxed) & 1) != 0;
-    if (lost && !endpoint.leaving.load(std::memory_order_relaxed)) {
+    if (endpoint.links.is_lost(0) && !endpoint.leaving.load(std::memory_order_relaxed)) {
       module_.engine->connect(endpoint.id);
     }
   });

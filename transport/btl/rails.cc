@@ -19,16 +19,10 @@ class Rails::Upcalls {
   void on_message(const Delivery& message) {
     if (!tell_) return;
     const PeerName from = rails_.engine(side_ + 1).name(message.peer);
-    if (message.tag == handover_tag) {
-      return rails_.on_handover(side_ + 1, message.peer, {message.payload, message.length_bytes});
-    }
     take_message(rails_.module_, static_cast<Endpoint*>(message.above), from, message);
   }
   void on_retired(SendSlot* slot, bool delivered) {
     finish_send(rails_.module_, rails_.engine(side_ + 1), slot, delivered, tell_);
-  }
-  void on_link(const LinkChange& change) {
-    if (tell_) rails_.on_link(side_ + 1, change);
   }
   void on_transfer(const TransferEnd& end) { finish_operation(rails_.module_, end, tell_); }
   void on_failure(const Failure& failure) {
@@ -83,6 +77,9 @@ Engine::Options Rails::options(const Engine::Options& first) {
 Rails::Rails(Module& module, std::vector<std::unique_ptr<Engine>> engines)
     : module_(module), count_(engines.size()), spread_(module.settings.frames == "spread") {
   for (std::size_t i = 0; i < count_; ++i) sides_[i].engine = std::move(engines[i]);
+  for (std::size_t rail = 0; rail <= count_; ++rail) {
+    engine(rail).watch_links(has_news_, [this] { serve_links(); });
+  }
 }
 
 void Rails::start() {
@@ -181,7 +178,7 @@ bool Rails::may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys) 
 }
 
 std::array<bool, most_rails> Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
-  std::array<bool, most_rails> usable{(endpoint.down.load(std::memory_order_relaxed) & 1) == 0};
+  std::array<bool, most_rails> usable{!endpoint.links.is_down(0)};
   for (std::size_t i = 0; i < count_; ++i) {
     std::unique_lock guard(lock_);
     const bool is_open = endpoint.sides[i].way.is_open(now);
@@ -203,8 +200,7 @@ bool Rails::carry(Endpoint& endpoint, const Handle* local, const Exported& remot
   }
   const Time now = Engine::clock();
   const bool small = request.length_bytes < least_message;
-  const bool alone =
-      request.length_bytes < least_part && (endpoint.down.load(std::memory_order_relaxed) & 1) == 0;
+  const bool alone = request.length_bytes < least_part && !endpoint.links.is_down(0);
   const std::array<bool, most_rails> may =
       alone ? std::array<bool, most_rails>{true} : usable(now, endpoint, keys);
   Divisions::Parts parts{};
@@ -264,10 +260,9 @@ void Rails::finish(const Operation& done, bool ok, bool tell) {
       way.carry();
     }
     // With no rail that works, the first one gets it when it is back.
-    const std::uint8_t up = endpoint.up.load(std::memory_order_relaxed);
-    const bool first_works = (endpoint.down.load(std::memory_order_relaxed) & 1) == 0;
+    const bool first_works = !endpoint.links.is_down(0);
     for (std::size_t i = count_; i > 0 && !(first_works && rail > 0); --i) {
-      if (i != rail && (up >> i & 1) != 0 && part.may_use(i)) next = i;
+      if (i != rail && endpoint.links.is_up(i) && part.may_use(i)) next = i;
     }
     outcome = divisions_.end(now, part, ok, tell ? std::optional(next) : std::nullopt);
   }
@@ -290,6 +285,8 @@ std::size_t Rails::parts_out() {
 
 int Rails::look() {
   int count = 0;
+  if (has_news_.load(std::memory_order_relaxed)) serve_links();
+  if (has_later_.load(std::memory_order_relaxed)) do_later();
   if (endpoints_down_.load(std::memory_order_relaxed) > 0) [[unlikely]]
     ask_again();
   for (std::size_t i = 0; i < count_; ++i) {
@@ -309,6 +306,10 @@ void Rails::close(std::span<Endpoint* const> leaving) {
 }
 
 void Rails::shut_down() {
+  {
+    std::lock_guard guard(links_lock_);
+    ended_ = true;
+  }
   for (std::size_t i = 0; i < count_; ++i) {
     sides_[i].engine->shutdown(Upcalls(*this, i, false));
     while (sides_[i].engine->progress(Upcalls(*this, i, false)) > 0) {

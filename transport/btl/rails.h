@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -43,9 +44,6 @@ class Rails {
   // works.
   static constexpr std::uint64_t least_message = 256 << 10;
   static constexpr std::uint64_t least_part = 64 << 10;
-
-  // What a peer's Rails say to ours: no tag of Open MPI's.
-  static constexpr std::uint8_t handover_tag = 255;
 
   // The cards of all rails, for the modex.
   static std::vector<std::byte> cards(const Engine& first,
@@ -80,29 +78,18 @@ class Rails {
   // `send(engine, peer)` sends over one rail; goes on until one takes it.
   template <typename Send>
   Status send(Endpoint& endpoint, Send&& send) {
-    const std::size_t first = spread_ ? next_in_turn(endpoint) : 0;
-    for (const std::uint8_t among : ways_for_frames(endpoint)) {
-      for (std::size_t i = 0; i <= count_; ++i) {
-        const std::size_t rail = (first + i) % (count_ + 1);
-        if ((among >> rail & 1) == 0) continue;
-        const Status status = send(engine(rail), id_on(endpoint, rail));
-        if (status == Status::elsewhere || status == Status::peer_failed) continue;
-        const auto bit = static_cast<std::uint8_t>(1u << rail);
-        if ((endpoint.carried.load(std::memory_order_relaxed) & bit) == 0) {
-          endpoint.carried.fetch_or(bit, std::memory_order_relaxed);
-        }
-        return status;
-      }
-    }
-    return Status::peer_failed;
+    return endpoint.links.send(count_ + 1, spread_ ? next_in_turn(endpoint) : 0,
+                               [&](std::size_t rail) {
+                                 return send(engine(rail), id_on(endpoint, rail));
+                               });
   }
   // Sends a message that is in a slot of the first rail's, which goes back there.
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
-  // News of a connection of that rail.
-  void on_link(std::size_t rail, const LinkChange& change);
-  // A message of `handover_tag`, over that rail.
-  void on_handover(std::size_t rail, PeerId peer, std::span<const std::byte> bytes);
+  // Sees to what became of connections, and to what peers ask of them: carries frames of a rail that
+  // broke over another one. Event threads call it, so it does not wait for an application that
+  // computes.
+  void serve_links();
   // The first rail has given the peer up. False if that loses something, or there is no other way.
   bool survives(Endpoint& endpoint, const Failure& failure);
 
@@ -110,7 +97,8 @@ class Rails {
   // message a poll a rail. Returns how much there was.
   int progress() {
     if (!spread_ && side_parts_.load(std::memory_order_relaxed) == 0 &&
-        endpoints_down_.load(std::memory_order_relaxed) == 0) {
+        endpoints_down_.load(std::memory_order_relaxed) == 0 &&
+        !has_news_.load(std::memory_order_relaxed) && !has_later_.load(std::memory_order_relaxed)) {
       const std::uint32_t calls = idle_calls_.load(std::memory_order_relaxed) + 1;
       idle_calls_.store(calls, std::memory_order_relaxed);
       if (calls % idle_calls_a_look != 0) return 0;
@@ -141,18 +129,13 @@ class Rails {
   static PeerId id_on(const Endpoint& endpoint, std::size_t rail) {
     return rail == 0 ? endpoint.id : endpoint.sides[rail - 1].id;
   }
-  // Rails to try, in this order; a bit for each. The first one makes its connection for a frame.
-  static std::array<std::uint8_t, 3> ways_for_frames(const Endpoint& endpoint) {
-    const std::uint8_t up = endpoint.up.load(std::memory_order_acquire);
-    const std::uint8_t down = endpoint.down.load(std::memory_order_acquire);
-    return {up, static_cast<std::uint8_t>(~(up | down) & 1), static_cast<std::uint8_t>(down & ~up)};
-  }
   // The rail to try first; asks now and then for the connections that are not there.
   std::size_t next_in_turn(Endpoint& endpoint);
   void ask_for_sides(const Endpoint& endpoint);
-  Endpoint* endpoint_on(std::size_t rail, PeerId peer) const;
-  void give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
-  void note_link(Endpoint& endpoint, std::size_t rail, bool up);
+  Endpoint* endpoint_on(std::size_t rail, PeerId peer);
+  void on_news(std::size_t rail, const LinkNews& news);
+  bool give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
+  void go_on_elsewhere(Endpoint& endpoint);
   void submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint);
   void on_failure(std::size_t side, const Failure& failure);
   void lose_way(std::size_t side, Endpoint& endpoint, FailReason reason);
@@ -160,6 +143,9 @@ class Rails {
 
   int look();
   void ask_again();
+  // What only the application may do, with its next call: say something, or end the job.
+  void later(std::function<void()> what);
+  void do_later();
 
   // Whether one more loss is told, and whether the end of one is.
   bool tells_loss() { return losses_told_.fetch_add(1) < most_losses_told; }
@@ -179,7 +165,14 @@ class Rails {
   std::atomic<std::uint32_t> endpoints_down_{0};  // whose first rail broke
   std::atomic<std::int64_t> asked_ns_{0};         // when the first rail was last asked for again
   std::atomic<int> losses_told_{0};
-  std::mutex handover_lock_;  // of the endpoints' handovers and their bits
+
+  std::mutex links_lock_;  // of what follows, and of the endpoints' links when there is news
+  std::atomic<bool> has_news_{false};  // some engine has some
+  std::vector<LinkNews> news_;         // being served
+  bool ended_ = false;
+  std::mutex later_lock_;
+  std::vector<std::function<void()>> later_;
+  std::atomic<bool> has_later_{false};
 
   std::mutex lock_;  // of what follows, and of the endpoints' ways
   Divisions divisions_;

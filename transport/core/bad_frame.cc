@@ -19,6 +19,7 @@ const char* to_text(FrameFault fault) {
     case FrameFault::granted_credits: return "it grants more credits than there can be";
     case FrameFault::relayed: return "it was relayed for a stranger or out of turn";
     case FrameFault::lane_end: return "the end of a second lane was not due";
+    case FrameFault::handover: return "it is about several rails, and there is one";
     case FrameFault::part: return "it asks or answers out of turn whether to part";
   }
   return "unknown fault";

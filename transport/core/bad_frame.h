@@ -23,6 +23,7 @@ enum class FrameFault : std::uint8_t {
   granted_credits,   // it grants more credits than any receive queue is deep
   relayed,           // relayed for a process outside the job, or out of turn
   lane_end,          // the second lane's end was not due
+  handover,          // about rails, of which there is one
   part,              // it asks to part twice, or answers what was not asked
 };
 

@@ -321,7 +321,7 @@ void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   move_to(peer, PeerState::ready);
   set_deadline(peer, Time::never());
   connection.moved_ = false;
-  if (config_.among_rails) out.report(LinkChange{peer.id, true, FailReason::none});
+  tell(peer, LinkNews::Kind::up, out);
   if (std::exchange(connection.in_session_, true)) {
     ++counters_.connections_resumed;
     connection.goodbye_sent_ = false;  // the peer has not had it
@@ -377,7 +377,9 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
   } else if (now - connection.since_ >= patience_with(peer)) {
     fail(now, peer, connection.trouble_, out);
   } else if (connection.held_) {
-    set_deadline(peer, now + config_.attempt_timeout);
+    // Nobody has answered. The peer may be slow, or its own connection is back: try that meanwhile.
+    tell(peer, LinkNews::Kind::waited, out);
+    let_go(now, peer, out);
   } else {
     retry(now, peer, out);
   }
@@ -406,6 +408,7 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;
   if (connection.lane_ != LaneId::none) ++connection.silences_;
+  if (connection.in_session_) tell(peer, LinkNews::Kind::out, out);
   end_attempt(peer, out);
   ask(now, peer, out);
 }
@@ -513,7 +516,7 @@ void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Out
   move_to(peer, PeerState::broken);
   listener_.on_broken(peer, out);
   lanes_.fence(connection.lane_, out);
-  if (config_.among_rails) out.report(LinkChange{peer.id, false, why.reason});
+  tell(peer, LinkNews::Kind::down, out, why.reason);
 }
 
 void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out) {
@@ -582,9 +585,10 @@ bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
 
 // ---- carrying frames over another rail ----
 
-bool Connector::hold(const Now& now, Peer& peer, Outbox& out) {
+bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.is_ready()) {
+    if (!even_if_ready) return false;
     connection.held_ = true;
     on_lane_lost(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}},
                  out);
@@ -638,6 +642,7 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   drop_lane(peer, out);
   end_session(peer);
   peer.connection.moved_ = config_.among_rails;
+  tell(peer, LinkNews::Kind::over, out, told.reason);
   listener_.on_gone(now, peer, out);
   begin_waiting(now, out);
 }
@@ -683,6 +688,7 @@ void Connector::finish_close(const Now& now, Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   move_to(peer, PeerState::closed);
   end_session(peer);
+  tell(peer, LinkNews::Kind::parted, out);
   listener_.on_gone(now, peer, out);
   begin_waiting(now, out);
 }
@@ -792,6 +798,7 @@ void Connector::end_part(Peer& peer, Outbox& out) {
   drop_lane(peer, out, true);
   move_to(peer, PeerState::idle);
   end_session(peer);
+  tell(peer, LinkNews::Kind::parted, out);
   ++counters_.connections_parted;
 }
 

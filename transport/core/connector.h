@@ -141,7 +141,7 @@ class Connector {
   // ---- carrying frames over another rail ----
 
   // As in core.h.
-  bool hold(const Now& now, Peer& peer, Outbox& out);
+  bool hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out);
   bool give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out);
   void let_go(const Now& now, Peer& peer, Outbox& out);
 
@@ -195,6 +195,11 @@ class Connector {
   Peer* peer_of(LaneId lane) {
     const Lane* const open = lanes_.open(lane);
     return open != nullptr ? &peers_[open->peer] : nullptr;
+  }
+  // To the layer above, which has other rails.
+  void tell(const Peer& peer, LinkNews::Kind kind, Outbox& out,
+            FailReason reason = FailReason::none) {
+    if (config_.among_rails) out.report(LinkNews{.peer = peer.id, .kind = kind, .reason = reason});
   }
   wire::Hello hello_to(Peer& peer, Outbox& out);
   LaneId make_lane(Peer& peer);

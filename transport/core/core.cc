@@ -160,6 +160,8 @@ FrameFault Core::take_special(const Now& now, Peer& peer, BufferId buffer, wire:
   const std::byte* const body = receiver_.data(buffer) + wire::frame_header_bytes;
   const wire::LaneEnd end =
       header.kind == Kind::lane_end ? wire::get_lane_end(body) : wire::LaneEnd{};
+  const HandoverMessage handover =
+      header.kind == Kind::handover ? wire::get_handover(body) : HandoverMessage{};
   receiver_.put_back(buffer);
   const auto unless = [](bool in_turn, FrameFault fault) {
     return in_turn ? FrameFault::none : fault;
@@ -170,6 +172,10 @@ FrameFault Core::take_special(const Now& now, Peer& peer, BufferId buffer, wire:
     case Kind::stay: return unless(connector_.on_stay(now, peer, out), FrameFault::part);
     case Kind::lane_end:
       return unless(transfers_.fetch_lanes().on_told(now, peer, end, out), FrameFault::lane_end);
+    case Kind::handover:
+      if (!config_.among_rails) return FrameFault::handover;
+      out.report(LinkNews{.peer = peer.id, .kind = LinkNews::Kind::message, .message = handover});
+      break;
     default: break;
   }
   return FrameFault::none;

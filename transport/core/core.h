@@ -312,11 +312,16 @@ class Core : private Lanes::Listener,
   //   hold ──▶ both ends know what has arrived ──▶ give_away ──▶ let_go
   //     └──────────────────────────────────────────────────────▲
 
-  // Breaks the connection to the peer if there is one, and takes the session up no more before
-  // `let_go`. Carry out what is in the box; then nothing more arrives here, and `received` tells
+  // Takes the session with the peer up no more before `let_go`, or for as long as an attempt takes;
+  // with `even_if_ready` breaks the connection that there is. Carry out what is in the box; then nothing more arrives here, and `received` tells
   // what did. False if there is no session to take up.
-  bool hold(const Now& now, PeerId peer, Outbox& out) {
-    return connector_.hold(now, peers_[peer], out);
+  bool hold(const Now& now, PeerId peer, bool even_if_ready, Outbox& out) {
+    return connector_.hold(now, peers_[peer], even_if_ready, out);
+  }
+  // False if it cannot be sent now: there is no connection, or no room.
+  bool send_handover(PeerId peer, const HandoverMessage& message, Outbox& out) {
+    return peers_[peer].connection.is_ready() && !peers_[peer].connection.left() &&
+           sender_.send_handover(peers_[peer], message, out);
   }
   bool is_held(PeerId peer) const { return peers_[peer].connection.is_held(); }
   // Frames of the session that have arrived.

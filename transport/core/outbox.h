@@ -10,6 +10,7 @@
 
 #include "rendezvous/transfer.h"
 #include "transport/base/ids.h"
+#include "transport/base/link_news.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/base/work.h"
@@ -81,13 +82,6 @@ struct Outage {
   Duration took{};  // from the first to the last, when it is over
 };
 
-// A connection is ready, or broke; only among rails.
-struct LinkChange {
-  PeerId peer;
-  bool up;
-  FailReason reason = FailReason::none;  // why it broke
-};
-
 // A get, put or atomic that is over. If `ok`, all data is in place; if not, the lane is broken and
 // no more data can arrive.
 struct TransferEnd {
@@ -109,7 +103,7 @@ struct Outbox {
   std::vector<Retired> retired;
   std::vector<Failure> failures;
   std::vector<Outage> outages;
-  std::vector<LinkChange> links;
+  std::vector<LinkNews> links;  // only among rails
   std::vector<TransferEnd> transfers;  // reported only after `connects` were carried out
   std::vector<SendSlot*>
       relays_failed;                 // to Core::on_relay_failed, once `connects` were carried out
@@ -159,7 +153,7 @@ struct Outbox {
     rare = true;
     wanted.push_back(name);
   }
-  void report(const LinkChange& link) {
+  void report(const LinkNews& link) {
     rare = true;
     links.push_back(link);
   }

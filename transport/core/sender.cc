@@ -248,7 +248,8 @@ void Sender::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
 // `credits` is for a recall or a return; other frames carry what the peer can get. False if the
 // frame must wait for a slot, a credit, or room in the queue. A lane end costs an eager credit:
 // eager credits come back by themselves, and transfers may wait for the lane.
-bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out) {
+bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out,
+                          const HandoverMessage* handover) {
   Outgoing& to = peer.outgoing;
   Lane& lane = lanes_[peer.connection.lane()];
   if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
@@ -270,13 +271,18 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
     wire::put(slot->frame + wire::frame_header_bytes, to.lane_end_);
     slot->frame_bytes = wire::lane_frame_bytes;
   }
+  if (handover != nullptr) {
+    wire::put(slot->frame + wire::frame_header_bytes, *handover);
+    slot->frame_bytes = wire::handover_frame_bytes;
+  }
   slot->messages = 0;
   slot->notify = true;  // few slots: each must come back soon
   post_frame(peer, lane, slot, kind, credits, true, out);
   // Transfers may wait for the lane, or frames for the answer, while the peer computes.
   const bool answers_part = kind == FrameKind::goodbye && peer.connection.is_ready();
   out.work.back().solicited = kind == FrameKind::lane_end || kind == FrameKind::part ||
-                              kind == FrameKind::stay || answers_part;
+                              kind == FrameKind::stay || kind == FrameKind::handover ||
+                              answers_part;
   ++counters_.control_sent;
   return true;
 }

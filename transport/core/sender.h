@@ -183,6 +183,10 @@ class Sender {
   bool send_stay(Peer& peer, Outbox& out) {
     return send_control(peer, wire::FrameKind::stay, 0, out);
   }
+  // Tells the peer of the frames of another rail. False if it cannot be sent now.
+  bool send_handover(Peer& peer, const HandoverMessage& message, Outbox& out) {
+    return send_control(peer, wire::FrameKind::handover, 0, out, &message);
+  }
   // Tells the peer once there is a credit for it. Only the latest lane end is sent.
   void owe_lane_end(Peer& peer, const wire::LaneEnd& end, Outbox& out);
   void forget_lane_end(Peer& peer) { peer.outgoing.owes_lane_end_ = false; }
@@ -224,7 +228,8 @@ class Sender {
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
                   std::uint32_t credits, bool ends_chain, Outbox& out);
   void close_chain(Lane& lane, Outbox& out);
-  bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out);
+  bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out,
+                    const HandoverMessage* handover = nullptr);
   bool is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void hold(Peer& peer);

@@ -12,7 +12,7 @@
 //   void arm(SrqArm), advertise_rnr_timer(code), provide_slab(), drop_slab()
 //   void listen()                          for what peers want the event thread to see at once
 //   void carry_out(const ConnectAction&)
-//   void hand_up(Retired | Failure | Outage | LinkChange | TransferEnd | PeerName)
+//   void hand_up(Retired | Failure | Outage | LinkNews | TransferEnd | PeerName)
 //   void wake_thread()                     the event thread is asleep, and has to look
 //   bool is_alive(ProcessId), void reap_node()   of processes of the node
 //

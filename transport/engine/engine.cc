@@ -23,6 +23,9 @@ using Kind = ConnectAction::Kind;
 // Refused requests that are reported; the rest is only counted.
 constexpr std::uint64_t refusals_told = 8;
 
+// Messages of peers about other rails that wait to be served. An exchange is asked for again.
+constexpr std::size_t most_link_news = 1024;
+
 // Outages that are told of; the rest is only counted.
 constexpr int most_outages_told = 8;
 
@@ -216,22 +219,38 @@ PeerName Engine::name(PeerId peer) {
 
 // ---- carrying frames over another rail ----
 
-std::optional<std::uint32_t> Engine::hold(PeerId peer) {
+std::optional<std::uint32_t> Engine::hold(PeerId peer, bool even_if_ready) {
   std::lock_guard guard(lock_);
   if (queues_ == nullptr) return std::nullopt;
   drain();  // what has arrived counts
-  const bool held = core_.hold(clock(), peer, out_);
+  const bool held = core_.hold(clock(), peer, even_if_ready, out_);
   if (!out_.empty()) flush();
   if (!held || !core_.is_held(peer)) return std::nullopt;
   return core_.received(peer);
 }
 
-std::vector<SendSlot*> Engine::give_away(PeerId peer, std::uint32_t received) {
+std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32_t received) {
   std::lock_guard guard(lock_);
   std::vector<SendSlot*> frames;
-  core_.give_away(clock(), peer, received, out_, [&](SendSlot* slot) { frames.push_back(slot); });
+  const bool gave = core_.give_away(clock(), peer, received, out_,
+                                    [&](SendSlot* slot) { frames.push_back(slot); });
   if (!out_.empty()) flush();
-  return frames;
+  return gave ? std::optional(std::move(frames)) : std::nullopt;
+}
+
+bool Engine::send_handover(PeerId peer, const HandoverMessage& message) {
+  std::lock_guard guard(lock_);
+  const bool sent = core_.send_handover(peer, message, out_);
+  if (!out_.empty()) flush();
+  return sent;
+}
+
+void Engine::hand_up(const LinkNews& news) {
+  if (link_news_ == nullptr) return;
+  if (news.kind == LinkNews::Kind::message && arrived_links_.size() >= most_link_news) return;
+  arrived_links_.push_back(news);
+  link_news_->store(true, std::memory_order_release);
+  wake_thread();
 }
 
 void Engine::let_go(PeerId peer) {
@@ -566,7 +585,6 @@ bool Engine::is_for_application(const Notice& notice) {
     case Notice::Kind::warning: return false;
     case Notice::Kind::failure:
     case Notice::Kind::breakdown:
-    case Notice::Kind::link:
     case Notice::Kind::wanted: break;
   }
   return true;

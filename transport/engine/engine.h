@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -163,14 +164,28 @@ class Engine : private Driver<Engine> {
 
   // ---- carrying frames over another rail (transport/rail/handover.h) ----
 
-  // Ends the connection to the peer, if there is one, and makes no other before `let_go`. Returns
-  // how many frames of the session have arrived; nothing if there is no session that could go on.
-  std::optional<std::uint32_t> hold(PeerId peer);
+  // Makes no connection to the peer before `let_go`, or for as long as an attempt takes; with
+  // `even_if_ready` ends the one that there is. Returns how many frames of the session have arrived;
+  // nothing if there is no session that could go on.
+  std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
   // The peer, which holds the session too, has received so many of our frames. Returns the others:
   // `discard` each after `carry` has copied it. From then on frames are turned away
-  // (Status::elsewhere) until there is a connection.
-  std::vector<SendSlot*> give_away(PeerId peer, std::uint32_t received);
+  // (Status::elsewhere) until there is a connection. Nothing if the session is not held any more.
+  std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
   void let_go(PeerId peer);
+  // False if there is no connection, or no room.
+  bool send_handover(PeerId peer, const HandoverMessage& message);
+  // Among rails: from now on `news` is set when there is some, and the event thread calls `serve`,
+  // without the lock. Before `start`.
+  void watch_links(std::atomic<bool>& news, std::function<void()> serve) {
+    link_news_ = &news;
+    serve_links_ = std::move(serve);
+  }
+  // The news since the last call, oldest first. `taken` is empty.
+  void take_links(std::vector<LinkNews>& taken) {
+    std::lock_guard guard(lock_);
+    taken.swap(arrived_links_);
+  }
   // Sends a copy of a frame that another rail gave away.
   Status carry(PeerId peer, const SendSlot& frame);
   // Ends the movable gets with the peer, as failed.
@@ -205,7 +220,6 @@ class Engine : private Driver<Engine> {
   //   void on_warning(const std::string& what)       something the job goes on without
   //   void on_breakdown(const std::string& what)     once: the adapter is broken, and nobody can be
   //                                                  reached any more (failures follow)
-  //   void on_link(const LinkChange&)                among rails: a connection is ready, or broke
   //   void on_wanted(PeerName)                       may be absent; others have frames to relay to
   //                                                  that process, not named by `add_peer` yet
   // Returns how many things were handed up. What a handler throws comes through; what it was called
@@ -331,13 +345,11 @@ class Engine : private Driver<Engine> {
       refusal,
       warning,
       breakdown,
-      link,
       wanted
     } kind;
     Retired retired{};
     struct Rare {  // the end of a send should not pay for its size
       Failure failure{};
-      LinkChange link{};
       PeerName wanted{};
       Refusal refusal{};
       std::string words{};
@@ -346,7 +358,6 @@ class Engine : private Driver<Engine> {
 
     explicit Notice(const Retired& slot) : kind(Kind::retired), retired(slot) {}
     explicit Notice(const Failure& peer) : Notice(Kind::failure, {.failure = peer}) {}
-    explicit Notice(const LinkChange& change) : Notice(Kind::link, {.link = change}) {}
     explicit Notice(PeerName name) : Notice(Kind::wanted, {.wanted = name}) {}
     explicit Notice(Refusal&& request) : Notice(Kind::refusal, {.refusal = std::move(request)}) {}
     explicit Notice(std::string&& what, Kind of = Kind::warning)
@@ -377,6 +388,8 @@ class Engine : private Driver<Engine> {
     arrived_ends_.push_back(end);
     news_arrived_ = true;
   }
+  // Not for the application: what is to be done about it must not wait while that computes.
+  void hand_up(const LinkNews& news);
   template <typename News>
   void hand_up(const News& news) {
     tell(news);
@@ -420,10 +433,6 @@ class Engine : private Driver<Engine> {
         case Notice::Kind::refusal: handler.on_refusal(notice.rare->refusal); break;
         case Notice::Kind::warning: handler.on_warning(notice.rare->words); break;
         case Notice::Kind::breakdown: handler.on_breakdown(notice.rare->words); break;
-        case Notice::Kind::link:
-          if constexpr (requires { handler.on_link(notice.rare->link); })
-            handler.on_link(notice.rare->link);
-          break;
         case Notice::Kind::wanted:
           if constexpr (requires { handler.on_wanted(notice.rare->wanted); })
             handler.on_wanted(notice.rare->wanted);
@@ -556,6 +565,9 @@ class Engine : private Driver<Engine> {
   std::vector<Notice> arrived_notices_;  // not yet taken by `progress`
   std::vector<TransferEnd> arrived_ends_;
   bool news_arrived_ = false;          // there are some of either
+  std::vector<LinkNews> arrived_links_;
+  std::atomic<bool>* link_news_ = nullptr;  // of whoever serves them
+  std::function<void()> serve_links_;
   std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
 
   // State of the thread inside `progress`; another thread may take over only with the lock held.

@@ -1,6 +1,6 @@
 // The event thread: everything that must happen even while the application computes. It answers
 // connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
-// for credits), and watches deadlines. It never hands anything up; if somebody stands in for the
+// for credits), watches deadlines, and sees to frames of rails that broke. It never hands anything up; if somebody stands in for the
 // application, it rings for that.
 
 #include <fcntl.h>
@@ -40,6 +40,7 @@ void Engine::run_thread() {
   fcntl(device_fd, F_SETFL, fcntl(device_fd, F_GETFL) | O_NONBLOCK);
 
   for (bool first = true;; first = false) {
+    if (link_news_ != nullptr && link_news_->load(std::memory_order_acquire)) serve_links_();
     Duration nap{};
     bool asked = false;
     bool lacks_pair = false;

@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace weir {
+#include "transport/base/link_news.h"
 
-// Rails of one process; the first one carries everything but parts of large messages.
-inline constexpr std::size_t most_rails = 4;
+namespace weir {
 
 struct RailLoad {
   double rate = 0;                  // bytes a second; 0: the rail is not to be used

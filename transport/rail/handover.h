@@ -11,10 +11,12 @@
 //
 // While both hold it nothing arrives over the rail, so the counts are final: each frame is given
 // away, or has arrived. Who gives away knows that the other has held the session since it counted.
-// Either may let go before the exchange is over, as it does when the rail that carries the exchange
-// breaks: who has not given away yet then sends its frames again when the session is taken up, as
-// without any exchange. An answer or a confirmation of an earlier exchange finds another number,
-// and is left.
+// Either may let go before the exchange is over: when the rail that carries the exchange breaks, or
+// when the other has not answered for as long as an attempt at a connection takes. Who has not given
+// away yet then sends its frames again when the session is taken up, as without any exchange, and
+// asks anew when an attempt at that has failed. So each wait ends, and attempts and exchanges take
+// turns until one succeeds. A message of an exchange that is over finds another number, and is left;
+// so messages may be lost.
 //
 // Of two that ask at the same time, the lower name goes on, and the other answers.
 //
@@ -24,82 +26,54 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
-#include <span>
 
-#include "transport/rail/divide.h"
+#include "transport/base/link_news.h"
 
 namespace weir {
-
-struct HandoverMessage {
-  enum class Kind : std::uint8_t { ask = 1, answer, confirm, cancel };
-  Kind kind;
-  std::uint8_t rail;           // whose session this is about
-  std::uint32_t received = 0;  // frames of that session
-  std::uint64_t exchange = 0;  // its number, of who asked
-};
-
-inline constexpr std::size_t handover_bytes = 16;
-
-inline std::array<std::byte, handover_bytes> put(const HandoverMessage& message) {
-  std::array<std::byte, handover_bytes> bytes{};
-  bytes[0] = static_cast<std::byte>(message.kind);
-  bytes[1] = static_cast<std::byte>(message.rail);
-  std::memcpy(&bytes[4], &message.received, sizeof message.received);
-  std::memcpy(&bytes[8], &message.exchange, sizeof message.exchange);
-  return bytes;
-}
-
-// Nothing if no weir sends that.
-inline std::optional<HandoverMessage> get_handover(std::span<const std::byte> bytes) {
-  if (bytes.size() != handover_bytes) return std::nullopt;
-  const auto kind = static_cast<std::uint8_t>(bytes[0]);
-  const auto rail = static_cast<std::uint8_t>(bytes[1]);
-  if (kind < 1 || kind > 4 || rail >= most_rails || bytes[2] != std::byte{} ||
-      bytes[3] != std::byte{}) {
-    return std::nullopt;
-  }
-  HandoverMessage message{static_cast<HandoverMessage::Kind>(kind), rail};
-  std::memcpy(&message.received, &bytes[4], sizeof message.received);
-  std::memcpy(&message.exchange, &bytes[8], sizeof message.exchange);
-  return message;
-}
 
 class Handover {
  public:
   using Kind = HandoverMessage::Kind;
 
   // What an exchange needs done. `Ways` has
-  //   std::optional<std::uint32_t> hold(rail)   how many frames have arrived; nothing: no session
-  //   void give_away(rail, received)            the frames that the peer lacks, over other rails
+  //   std::optional<std::uint32_t> hold(rail, Hold)   how many frames have arrived; nothing: there
+  //                                             is no session that could go on
+  //   bool give_away(rail, received)            the frames that the peer lacks, over other rails;
+  //                                             false: the session is not held any more
   //   void let_go(rail)
-  //   bool send(over, const HandoverMessage&)   false: it does not go over that rail
+  //   bool send(over, const HandoverMessage&)   false: it does not go over that rail now
+
+  // The news that the connection broke may be old, so only the peer's question ends one that is
+  // there.
+  enum class Hold : bool { if_broken, anyway };
 
   // `first`: our name is the lower one.
   void set_first(bool first) { first_ = first; }
 
-  // There is a connection, or there is none any more.
+  // What became of the connection of a rail, but for messages.
   template <typename Ways>
-  void on_up(std::size_t rail, Ways&& ways) {
-    if (rails_[rail].stage != Stage::calm) return;  // old news: it broke since, and is held
-    rails_[rail] = {.up = true};
-    ask_for_all(ways);
-  }
-  template <typename Ways>
-  void on_down(std::size_t rail, Ways&& ways) {
-    rails_[rail].up = false;
-    rails_[rail].broke = true;
-    for (std::size_t other = 0; other < most_rails; ++other) {
-      if (rails_[other].stage != Stage::calm && rails_[other].over == rail) abandon(other, ways);
+  void on_news(std::size_t rail, LinkNews::Kind news, Ways&& ways) {
+    Rail& of = rails_[rail];
+    switch (news) {
+      case LinkNews::Kind::up:
+        if (of.stage != Stage::calm) return;  // old news: it broke since, and is held
+        of = {.up = true};
+        return ask_for_all(ways);
+      case LinkNews::Kind::down:
+        of.broke = true;
+        leave(rail, ways);
+        return ask_for_all(ways);
+      case LinkNews::Kind::out: return ask_for_all(ways);
+      case LinkNews::Kind::waited: return give_up(rail, ways);
+      case LinkNews::Kind::parted:
+      case LinkNews::Kind::over:
+        leave(rail, ways);
+        if (of.stage != Stage::calm) give_up(rail, ways);
+        of = {};
+        return ask_for_all(ways);
+      case LinkNews::Kind::message: return;
     }
-    ask_for_all(ways);
-  }
-  // The session is over, and with it what was held.
-  template <typename Ways>
-  void on_end(std::size_t rail, Ways&& ways) {
-    on_down(rail, ways);
-    rails_[rail] = {};
   }
 
   // From the peer, over the rail `over`.
@@ -107,25 +81,23 @@ class Handover {
   void on_message(const HandoverMessage& message, std::size_t over, Ways&& ways) {
     const std::size_t rail = message.rail;
     Rail& of = rails_[rail];
-    const bool is_ours = of.stage == Stage::asked && of.exchange == message.exchange;
+    const bool is_current = of.exchange == message.exchange;
+    const bool is_ours = of.stage == Stage::asked && is_current;
+    const bool is_theirs = of.stage == Stage::answered && is_current;
     switch (message.kind) {
       case Kind::ask: return answer(message, over, ways);
       case Kind::answer:
-        if (!is_ours || !ways.send(over, {Kind::confirm, message.rail, of.received, of.exchange})) {
-          if (is_ours) abandon(rail, ways);
-          ways.send(over, {Kind::cancel, message.rail, 0, message.exchange});
-          return;
+        if (is_ours && ways.send(over, of.message(Kind::confirm, rail))) {
+          return finish(rail, message.received, ways);
         }
-        return finish(rail, message.received, ways);
+        ways.send(over, {Kind::cancel, message.rail, 0, message.exchange});
+        if (is_ours) let_go(rail, ways);
+        return;
       case Kind::confirm:
-        if (of.stage == Stage::answered && of.exchange == message.exchange) {
-          finish(rail, message.received, ways);
-        }
+        if (is_theirs) finish(rail, message.received, ways);
         return;
       case Kind::cancel:
-        if (is_ours || (of.stage == Stage::answered && of.exchange == message.exchange)) {
-          abandon(rail, ways);
-        }
+        if (is_ours || is_theirs) let_go(rail, ways);
         return;
     }
   }
@@ -140,6 +112,10 @@ class Handover {
     std::size_t over = 0;       // the rail of the exchange
     std::uint32_t received = 0;
     std::uint64_t exchange = 0;
+
+    HandoverMessage message(Kind kind, std::size_t rail) const {
+      return {kind, static_cast<std::uint8_t>(rail), received, exchange};
+    }
   };
 
   template <typename Ways>
@@ -155,12 +131,10 @@ class Handover {
     std::size_t over = 0;
     while (over < most_rails && (over == rail || !rails_[over].up)) ++over;
     if (over == most_rails) return;
-    const std::optional<std::uint32_t> received = ways.hold(rail);
+    const std::optional<std::uint32_t> received = ways.hold(rail, Hold::if_broken);
     if (!received) return;
     begin(rail, Stage::asked, over, *received, ++exchanges_);
-    if (!ways.send(over, {Kind::ask, static_cast<std::uint8_t>(rail), *received, exchanges_})) {
-      abandon(rail, ways);
-    }
+    if (!ways.send(over, rails_[rail].message(Kind::ask, rail))) let_go(rail, ways);
   }
 
   template <typename Ways>
@@ -168,15 +142,13 @@ class Handover {
     const std::size_t rail = message.rail;
     if (rails_[rail].stage == Stage::asked && first_) return;
     const std::optional<std::uint32_t> received =
-        rail != over ? ways.hold(rail) : std::optional<std::uint32_t>{};
+        rail != over ? ways.hold(rail, Hold::anyway) : std::optional<std::uint32_t>{};
     if (!received) {
       ways.send(over, {Kind::cancel, message.rail, 0, message.exchange});
       return;
     }
     begin(rail, Stage::answered, over, *received, message.exchange);
-    if (!ways.send(over, {Kind::answer, message.rail, *received, message.exchange})) {
-      abandon(rail, ways);
-    }
+    if (!ways.send(over, rails_[rail].message(Kind::answer, rail))) let_go(rail, ways);
   }
 
   void begin(std::size_t rail, Stage stage, std::size_t over, std::uint32_t received,
@@ -190,14 +162,30 @@ class Handover {
 
   template <typename Ways>
   void finish(std::size_t rail, std::uint32_t received, Ways& ways) {
-    rails_[rail].stage = Stage::calm;
-    rails_[rail].moved = true;
-    ways.give_away(rail, received);
-    ways.let_go(rail);
+    rails_[rail].moved = ways.give_away(rail, received);
+    let_go(rail, ways);
+  }
+
+  // The connection of the rail is gone, and what it carried of exchanges.
+  template <typename Ways>
+  void leave(std::size_t rail, Ways& ways) {
+    rails_[rail].up = false;
+    for (std::size_t other = 0; other < most_rails; ++other) {
+      if (rails_[other].stage != Stage::calm && rails_[other].over == rail) let_go(other, ways);
+    }
+  }
+
+  // Nothing came of the exchange.
+  template <typename Ways>
+  void give_up(std::size_t rail, Ways& ways) {
+    const Rail& of = rails_[rail];
+    if (of.stage == Stage::calm) return;
+    ways.send(of.over, of.message(Kind::cancel, rail));
+    let_go(rail, ways);
   }
 
   template <typename Ways>
-  void abandon(std::size_t rail, Ways& ways) {
+  void let_go(std::size_t rail, Ways& ways) {
     rails_[rail].stage = Stage::calm;
     ways.let_go(rail);
   }

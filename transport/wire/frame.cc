@@ -12,6 +12,16 @@ bool check_lane_end(const std::byte* frame) {
   return end.qp_number == 0 ? word == 0 : end.reads > 0 && word >> 56 <= 1;
 }
 
+// About a rail that there may be.
+bool check_handover(const std::byte* frame) {
+  std::uint64_t word;
+  std::memcpy(&word, frame + frame_header_bytes, sizeof word);
+  const HandoverMessage message = get_handover(frame + frame_header_bytes);
+  using Kind = HandoverMessage::Kind;
+  return message.kind >= Kind::ask && message.kind <= Kind::cancel && message.rail < most_rails &&
+         (word >> 16 & 0xffff) == 0;
+}
+
 // One or more sections that fill the frame exactly; the last one need not be padded.
 bool check_sections(const std::byte* frame, std::size_t size) {
   std::size_t at = frame_header_bytes;
@@ -64,6 +74,7 @@ bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t siz
     case FrameKind::part:
     case FrameKind::stay: return size == frame_header_bytes;
     case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);
+    case FrameKind::handover: return size == handover_frame_bytes && check_handover(frame);
   }
   return false;
 }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "transport/base/link_news.h"
+
 namespace weir::wire {
 
 enum class FrameKind : std::uint8_t {
@@ -22,11 +24,13 @@ enum class FrameKind : std::uint8_t {
   repeated = 8,  // messages that a relay was asked to send, and may have; costs an eager credit
   part = 9,      // asks whether the idle connection may end; costs nothing, one at a time
   stay = 10,     // answers that it may not (a goodbye: it may); costs nothing
+  handover = 11,  // about the frames of a rail that broke, a HandoverMessage; costs nothing
 };
 
-// Whether a frame of that kind costs no credit, because there is only one at a time.
+// Whether a frame of that kind costs no credit, because there are few at a time.
 inline bool is_free(FrameKind kind) {
-  return kind == FrameKind::goodbye || kind == FrameKind::part || kind == FrameKind::stay;
+  return kind == FrameKind::goodbye || kind == FrameKind::part || kind == FrameKind::stay ||
+         kind == FrameKind::handover;
 }
 
 struct FrameHeader {
@@ -63,6 +67,7 @@ inline constexpr std::size_t frame_header_bytes = 8;
 inline constexpr std::size_t section_header_bytes = 8;
 inline constexpr std::size_t message_header_bytes = 8;
 inline constexpr std::size_t lane_frame_bytes = frame_header_bytes + 8;
+inline constexpr std::size_t handover_frame_bytes = frame_header_bytes + 16;
 
 // Bytes before the payload of a frame's first message.
 inline constexpr std::size_t first_payload_offset = frame_header_bytes + message_header_bytes;
@@ -101,6 +106,14 @@ inline void put(std::byte* at, const LaneEnd& end) {
   std::memcpy(at, &word, sizeof word);
 }
 
+inline void put(std::byte* at, const HandoverMessage& message) {
+  const std::uint64_t words[] = {static_cast<std::uint64_t>(message.kind) |
+                                     std::uint64_t{message.rail} << 8 |
+                                     std::uint64_t{message.received} << 32,
+                                 message.exchange};
+  std::memcpy(at, words, sizeof words);
+}
+
 inline void put(std::byte* at, const SectionHeader& header) {
   const std::uint64_t word = header.rank | std::uint64_t{header.bytes} << 32;
   std::memcpy(at, &word, sizeof word);
@@ -135,6 +148,14 @@ inline LaneEnd get_lane_end(const std::byte* at) {
   return {static_cast<std::uint32_t>(word & 0xffffff),
           static_cast<std::uint32_t>(word >> 24 & 0xffffff), static_cast<std::uint8_t>(word >> 48),
           (word >> 56) != 0};
+}
+
+inline HandoverMessage get_handover(const std::byte* at) {
+  std::uint64_t words[2];
+  std::memcpy(words, at, sizeof words);
+  return {static_cast<HandoverMessage::Kind>(words[0] & 0xff),
+          static_cast<std::uint8_t>(words[0] >> 8), static_cast<std::uint32_t>(words[0] >> 32),
+          words[1]};
 }
 
 inline FrameHeader get_frame_header(const std::byte* at) {

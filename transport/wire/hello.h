@@ -17,8 +17,8 @@
 namespace weir::wire {
 
 // Versions of the frame format this library speaks, both ends included.
-inline constexpr std::uint8_t protocol_min = 3;
-inline constexpr std::uint8_t protocol_max = 3;
+inline constexpr std::uint8_t protocol_min = 4;
+inline constexpr std::uint8_t protocol_max = 4;
 
 // Random bytes that a process draws when it starts. Only readers of its card know them.
 using Key = std::array<std::uint8_t, 16>;

@@ -371,7 +371,7 @@ TEST(GiveAway, WhatThePeerLacksGoesOverAnotherRail) {
   Session rig(3, among_rails());
   rig.lose();
   rig.send(rig.peer);  // frame 4 waits
-  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
   rig.settle();
   EXPECT_EQ(rig.core.received(rig.peer), 0u);
   const auto frames = give_away(rig, 2);
@@ -399,7 +399,7 @@ TEST(GiveAway, WhatThePeerLacksGoesOverAnotherRail) {
 
 TEST(GiveAway, AHeldSessionIsNotTakenUp) {
   Session rig(2, among_rails());
-  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));  // though nothing broke here
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));  // though nothing broke here
   rig.settle();
   EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken);
   rig.take_connects();
@@ -414,12 +414,49 @@ TEST(GiveAway, AHeldSessionIsNotTakenUp) {
   EXPECT_EQ(rig.take_connects().back().kind, Kind::connect);
 }
 
+TEST(GiveAway, NobodyHoldsForLongerThanAnAttempt) {
+  Session rig(2, among_rails());
+  rig.lose();
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+  rig.settle();
+  rig.take_connects();
+  rig.out.links.clear();
+  rig.now = rig.now + rig.core.config().attempt_timeout;  // and the peer has not answered
+  ASSERT_LE(rig.core.next_deadline(), rig.now);
+  rig.core.on_timer(rig.now, rig.out);
+  ASSERT_EQ(rig.out.links.size(), 1u);
+  EXPECT_EQ(rig.out.links[0].kind, LinkNews::Kind::waited);
+  EXPECT_FALSE(rig.core.is_held(rig.peer));
+  EXPECT_TRUE(give_away(rig, 1).empty());  // an answer that comes now is too late
+  const ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::connect);
+  rig.resume(again, 2);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST(GiveAway, OldNewsOfABreakEndsNoConnection) {
+  Session rig(2, among_rails());
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::ready);
+}
+
+TEST(GiveAway, WhatPeersSayOfItWakesTheEventThread) {
+  Session rig(1, among_rails());
+  EXPECT_TRUE(rig.core.send_handover(rig.peer, {HandoverMessage::Kind::ask, 1, 7, 3}, rig.out));
+  const auto work = rig.take_work();
+  ASSERT_EQ(work.size(), 1u);
+  EXPECT_TRUE(work[0].solicited);
+  EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::handover);
+  rig.lose();
+  EXPECT_FALSE(rig.core.send_handover(rig.peer, {}, rig.out));
+}
+
 TEST(GiveAway, NothingIsGivenAwayUnheldOrByAnImpossibleCount) {
   Session rig(2, among_rails());
   rig.lose();
   EXPECT_TRUE(give_away(rig, 1).empty());
   EXPECT_EQ(rig.failed_for(), FailReason::none);
-  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, rig.out));
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
   rig.settle();
   EXPECT_TRUE(give_away(rig, 9).empty());
   EXPECT_EQ(rig.failed_for(), FailReason::frames_lost);
@@ -428,7 +465,7 @@ TEST(GiveAway, NothingIsGivenAwayUnheldOrByAnImpossibleCount) {
 TEST(GiveAway, APeerGivenUpTakesNothingUntilItIsThereAgain) {
   Session rig(2, among_rails());
   rig.lose();
-  rig.core.hold(rig.now, rig.peer, rig.out);
+  rig.core.hold(rig.now, rig.peer, true, rig.out);
   rig.settle();
   give_away(rig, 2);
   rig.now = rig.now + rig.core.config().peer_timeout;

@@ -82,7 +82,7 @@ class FakeEngine : public Driver<FakeEngine> {
   }
   void hand_up(const Retired&) { said.push_back("retired"); }
   void hand_up(const Outage&) { said.push_back("outage"); }
-  void hand_up(const LinkChange&) { said.push_back("link"); }
+  void hand_up(const LinkNews&) { said.push_back("link"); }
   void hand_up(const Failure&) { said.push_back("failure"); }
   void hand_up(const TransferEnd&) { said.push_back("transfer"); }
   void hand_up(PeerName) { said.push_back("wanted"); }

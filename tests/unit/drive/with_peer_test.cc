@@ -80,7 +80,7 @@ class Bench : public Driver<Bench> {
   }
   void hand_up(const Retired&) { journal += "retired "; }
   void hand_up(const Outage&) { journal += "outage "; }
-  void hand_up(const LinkChange&) { journal += "link "; }
+  void hand_up(const LinkNews&) { journal += "link "; }
   void hand_up(const Failure&) { journal += "failure "; }
   void hand_up(const TransferEnd&) { journal += "transfer "; }
   void hand_up(PeerName) { journal += "wanted "; }

@@ -128,6 +128,26 @@ std::vector<std::byte> frame_of(const LaneEnd& end) {
   return frame;
 }
 
+TEST(Handover, ComesBackAsItWasAndNothingElseDoes) {
+  const HandoverMessage out{HandoverMessage::Kind::confirm, 3, 0xfffffffe, 1ull << 40};
+  std::vector<std::byte> frame = frame_of({}, false, FrameKind::handover);
+  EXPECT_FALSE(check(frame));
+  frame.resize(handover_frame_bytes);
+  put(&frame[frame_header_bytes], out);
+  ASSERT_TRUE(check(frame));
+  const HandoverMessage in = get_handover(&frame[frame_header_bytes]);
+  EXPECT_EQ(in.kind, out.kind);
+  EXPECT_EQ(in.rail, out.rail);
+  EXPECT_EQ(in.received, out.received);
+  EXPECT_EQ(in.exchange, out.exchange);
+  const std::pair<std::size_t, int> wrong[] = {{0, 0}, {0, 5}, {1, 4}, {2, 1}, {3, 1}};
+  for (const auto& [at, value] : wrong) {
+    std::vector<std::byte> bad = frame;
+    bad[frame_header_bytes + at] = static_cast<std::byte>(value);
+    EXPECT_FALSE(check(bad)) << at << " " << value;
+  }
+}
+
 TEST(LaneEnd, SurvivesTheRoundTrip) {
   sim::Random random(6);
   for (int i = 0; i < 1000; ++i) {
