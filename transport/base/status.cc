@@ -24,6 +24,8 @@ const char* to_text(FailReason reason) {
     case FailReason::connect_refused: return "the connection was refused";
     case FailReason::connect_timeout: return "no answer to the connection request";
     case FailReason::connect_unreachable: return "no address or route to the peer";
+    case FailReason::connect_spoilt:
+      return "the peer accepted the connection, which was gone before it was confirmed";
     case FailReason::rejected_version: return "the peer speaks no protocol version of ours";
     case FailReason::rejected_buffer:
       return "the peer's receive buffers have another size than ours";
@@ -83,6 +85,7 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
       }
       [[fallthrough]];
     case FailReason::connect_unreachable:
+    case FailReason::connect_spoilt:
       return "Check that the two hosts reach each other over the RDMA network (rping, ibv_devinfo)";
     case FailReason::rejected_version: return "Use the same weir version on every host";
     case FailReason::rejected_buffer:

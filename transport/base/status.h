@@ -24,6 +24,7 @@ enum class FailReason : std::uint8_t {
   connect_refused,      // the peer's host answered that nobody listens there
   connect_timeout,      // no answer within the connect deadline
   connect_unreachable,  // no address or route to the peer
+  connect_spoilt,       // the peer accepted, and the connection was gone before it was confirmed
   rejected_version,     // no protocol version in common
   rejected_buffer,      // receive buffers of different size on the two sides
   rejected_stranger,    // another process than the intended one answers there

@@ -74,7 +74,7 @@ bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
   const auto is_of_way = [](FailReason reason) {
     return reason == FailReason::send_failed || reason == FailReason::stalled ||
            reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable ||
-           reason == FailReason::connect_refused;
+           reason == FailReason::connect_refused || reason == FailReason::connect_spoilt;
   };
   serve_links();
   if (failure.lost_work || endpoint.links.up() == 0 || !is_of_way(failure.reason)) return false;

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
 #include "transport/base/time.h"
+#include "transport/core/outbox.h"
 #include "transport/lane/peer_state.h"
 #include "transport/wire/hello.h"
 
@@ -20,8 +22,9 @@ class Connection {
   bool is_ready() const { return state_ == PeerState::ready; }
   // One side has asked, or is about to, and the request is not settled.
   bool is_pending() const {
-    return state_ == PeerState::connecting || state_ == PeerState::accepting ||
-           state_ == PeerState::broken;
+    return state_ == PeerState::connecting || state_ == PeerState::waiting ||
+           state_ == PeerState::accepting || state_ == PeerState::broken ||
+           state_ == PeerState::held;
   }
   // The connection broke, and the next one takes up its session.
   bool is_resuming() const { return in_session_ && is_pending(); }
@@ -35,7 +38,7 @@ class Connection {
   bool is_idle() const { return state_ == PeerState::idle || state_ == PeerState::closed; }
 
   // The session is not taken up again for now: both ends agree on what has arrived.
-  bool is_held() const { return held_; }
+  bool is_held() const { return state_ == PeerState::held; }
   // Its frames were carried over another rail, and so are all until there is a connection.
   bool has_moved() const { return moved_; }
 
@@ -65,14 +68,18 @@ class Connection {
   std::uint32_t most_fetches_ = 1;
   wire::Card card_{};
   bool in_session_ = false;  // there was a connection, and its frames are to be delivered
+  bool ended_ = false;       // there was a session before, and the peer may not know that it is over
+  AfterFence after_ = AfterFence::ask;  // while it is broken
   PeerState broke_in_ = PeerState::ready;  // what it was doing when its connection broke
+  bool is_given_up_ = false;  // while it is fenced: nothing of the session is wanted any more
+  bool wanted_ahead_ = false;              // asked for, though nothing goes to the peer yet
   bool is_out_ = false;                    // it broke, and is not made again yet
-  bool invited_ = false;                   // the peer has asked for the next one
-  bool held_ = false;
   bool moved_ = false;
   std::uint8_t futile_ = 0;     // connections in a row that broke before anything went over them
   std::uint32_t received_ = 0;  // frames of the session, when its connection broke
   std::uint32_t sent_ = 0;      // the same; the number of the next one
+  std::uint32_t told_ = 0;      // those that the peer has received, by the request we accepted
+  std::unique_ptr<Failure> noted_;  // told once the lane is fenced
   FailReason broke_ = FailReason::none;  // why it did
   CompletionStatus broke_with_ = CompletionStatus::success;
   std::uint64_t attempt_ = 0;       // number of our last request

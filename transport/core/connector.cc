@@ -15,8 +15,8 @@ constexpr std::uint8_t most_futile = 8;
 // The failure says that there is no connection, and not what went wrong on one.
 constexpr bool is_of_connecting(FailReason reason) {
   return reason == FailReason::connect_refused || reason == FailReason::connect_timeout ||
-         reason == FailReason::connect_unreachable || reason == FailReason::rejected_stranger ||
-         reason == FailReason::vanished;
+         reason == FailReason::connect_unreachable || reason == FailReason::connect_spoilt ||
+         reason == FailReason::rejected_stranger || reason == FailReason::vanished;
 }
 
 }  // namespace
@@ -25,11 +25,14 @@ void Connector::move_to(Peer& peer, PeerState state) {
   Connection& connection = peer.connection;
   assert(allowed(connection.state_, state));
   const PeerState before = connection.state_;
+  const auto asks = [](PeerState one) {
+    return one == PeerState::connecting || one == PeerState::waiting;
+  };
   pending_ -= connection.is_pending() ? 1 : 0;
   leaving_ -= connection.is_leaving() ? 1 : 0;
-  asking_ -= before == PeerState::connecting ? 1 : 0;
+  asking_ -= asks(before) ? 1 : 0;
   connection.state_ = state;
-  asking_ += state == PeerState::connecting ? 1 : 0;
+  asking_ += asks(state) ? 1 : 0;
   pending_ += connection.is_pending() ? 1 : 0;
   leaving_ += connection.is_leaving() ? 1 : 0;
   keep_due(peer);
@@ -98,6 +101,12 @@ void Connector::agree_on_fetches(Peer& peer, std::uint32_t answered) {
   peer.connection.most_fetches_ = std::clamp(answered, 1u, config_.max_rd_atomic);
 }
 
+void Connector::connect_ahead(const Now& now, Peer& peer, Outbox& out) {
+  if (!peer.connection.is_idle()) return;
+  peer.connection.wanted_ahead_ = true;
+  connect(now, peer, out);
+}
+
 void Connector::connect(const Now& now, Peer& peer, Outbox& out) {
   if (peer.wants.linked) return;
   if (peer.name == config_.self || places_.may_ask(now.time(), asking_)) {
@@ -137,6 +146,7 @@ void Connector::ask(const Now& now, Peer& peer, Outbox& out) {
   set_deadline(peer, deadline_of_attempt(now, peer));
   connection.trouble_ = FailReason::connect_timeout;
   connection.asked_to_part_ = false;  // on an earlier lane
+  connection.wanted_ahead_ = false;
   move_to(peer, PeerState::connecting);
   receiver_.admit(peer.share, out);
   connection.lane_ = make_lane(peer);
@@ -182,22 +192,34 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
 // Who has given the session up, or left it, takes it up no more. But the asker may be in a session
 // that we do not know of: nothing has come of our answer yet.
 bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) {
-  return hello.resumes && !connection.in_session_ &&
-         (hello.received != 0 || connection.state_ == PeerState::failed ||
-          connection.state_ == PeerState::closed);
+  return hello.resumes && !connection.in_session_ && (hello.received != 0 || connection.ended_);
+}
+
+// A request that was sent before its owner had all that its adapter has acknowledged since, or more
+// than was ever sent.
+bool Connector::is_stale(const Peer& peer, const wire::Hello& hello) const {
+  const Connection& connection = peer.connection;
+  if (!hello.resumes || !connection.in_session_) return false;
+  const bool has_lane = connection.is_open() || connection.is_leaving();
+  const std::uint32_t sent = has_lane ? lanes_[connection.lane_].tx_sequence : connection.sent_;
+  const auto unsure = static_cast<std::uint32_t>(
+      has_lane ? lanes_[connection.lane_].queue.in_flight() : peer.outgoing.frames_in_doubt());
+  return sent - hello.received > unsure;
 }
 
 void Connector::make_way(const Now& now, const wire::Hello& hello, Outbox& out) {
   const PeerId known = peers_.find(hello.from);
-  if (!hello.resumes || known == PeerId::none) return;
+  if (known == PeerId::none || hello.attempt <= peers_[known].connection.attempt_seen_) return;
+  if (!hello.resumes && peers_[known].connection.state_ != PeerState::accepting) return;
   Peer& peer = peers_[known];
   const Connection& connection = peer.connection;
-  if (connection.lane_ == LaneId::none || connection.is_pending() || has_left(peer) ||
-      hello.attempt <= connection.attempt_seen_) {
+  if (connection.state_ == PeerState::accepting) return end_accepted(peer, AfterFence::wait, out);
+  if (connection.is_pending() || connection.lane_ == LaneId::none || has_left(peer) ||
+      is_stale(peer, hello)) {
     return;
   }
-  peer.connection.invited_ = true;
-  on_lane_lost(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}}, out);
+  lose_lane(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}},
+            AfterFence::wait, out);
 }
 
 void Connector::on_request(const Now& now, RequestId request, const wire::Hello& hello,
@@ -212,11 +234,16 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   // An older request that arrives late must not end what a newer one began.
   if (hello.attempt <= connection.attempt_seen_) return reject(wire::Reject::crossed);
   if (is_over_for(connection, hello)) return reject(wire::Reject::over);
-  if (connection.held_) return reject(wire::Reject::closing);
+  if (is_stale(peer, hello)) return reject(wire::Reject::crossed);
+  // Unless it has left our session by our goodbye, it tells what became of it when we ask.
+  const bool begins_anew = connection.is_resuming() && !hello.resumes;
+  if (begins_anew && !said_goodbye(peer)) return reject(wire::Reject::crossed);
   switch (connection.state_) {
     case PeerState::parting:
     case PeerState::parted:
     case PeerState::closing:
+    case PeerState::held:
+    case PeerState::broken:
     case PeerState::failed: return reject(wire::Reject::closing);
     case PeerState::ready:
       if (!connection.left_) return reject(wire::Reject::crossed);
@@ -224,14 +251,12 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
       if (hello.resumes) return reject(wire::Reject::over);
       break;
     case PeerState::connecting:
-      if (connection.lane_ != LaneId::none) {
-        ++counters_.connections_crossed;
-        // We would be told that it is over.
-        const bool is_over = !hello.resumes && connection.is_resuming() && connection.received_ != 0;
-        if (config_.self < peer.name && !is_over) return reject(wire::Reject::crossed);
+      ++counters_.connections_crossed;
+      if (config_.self < peer.name && hello.resumes == connection.in_session_) {
+        return reject(wire::Reject::crossed);
       }
       break;
-    case PeerState::broken:
+    case PeerState::waiting:
     case PeerState::accepting:  // the peer asks again: our first answer was lost
     case PeerState::idle:
     case PeerState::closed: break;
@@ -239,15 +264,11 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
   const Time since = connection.is_pending() ? connection.since_ : now.time();
   if (!connection.is_pending()) connection.silences_ = 0;
   drop_lane(peer, out);
-  const bool agreed = hello.resumes ? settle(peer, hello.received, out)
-                                    : !connection.in_session_ || give_up_session(peer, out);
-  if (!agreed) {
-    reject(wire::Reject::over);
-    return fail(now, peer, hello.resumes ? FailReason::frames_lost : FailReason::vanished, out);
-  }
+  if (begins_anew) give_up_session(peer, out);
   if (hello.resumes) {
     void_credits(peer);
     connection.in_session_ = true;
+    connection.told_ = hello.received;
   } else {
     end_session(peer);
   }
@@ -316,11 +337,21 @@ void Connector::on_established(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
+// The request that we accepted may have been an old one: what it told counts once the peer has
+// confirmed.
 void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
+  if (connection.state_ == PeerState::accepting && connection.in_session_) {
+    if (!settle(peer, connection.told_, out)) {
+      return fail(now, peer, FailReason::frames_lost, out);
+    }
+    lanes_[connection.lane_].tx_sequence = connection.sent_;
+  }
   move_to(peer, PeerState::ready);
   set_deadline(peer, Time::never());
   connection.moved_ = false;
+  connection.ended_ = false;
+  connection.wanted_ahead_ = false;
   tell(peer, LinkNews::Kind::up, out);
   if (std::exchange(connection.in_session_, true)) {
     ++counters_.connections_resumed;
@@ -345,9 +376,7 @@ void Connector::on_rejected(const Now& now, LaneId lane, wire::Reject reason, Ou
   switch (reason) {
     case wire::Reject::crossed:
       // The peer's own request is on its way; if it gets lost, the timer asks again.
-      drop_lane(*peer, out);
-      receiver_.take_back(peer->share);
-      return;
+      return wait(*peer, out);
     case wire::Reject::stranger: return fail(now, *peer, FailReason::rejected_stranger, out);
     case wire::Reject::version: return fail(now, *peer, FailReason::rejected_version, out);
     case wire::Reject::buffer: return fail(now, *peer, FailReason::rejected_buffer, out);
@@ -360,8 +389,9 @@ void Connector::on_connect_failed(const Now& now, LaneId lane, FailReason reason
   Peer* const peer = peer_of(lane);
   if (peer == nullptr || !peer->connection.is_pending()) return;
   // No address or route may be temporary: a link or a subnet manager may come back.
-  const bool passing =
-      reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable;
+  const bool passing = reason == FailReason::connect_timeout ||
+                       reason == FailReason::connect_unreachable ||
+                       reason == FailReason::connect_spoilt;
   if (passing || peer->connection.state_ == PeerState::accepting) {
     retry_or_fail(now, *peer, reason, out);
   } else {
@@ -376,7 +406,7 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
     retry_or_fail(now, peer, FailReason::connect_timeout, out);
   } else if (now - connection.since_ >= patience_with(peer)) {
     fail(now, peer, connection.trouble_, out);
-  } else if (connection.held_) {
+  } else if (connection.state_ == PeerState::held) {
     // Nobody has answered. The peer may be slow, or its own connection is back: try that meanwhile.
     tell(peer, LinkNews::Kind::waited, out);
     let_go(now, peer, out);
@@ -387,21 +417,29 @@ void Connector::give_up_attempt(const Now& now, Peer& peer, Outbox& out) {
 
 void Connector::retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
   Connection& connection = peer.connection;
-  if (connection.state_ == PeerState::accepting && !connection.in_session_ &&
-      !listener_.has_work(peer)) {
+  if (connection.state_ == PeerState::broken) return;  // what comes of it is known
+  const bool is_accepted = connection.state_ == PeerState::accepting;
+  if (is_accepted && !connection.in_session_ && !listener_.has_work(peer)) {
     // The asker went away, and we have nothing to send to it.
-    return finish_close(now, peer, out);
+    return end_accepted(peer, AfterFence::end, out);
   }
   if (now - connection.since_ >= patience_with(peer)) return fail(now, peer, reason, out);
-  if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable) {
+  if (is_accepted) return end_accepted(peer, AfterFence::ask, out);
+  if (reason == FailReason::connect_refused || reason == FailReason::connect_unreachable ||
+      reason == FailReason::connect_spoilt) {
     // The peer is closing an earlier connection, or the network is changing: ask again at the
     // deadline of this attempt.
-    drop_lane(peer, out);
-    receiver_.take_back(peer.share);
     connection.trouble_ = reason;
-    return;
+    return wait(peer, out);
   }
   retry(now, peer, out);
+}
+
+// For the peer's own request, or for the deadline.
+void Connector::wait(Peer& peer, Outbox& out) {
+  drop_lane(peer, out);
+  receiver_.take_back(peer.share);
+  if (peer.connection.state_ == PeerState::connecting) move_to(peer, PeerState::waiting);
 }
 
 void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
@@ -409,21 +447,35 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   ++counters_.connect_retries;
   if (connection.lane_ != LaneId::none) ++connection.silences_;
   if (connection.in_session_) tell(peer, LinkNews::Kind::out, out);
-  end_attempt(peer, out);
+  drop_lane(peer, out);
+  receiver_.take_back(peer.share);
   ask(now, peer, out);
 }
 
-void Connector::end_attempt(Peer& peer, Outbox& out) {
-  const Connection& connection = peer.connection;
-  drop_lane(peer, out);
-  receiver_.take_back(peer.share);
-  if (connection.state_ == PeerState::accepting) move_to(peer, PeerState::connecting);
+// Nothing comes of the connection that we accepted. The asker may have sent over it all the same.
+void Connector::end_accepted(Peer& peer, AfterFence after, Outbox& out) {
+  if (after == AfterFence::ask) {
+    ++counters_.connect_retries;
+    if (peer.connection.in_session_) tell(peer, LinkNews::Kind::out, out);
+  }
+  fence(peer, after, out);
+}
+
+// One way for each lane that may have carried frames, and for what is then to happen.
+void Connector::fence(Peer& peer, AfterFence after, Outbox& out) {
+  peer.connection.after_ = after;
+  set_deadline(peer, Time::never());
+  move_to(peer, PeerState::broken);
+  listener_.on_broken(peer, out);
+  lanes_.fence(peer.connection.lane_, out);
 }
 
 // ---- ending them ----
 
+// Of an attempt that nobody has confirmed, or when all is over.
 void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   Connection& connection = peer.connection;
+  assert(connection.state_ != PeerState::broken || connection.lane_ == LaneId::none);
   if (connection.lane_ == LaneId::none) return;
   // Frames that overtook the answer are delivered: the peer must not send them again.
   const std::uint32_t received = lanes_[connection.lane_].rx_sequence;
@@ -438,7 +490,7 @@ void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
 
 void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
-  if (peer == nullptr || peer->connection.state_ == PeerState::broken) return;
+  if (peer == nullptr) return;
   if (peer->connection.is_pending()) {  // the asker gave up this attempt
     return retry_or_fail(now, *peer, FailReason::connect_timeout, out);
   }
@@ -490,13 +542,23 @@ Duration Connector::silence_before(const Failure& why) const {
 }
 
 void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (connection.state_ == PeerState::broken) return;
-  if (!may_resume(peer, why.completion) || connection.futile_ >= most_futile) {
+  if (peer.connection.is_pending()) {  // and nothing was posted
+    return retry_or_fail(now, peer, FailReason::connect_spoilt, out);
+  }
+  if (!may_resume(peer, why.completion) || peer.connection.futile_ >= most_futile) {
     return fail(now, peer, why, out);
   }
+  lose_lane(now, peer, why, AfterFence::ask, out);
+}
+
+// The connection broke, and its session goes on. A peer that answers requests and takes no frames
+// lacks buffers: its application computes.
+void Connector::lose_lane(const Now& now, Peer& peer, const Failure& why, AfterFence after,
+                          Outbox& out) {
+  Connection& connection = peer.connection;
   const Lane& lane = lanes_[connection.lane_];
-  const bool futile = lane.queue.retired() == 0 && lane.rx_sequence == connection.received_;
+  const bool futile = why.reason != FailReason::stalled && lane.queue.retired() == 0 &&
+                      lane.rx_sequence == connection.received_;
   connection.futile_ = static_cast<std::uint8_t>(futile ? connection.futile_ + 1 : 0);
   ++counters_.connections_broken;
   // If it was disconnected, its process is gone, or tells itself why.
@@ -512,16 +574,14 @@ void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Out
   connection.since_ = now.time() + Duration{-silence_before(why).ns};
   connection.silences_ = 0;
   connection.trouble_ = why.reason;
-  set_deadline(peer, Time::never());
-  move_to(peer, PeerState::broken);
-  listener_.on_broken(peer, out);
-  lanes_.fence(connection.lane_, out);
+  fence(peer, after, out);
   tell(peer, LinkNews::Kind::down, out, why.reason);
 }
 
 void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out) {
   Connection& connection = peer.connection;
   connection.lane_ = LaneId::none;
+  if (lane.rx_sequence != connection.received_ && config_.resumes) connection.in_session_ = true;
   connection.received_ = lane.rx_sequence;
   connection.sent_ = lane.tx_sequence;
   void_credits(peer);
@@ -530,32 +590,35 @@ void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sou
     if (connection.broke_in_ == PeerState::parting) return part(now, peer, out);
     return finish_close(now, peer, out);
   }
-  if (std::exchange(connection.invited_, false) || connection.held_) {
-    set_deadline(peer, now + config_.attempt_timeout);  // a request is about to be served
-  } else {
-    ask(now, peer, out);
+  switch (connection.after_) {
+    case AfterFence::ask: return ask(now, peer, out);
+    case AfterFence::wait:
+      set_deadline(peer, now + config_.attempt_timeout);
+      return move_to(peer, PeerState::waiting);
+    case AfterFence::hold:
+      set_deadline(peer, now + config_.attempt_timeout);
+      return move_to(peer, PeerState::held);
+    case AfterFence::end:
+      if (connection.in_session_ && !connection.is_given_up_) return ask(now, peer, out);
+      return finish_close(now, peer, out);
+    case AfterFence::fail: return fail(now, peer, *std::exchange(connection.noted_, nullptr), out);
   }
 }
 
-// Nothing of the session is known to have arrived at either side: the peer need not know of it.
-bool Connector::is_untouched(const Peer& peer) {
+// The last frame of ours, before the connection broke.
+bool Connector::said_goodbye(const Peer& peer) {
   const Connection& connection = peer.connection;
-  return connection.received_ == 0 && connection.sent_ == peer.outgoing.frames_in_doubt();
+  return connection.broke_in_ == PeerState::parted ||
+         (connection.broke_in_ == PeerState::closing && connection.goodbye_sent_);
 }
 
-// The peer has ended the session, or never knew of it. If it had our goodbye, and only then, it had
-// everything. False if it may lack something.
+// The peer has ended the session. If it had our goodbye, it had everything. Of frames in doubt
+// nobody can tell any more. False if it may lack some.
 bool Connector::give_up_session(Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (!connection.in_session_) return false;
-  if (connection.moved_ && peer.outgoing.frames_in_doubt() == 0) return true;
-  const bool said_goodbye =
-      connection.broke_in_ == PeerState::parted ||
-      (connection.broke_in_ == PeerState::closing && connection.goodbye_sent_);
-  const bool untouched = is_untouched(peer);
-  if (!said_goodbye && !untouched) return false;
-  const std::size_t had = untouched ? 0 : peer.outgoing.frames_in_doubt();
-  sender_.settle_doubt(peer, had, [&](SendSlot* slot, bool delivered) {
+  if (!said_goodbye(peer) && peer.outgoing.doubts_messages()) return false;
+  sender_.settle_doubt(peer, peer.outgoing.frames_in_doubt(), [&](SendSlot* slot, bool delivered) {
     listener_.on_settled(slot, delivered, out);
   });
   return true;
@@ -588,25 +651,32 @@ bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
 bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.is_ready()) {
-    if (!even_if_ready) return false;
-    connection.held_ = true;
-    on_lane_lost(now, peer, {peer.id, FailReason::vanished, CompletionStatus::success, {}, {}},
-                 out);
-    if (connection.state_ != PeerState::broken) connection.held_ = false;
+    constexpr CompletionStatus none = CompletionStatus::success;
+    if (!even_if_ready || !may_resume(peer, none)) return false;
+    lose_lane(now, peer, {peer.id, FailReason::vanished, none, {}, {}}, AfterFence::hold, out);
     connection.broke_ = FailReason::none;  // it was the peer that saw it break
-    return connection.held_;
+    return true;
   }
   if (!connection.is_resuming() || connection.broke_in_ != PeerState::ready) return false;
-  connection.held_ = true;
-  if (connection.state_ == PeerState::broken) return true;
-  end_attempt(peer, out);
-  set_deadline(peer, now + config_.attempt_timeout);
-  return true;
+  switch (connection.state_) {
+    case PeerState::broken:
+      if (connection.after_ == AfterFence::fail || connection.after_ == AfterFence::end) return false;
+      connection.after_ = AfterFence::hold;
+      return true;
+    case PeerState::accepting: end_accepted(peer, AfterFence::hold, out); return true;
+    case PeerState::connecting:
+    case PeerState::waiting:
+      drop_lane(peer, out);
+      receiver_.take_back(peer.share);
+      move_to(peer, PeerState::held);
+      [[fallthrough]];
+    default: set_deadline(peer, now + config_.attempt_timeout); return true;
+  }
 }
 
 bool Connector::give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
   Connection& connection = peer.connection;
-  if (!connection.held_ || connection.lane_ != LaneId::none) return false;
+  if (!connection.is_held()) return false;
   if (!settle(peer, received, out)) {
     fail(now, peer, FailReason::frames_lost, out);
     return false;
@@ -617,13 +687,20 @@ bool Connector::give_away(const Now& now, Peer& peer, std::uint32_t received, Ou
 
 void Connector::let_go(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
-  if (!std::exchange(connection.held_, false)) return;
-  if (connection.is_pending() && connection.lane_ == LaneId::none) ask(now, peer, out);
+  if (connection.is_held()) return ask(now, peer, out);
+  if (connection.state_ == PeerState::broken && connection.after_ == AfterFence::hold) {
+    connection.after_ = AfterFence::ask;
+  }
 }
 
 void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
   const PeerState state = peer.connection.state_;
   if (state == PeerState::failed || state == PeerState::closed) return;
+  if (is_being_fenced(peer)) {
+    if (peer.connection.noted_ == nullptr) peer.connection.noted_ = std::make_unique<Failure>(why);
+    peer.connection.after_ = AfterFence::fail;
+    return;
+  }
   const bool leaves = peer.connection.is_resuming()
                           ? peer.connection.broke_in_ == PeerState::closing
                           : state == PeerState::closing;
@@ -661,7 +738,9 @@ void Connector::close(const Now& now, Peer& peer, Outbox& out) {
       return;
     case PeerState::broken: return;
     case PeerState::connecting:
+    case PeerState::waiting:
     case PeerState::accepting:
+    case PeerState::held:
       if (listener_.has_work(peer)) return;
       if (!peer.connection.in_session_ || peer.connection.moved_) finish_close(now, peer, out);
       return;  // otherwise call again: what is pending has to go out first
@@ -685,6 +764,11 @@ void Connector::try_finish_close(const Now& now, Peer& peer, Outbox& out) {
 }
 
 void Connector::finish_close(const Now& now, Peer& peer, Outbox& out) {
+  if (is_being_fenced(peer)) {
+    peer.connection.is_given_up_ = true;
+    peer.connection.after_ = AfterFence::end;
+    return;
+  }
   drop_lane(peer, out);
   move_to(peer, PeerState::closed);
   end_session(peer);
@@ -711,9 +795,10 @@ void Connector::end_session(Peer& peer) {
   Connection& connection = peer.connection;
   connection.left_ = false;
   connection.goodbye_sent_ = false;
+  connection.ended_ = connection.ended_ || connection.in_session_;
   connection.in_session_ = false;
-  connection.invited_ = false;
-  connection.held_ = false;
+  connection.is_given_up_ = false;
+  connection.noted_ = nullptr;
   connection.moved_ = false;
   if (std::exchange(connection.is_out_, false)) --out_;
   connection.futile_ = 0;
@@ -729,7 +814,7 @@ void Connector::end_session(Peer& peer) {
 void Connector::begin_waiting(const Now& now, Outbox& out) {
   while (!wants_.empty() && places_.may_ask(now.time(), asking_)) {
     Peer& peer = *wants_.pop();
-    if (listener_.has_work(peer)) begin(now, peer, out);
+    if (listener_.has_work(peer) || peer.connection.wanted_ahead_) begin(now, peer, out);
   }
 }
 
@@ -774,6 +859,7 @@ void Connector::answer_part(const Now& now, Peer& peer, Outbox& out) {
 
 bool Connector::on_stay(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
+  if (connection.state_ == PeerState::broken) return connection.broke_in_ == PeerState::parting;
   if (connection.state_ != PeerState::parting) return false;
   ++counters_.connections_kept;
   connection.stays_until_ = now + Places::patience * 5;

@@ -88,14 +88,16 @@ class Connector {
 
   // Asks an idle peer for a connection, once there is a place for it.
   [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
+  // The same for a peer that nothing goes to yet.
+  void connect_ahead(const Now& now, Peer& peer, Outbox& out);
   // Why such a request is refused at any time, if it is: it is from a stranger, or does not fit.
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const;
   // Whether the request may be answered now. If not, makes room for its connection; so many
   // requests wait.
   bool may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
                         Outbox& out);
-  // The peer asks to resume a session whose connection is not known to be broken: it is now. Carry
-  // out what is in the box before `on_request`.
+  // The peer asks anew, and its earlier connection is not known to be broken: it is now. Carry out
+  // what is in the box before `on_request`.
   void make_way(const Now& now, const wire::Hello& hello, Outbox& out);
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
@@ -210,8 +212,12 @@ class Connector {
     const Connection& connection = peer.connection;
     return connection.left_ && !(config_.resumes && connection.state_ == PeerState::parted);
   }
-  static bool is_untouched(const Peer& peer);
   static bool is_over_for(const Connection& connection, const wire::Hello& hello);
+  bool is_stale(const Peer& peer, const wire::Hello& hello) const;
+  static bool is_being_fenced(const Peer& peer) {
+    return peer.connection.state_ == PeerState::broken && peer.connection.lane_ != LaneId::none;
+  }
+  static bool said_goodbye(const Peer& peer);
   bool give_up_session(Peer& peer, Outbox& out);
   Duration silence_before(const Failure& why) const;
   void on_over(const Now& now, Peer& peer, Outbox& out);
@@ -223,7 +229,10 @@ class Connector {
   void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
   void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
   void retry(const Now& now, Peer& peer, Outbox& out);
-  void end_attempt(Peer& peer, Outbox& out);
+  void wait(Peer& peer, Outbox& out);
+  void end_accepted(Peer& peer, AfterFence after, Outbox& out);
+  void lose_lane(const Now& now, Peer& peer, const Failure& why, AfterFence after, Outbox& out);
+  void fence(Peer& peer, AfterFence after, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
   void try_finish_close(const Now& now, Peer& peer, Outbox& out);
   [[gnu::cold, gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);

@@ -173,7 +173,7 @@ class Core : private Lanes::Listener,
   void transfer(const Now& now, const TransferRequest& request, Outbox& out);
   // Asks for a connection that nothing needs yet, if there is none.
   void connect(const Now& now, PeerId peer, Outbox& out) {
-    if (peers_[peer].connection.is_idle()) connector_.connect(now, peers_[peer], out);
+    connector_.connect_ahead(now, peers_[peer], out);
   }
 
   // Ends, as failed, the gets with `peer` that may be done over another rail. What the adapter has
@@ -366,6 +366,11 @@ class Core : private Lanes::Listener,
   Counters& counters() { return counters_; }
   PeerName name(PeerId peer) const { return peers_[peer].name; }
   PeerState state(PeerId peer) const { return peers_[peer].connection.state(); }
+  // It is ready, or about to end.
+  bool is_connected(PeerId peer) const {
+    const Connection& connection = peers_[peer].connection;
+    return connection.is_open() || connection.is_leaving();
+  }
   PeerId peer_of(LaneId lane) const { return lanes_[lane].peer; }
   std::uint32_t peer_count() const { return peers_.size(); }
   std::uint32_t connecting_count() const { return connector_.pending(); }

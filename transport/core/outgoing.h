@@ -21,6 +21,13 @@ class Outgoing {
   SendSlot* youngest() { return pending_.back(); }
   // Frames that were under way when the lane broke.
   std::size_t frames_in_doubt() const { return doubt_.size(); }
+  // Some of them have messages.
+  bool doubts_messages() const {
+    for (const SendSlot* slot = doubt_.front(); slot != nullptr; slot = slot->next) {
+      if (slot->messages > 0) return true;
+    }
+    return false;
+  }
   // Frames of messages, and control frames, that the peer has buffers for.
   std::uint32_t credits() const { return credits_; }
   std::uint32_t control_credits() const { return control_credits_; }

@@ -184,7 +184,7 @@ class Driver {
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello) {
     core_.on_answer(now, lane, hello, out_);
     const PeerId peer = core_.peer_of(lane);
-    if (core_.state(peer) != PeerState::ready) return;
+    if (!core_.is_connected(peer)) return;
     if (const auto stale = asked_.drop(core_.name(peer))) refuse_stale(*stale);
   }
   // The request that has waited longest may be served, or there is none. If it has to wait for

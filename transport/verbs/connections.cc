@@ -215,7 +215,8 @@ std::optional<ConnectionEvent> Connections::on_answer(LaneId lane, Connection& c
   const bool ready = step_pair(id, lane, IBV_QPS_INIT) && step_pair(id, lane, IBV_QPS_RTR) &&
                      step_pair(id, lane, IBV_QPS_RTS) && rdma_establish(id) == 0;
   if (!ready) {
-    return ConnectionEvent{.kind = Kind::failed, .lane = lane, .reason = FailReason::no_resources};
+    // Its acceptance may be withdrawn by now.
+    return ConnectionEvent{.kind = Kind::failed, .lane = lane, .reason = FailReason::connect_spoilt};
   }
   return ConnectionEvent{.kind = Kind::answer, .lane = lane, .hello = *hello};
 }

@@ -149,7 +149,7 @@ TEST(Crossing, TheRefusedOneWaitsForThePeersRequestAndAsksAgainIfItIsLost) {
   rig.core.on_rejected(rig.now, rig.take_connects().at(0).lane, wire::Reject::crossed, rig.out);
   EXPECT_EQ(rig.take_connects().at(0).kind, Kind::drop);
   EXPECT_EQ(rig.core.counters().credits_out, 0u);
-  EXPECT_EQ(rig.core.state(peer), PeerState::connecting);
+  EXPECT_EQ(rig.core.state(peer), PeerState::waiting);
   rig.now = rig.core.next_deadline();
   rig.core.on_timer(rig.now, rig.out);
   EXPECT_EQ(rig.take_connects().at(0).kind, Kind::connect);
