@@ -475,20 +475,30 @@ std::optional<std::uint64_t> Scheduler::issue_again(TransferPeer& peer) {
   hold_chain(peer);
   std::uint64_t lost = 0;
   bool atomics = false;
-  for (Transfer* t = peer.transfers_.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
-    if (t->path == Path::chain && t->queue.linked) leave_chain(*t);
-    if (t->outstanding_chunks == 0) continue;
-    atomics = atomics || (t->request.opcode != Opcode::read && fetches(t->request.opcode));
-    lost += t->outstanding_chunks;
-    const std::uint64_t in_place =
-        t->chained_chunks > 0 ? t->chain_end - t->chained_bytes : t->done_bytes;
-    give_up_chunks(*t);
-    if (t->all_issued()) {
-      t->path = scheduled_path(t->request.kind);
-      flow_of(*t).queue_of(*t).push_front(t);
+  // The youngest first, so that the oldest is in front of its queue in the end.
+  for (Transfer* t = peer.transfers_.back(); t != nullptr;) {
+    Transfer& transfer = *t;
+    t = TransfersOfPeer::prev(t);
+    if (transfer.path == Path::chain && transfer.queue.linked) leave_chain(transfer);
+    if (transfer.outstanding_chunks == 0) continue;
+    if (transfer.state == TransferState::failed) {  // it only waited for these
+      give_up_chunks(transfer);
+      finish(transfer);
+      continue;
+    }
+    const Opcode opcode = transfer.request.opcode;
+    atomics = atomics || (opcode != Opcode::read && fetches(opcode));
+    lost += transfer.outstanding_chunks;
+    const std::uint64_t in_place = transfer.chained_chunks > 0
+                                       ? transfer.chain_end - transfer.chained_bytes
+                                       : transfer.done_bytes;
+    give_up_chunks(transfer);
+    if (transfer.all_issued()) {
+      transfer.path = scheduled_path(transfer.request.kind);
+      flow_of(transfer).queue_of(transfer).push_front(&transfer);
       ++queued_;
     }
-    t->issued_bytes = t->done_bytes = in_place;
+    transfer.issued_bytes = transfer.done_bytes = in_place;
   }
   for (Path path : paths) refresh(peer.flows_[of(path)], path);
   settle_reserve(peer);

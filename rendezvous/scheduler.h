@@ -24,7 +24,8 @@
 // there are any. A get becomes a chain when nobody else reads, if it has more than c chunks and at
 // least `chain_bytes`, and if c is what the fabric bears now: this must be known from gets that
 // went chunk by chunk. When somebody else comes, the part not handed out yet goes chunk by chunk,
-// too. Of several chains, those that have their part of the budget go before those that wait for it.
+// too. Of several chains, those that have their part of the budget go before those that wait for
+// it.
 //
 // The node: reads are also charged to a budget that all its processes share, if there is one
 // (node_reads.h), and a gate (below) may decide about every chunk. A chunk that waits for either
@@ -37,6 +38,7 @@
 //   on_chunk_done     it completed
 //   on_chunk_failed   it completed with an error, or was flushed
 //   drop_peer         its lanes are gone and nothing of it can arrive any more
+//   issue_again       the same, and it goes again over the next lanes
 // cancel_peer gives nothing back: the adapter still has the chunks.
 //
 // Pure; the caller serialises.
@@ -220,8 +222,9 @@ class Scheduler {
   void drop_peer(TransferPeer& peer);
 
   // The outstanding chunks are over without having completed, because their queue pairs are
-  // destroyed, and are issued again when the peer is open. Returns how many; nothing if one was an
-  // atomic, which may have been executed: then the peer must be dropped.
+  // destroyed. Those of transfers that failed are given up; the others are issued again when the
+  // peer is open, oldest transfer first. Returns how many; nothing if one was an atomic, which may
+  // have been executed: then the peer must be dropped.
   std::optional<std::uint64_t> issue_again(TransferPeer& peer);
 
   // The next transfer that is over, oldest first.
@@ -300,7 +303,7 @@ class Scheduler {
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;
-  std::uint64_t queued_ = 0;  // transfers in queues of peers
+  std::uint64_t queued_ = 0;                         // transfers in queues of peers
   List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
   Counts counts_;

@@ -20,9 +20,11 @@ class List {
   bool empty() const { return head_ == nullptr; }
   std::size_t size() const { return size_; }
   T* front() const { return head_; }
+  T* back() const { return tail_; }
 
-  // The element after `item`, or nullptr.
+  // The element after or before `item`, or nullptr.
   static T* next(const T* item) { return (item->*link).next; }
+  static T* prev(const T* item) { return (item->*link).prev; }
 
   void push(T* item) {
     Link<T>& l = item->*link;

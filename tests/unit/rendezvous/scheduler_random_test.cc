@@ -1,6 +1,7 @@
 // Random worlds: every byte exactly once, the budgets kept, nothing lost, nobody starved.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -15,6 +16,7 @@ struct Expected {
   std::map<std::uint64_t, std::uint32_t> issued;  // offset: bytes
   std::uint64_t completed = 0;
   bool cancelled = false;
+  bool movable = false;
 };
 
 class RandomWorld {
@@ -44,7 +46,7 @@ class RandomWorld {
       } else if (dice < 98) {
         scheduler_.hold_chain(any_peer());
       } else if (dice < 99) {
-        cancel(false);
+        breaks_ ? lose_lanes() : cancel(false);
       } else {
         cancel(true);
       }
@@ -73,6 +75,8 @@ class RandomWorld {
 
   bool seen_chained = false;
   bool seen_at_once = false;
+  bool seen_again = false;             // chunks that went again
+  bool seen_withdrawn_broken = false;  // chunks of withdrawn gets, whose lane broke
 
  private:
   Scheduler::Config config() {
@@ -92,6 +96,7 @@ class RandomWorld {
     chains_ = random_.chance(700);
     config.chain_bytes = chains_ ? random_.between(1, 10'000) : 0;
     config.measure_every = random_.between(1, 20);
+    breaks_ = random_.chance(500);
     return config;
   }
 
@@ -117,7 +122,8 @@ class RandomWorld {
     request.local_address = random_.below(1 << 16);
     request.length_bytes = random_.below(random_.chance(700) ? 2000 : 20'000);
     request.token = ++tokens_;
-    expected_[tokens_] = {request.length_bytes, {}, 0, false};
+    request.movable = request.kind == TransferKind::get && random_.chance(800);
+    expected_[tokens_] = {request.length_bytes, {}, 0, false, request.movable};
     peer_of_[tokens_] = request.peer;
     Chunk chunk;
     if (random_.chance(500) && scheduler_.submit_and_issue(request, chunk)) {
@@ -154,10 +160,10 @@ class RandomWorld {
   void complete() {
     now_ = now_ + Duration{static_cast<std::int64_t>(random_.below(10'000))};
     if (under_way_.empty()) return;
-    const std::size_t i = random_.below(under_way_.size());
+    std::size_t i = random_.below(under_way_.size());
+    if (breaks_) i = first_of_lane(under_way_[i].chunk);
     const UnderWay it = under_way_[i];
-    under_way_[i] = under_way_.back();
-    under_way_.pop_back();
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
     const Chunk& chunk = it.chunk;
     const auto found = expected_.find(tokens_by_id_.at(chunk.transfer));
     const bool cancelled = found == expected_.end() || found->second.cancelled;
@@ -181,6 +187,58 @@ class RandomWorld {
     if (!drop) return scheduler_.cancel_peer(peer);
     for (UnderWay& it : under_way_) it.dropped |= it.chunk.peer == peer;
     scheduler_.drop_peer(peer);
+    if (!random_.chance(500)) return;
+    scheduler_.close_chain(peer);
+    chain_reads_[index(peer)] = 0;
+  }
+
+  // What a lane has under way completes in order: what is whole when it breaks depends on that.
+  std::size_t first_of_lane(const Chunk& chunk) const {
+    const auto same = [&](const UnderWay& it) {
+      return it.chunk.peer == chunk.peer && it.chunk.kind == chunk.kind &&
+             it.chunk.chained == chunk.chained;
+    };
+    const auto found = std::find_if(under_way_.begin(), under_way_.end(), same);
+    return static_cast<std::size_t>(found - under_way_.begin());
+  }
+
+  // Its gets may be done over another rail meanwhile.
+  void lose_lanes() {
+    const PeerId peer = any_peer();
+    if (random_.chance(500)) withdraw(peer);
+    if (random_.chance(800)) break_lanes(peer);
+  }
+
+  void withdraw(PeerId peer) {
+    for (auto& [token, expected] : expected_) {
+      if (peer_of_[token] == peer && expected.movable && expected.completed < expected.length)
+        expected.cancelled = true;
+    }
+    scheduler_.withdraw(peer);
+  }
+
+  // From the first chunk on that did not complete, a transfer goes again.
+  void break_lanes(PeerId peer) {
+    std::uint64_t again = 0;
+    std::map<std::uint64_t, std::uint64_t> in_place;
+    std::erase_if(under_way_, [&](const UnderWay& it) {
+      if (it.chunk.peer != peer || it.dropped) return false;
+      const std::uint64_t token = tokens_by_id_[it.chunk.transfer];
+      const bool cancelled = expected_.at(token).cancelled;
+      const auto [place, added] = in_place.emplace(token, it.chunk.offset);
+      if (!added) place->second = std::min(place->second, it.chunk.offset);
+      again += cancelled ? 0 : 1;
+      (cancelled ? seen_withdrawn_broken : seen_again) = true;
+      return true;
+    });
+    for (const auto& [token, offset] : in_place) {
+      Expected& expected = expected_.at(token);
+      if (expected.cancelled) continue;
+      expected.issued.erase(expected.issued.lower_bound(offset), expected.issued.end());
+      expected.completed = offset;
+    }
+    latest_.erase(peer);
+    EXPECT_EQ(scheduler_.issue_again(peer), again);
     if (!random_.chance(500)) return;
     scheduler_.close_chain(peer);
     chain_reads_[index(peer)] = 0;
@@ -239,6 +297,7 @@ class RandomWorld {
 
   sim::Random random_;
   bool chains_ = false;
+  bool breaks_ = false;
   std::uint64_t small_bytes_ = 0;
   SchedulerWithPeers scheduler_;
   std::uint32_t peers_ = 0;
@@ -256,6 +315,8 @@ class RandomWorld {
 TEST(SchedulerRandom, KeepsItsPromises) {
   int with_chains = 0;
   int with_some_at_once = 0;
+  int with_some_again = 0;
+  int with_some_withdrawn = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomWorld world(seed);
@@ -263,9 +324,13 @@ TEST(SchedulerRandom, KeepsItsPromises) {
     if (HasFailure()) return;
     with_chains += world.seen_chained ? 1 : 0;
     with_some_at_once += world.seen_at_once ? 1 : 0;
+    with_some_again += world.seen_again ? 1 : 0;
+    with_some_withdrawn += world.seen_withdrawn_broken ? 1 : 0;
   }
   EXPECT_GT(with_chains, 20);
   EXPECT_GT(with_some_at_once, 20);
+  EXPECT_GT(with_some_again, 20);
+  EXPECT_GT(with_some_withdrawn, 20);
 }
 
 // A read limit that moves is never exceeded by a chunk taken under it.

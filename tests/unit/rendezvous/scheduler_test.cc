@@ -330,6 +330,105 @@ TEST(Scheduler, AFailedChunkFailsItsTransferOnly) {
   EXPECT_TRUE(scheduler.conserved());
 }
 
+// ---- lanes that break ----
+
+TEST(Scheduler, WhatALostLaneHadUnderWayGoesAgainAndNothingElse) {
+  SchedulerWithPeers scheduler(small_world(3));
+  scheduler.open_peer(PeerId{0}, 16);
+  scheduler.submit(get(0, 5, 1));
+  std::vector<Chunk> chunks = drain(scheduler);
+  ASSERT_EQ(chunks.size(), 3u);
+  EXPECT_TRUE(complete(scheduler, chunks[0]));
+  EXPECT_EQ(scheduler.issue_again(PeerId{0}), 2u);
+  EXPECT_EQ(scheduler.reads().chunks(), 0u);
+  EXPECT_TRUE(scheduler.conserved());
+  EXPECT_TRUE(drain(scheduler).empty()) << "there is no lane";
+  scheduler.open_peer(PeerId{0}, 16);
+  for (std::uint64_t next = 1; next < 5; ++next) {
+    for (const Chunk& chunk : drain(scheduler)) chunks.push_back(chunk);
+    EXPECT_EQ(chunks[next + 2].offset, next * chunk_bytes);
+    EXPECT_TRUE(complete(scheduler, chunks[next + 2]));
+  }
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_FALSE(finished.failed);
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_TRUE(scheduler.conserved());
+}
+
+TEST(Scheduler, WhatGoesAgainKeepsItsOrder) {
+  SchedulerWithPeers scheduler(small_world(16));
+  scheduler.open_peer(PeerId{0}, 16);
+  for (std::uint64_t token = 1; token <= 3; ++token) scheduler.submit(get(0, 4, token));
+  std::vector<std::uint64_t> before;
+  for (const Chunk& chunk : drain(scheduler)) {
+    before.push_back(scheduler.request(chunk.transfer).token);
+  }
+  scheduler.submit(get(0, 4, 4));
+  for (int times = 0; times < 2; ++times) {
+    scheduler.issue_again(PeerId{0});
+    scheduler.open_peer(PeerId{0}, 12);
+    std::vector<std::uint64_t> after;
+    for (const Chunk& chunk : drain(scheduler)) {
+      after.push_back(scheduler.request(chunk.transfer).token);
+    }
+    EXPECT_EQ(after, before);
+  }
+}
+
+// It is over when its lane is: nothing of it is left that could tell of its end.
+TEST(Scheduler, AWithdrawnGetWhoseLaneBreaksIsOver) {
+  SchedulerWithPeers scheduler(small_world(4));
+  scheduler.open_peer(PeerId{0}, 16);
+  for (const std::uint64_t length : {2, 8}) {  // all of it under way; a part of it
+    TransferRequest movable = get(0, length, length);
+    movable.movable = true;
+    scheduler.submit(movable);
+    drain(scheduler);
+    scheduler.withdraw(PeerId{0});
+    FinishedTransfer finished;
+    EXPECT_FALSE(scheduler.next_finished(finished)) << "its chunks are under way";
+    EXPECT_EQ(scheduler.issue_again(PeerId{0}), 0u) << "nothing of it goes again";
+    EXPECT_TRUE(scheduler.conserved());
+    ASSERT_TRUE(scheduler.next_finished(finished));
+    EXPECT_EQ(finished.token, length);
+    EXPECT_TRUE(finished.failed);
+    EXPECT_TRUE(scheduler.idle());
+    scheduler.open_peer(PeerId{0}, 16);
+    EXPECT_TRUE(drain(scheduler).empty());
+  }
+}
+
+TEST(Scheduler, OnlyMovableGetsAreWithdrawn) {
+  SchedulerWithPeers scheduler(small_world(8));
+  TransferRequest movable = get(0, 1, 1);
+  movable.movable = true;
+  scheduler.submit(movable);
+  scheduler.submit(get(0, 1, 2));
+  scheduler.withdraw(PeerId{0});
+  FinishedTransfer finished;
+  ASSERT_TRUE(scheduler.next_finished(finished));
+  EXPECT_EQ(finished.token, 1u);
+  EXPECT_FALSE(scheduler.next_finished(finished));
+  scheduler.open_peer(PeerId{0}, 16);
+  EXPECT_EQ(drain(scheduler).size(), 1u);
+}
+
+// One that was executed must not be executed again; one that was never posted may be.
+TEST(Scheduler, AnAtomicUnderWayGoesNotAgain) {
+  for (const bool posted : {false, true}) {
+    SchedulerWithPeers scheduler(small_world(8));
+    scheduler.open_peer(PeerId{0}, 16);
+    TransferRequest atomic = get(0, 0, 1);
+    atomic.length_bytes = 8;
+    atomic.opcode = Opcode::fetch_add;
+    scheduler.submit(atomic);
+    if (posted) drain(scheduler);
+    EXPECT_EQ(scheduler.issue_again(PeerId{0}).has_value(), !posted);
+    EXPECT_TRUE(scheduler.conserved());
+  }
+}
+
 TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
   Scheduler::Config config = small_world(8);
   config.reads.adaptive = true;
