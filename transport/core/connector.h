@@ -27,6 +27,7 @@
 // same with few peers and many.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -96,6 +97,10 @@ class Connector {
   // requests wait.
   bool may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
                         Outbox& out);
+  // A request left the line without that: no more than so many can be waiting for a place.
+  void note_requests(std::uint32_t waiting) {
+    requests_waiting_ = std::min(requests_waiting_, waiting);
+  }
   // The peer asks anew, and its earlier connection is not known to be broken: it is now. Carry out
   // what is in the box before `on_request`.
   void make_way(const Now& now, const wire::Hello& hello, Outbox& out);

@@ -266,6 +266,8 @@ class Core : private Lanes::Listener,
                         Outbox& out) {
     return connector_.may_take_request(now, hello, waiting, out);
   }
+  // A request left the line without that; so many are left.
+  void note_requests(std::uint32_t waiting) { connector_.note_requests(waiting); }
   // The connection to that process is about to end: its request, which may be older, has to wait.
   bool is_leaving(PeerName name) const {
     const PeerId known = peers_.find(name);

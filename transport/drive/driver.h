@@ -135,9 +135,7 @@ class Driver {
   // ---- the event thread ----
 
   // How long the event thread may sleep.
-  Duration nap(Time now) {
-    return attendance_.nap(needs_attendance(), now, core_.next_deadline());
-  }
+  Duration nap(Time now) { return attendance_.nap(needs_attendance(), now, core_.next_deadline()); }
   // `wake_thread` woke the event thread.
   void on_woken() { attendance_.on_woken(); }
 
@@ -185,7 +183,10 @@ class Driver {
     core_.on_answer(now, lane, hello, out_);
     const PeerId peer = core_.peer_of(lane);
     if (!core_.is_connected(peer)) return;
-    if (const auto stale = asked_.drop(core_.name(peer))) refuse_stale(*stale);
+    if (const auto stale = asked_.drop(core_.name(peer))) {
+      core_.note_requests(asked_.size());
+      refuse_stale(*stale);
+    }
   }
   // The request that has waited longest may be served, or there is none. If it has to wait for
   // another connection to end, that is under way now.

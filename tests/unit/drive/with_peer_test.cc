@@ -2,6 +2,7 @@
 // application that computes. The peer is played by the test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -34,10 +35,12 @@ class Bench : public Driver<Bench> {
   using Driver::core_;
   using Driver::flush;
   using Driver::flush_held;
+  using Driver::has_requests;
   using Driver::look;
   using Driver::nap;
   using Driver::note_released;
   using Driver::note_work_left;
+  using Driver::on_answer;
   using Driver::on_connection_event;
   using Driver::on_limit_event;
   using Driver::on_woken;
@@ -189,6 +192,37 @@ TEST(Drive, ARequestToResumeEndsTheConnectionThatIsStillThere) {
   EXPECT_EQ(bench.actions[1].kind, ConnectAction::Kind::accept);
   EXPECT_EQ(bench.actions[1].request, RequestId{2});
   EXPECT_TRUE(bench.actions[1].hello.resumes);
+}
+
+// It waited for a place; then there was one, and the peer accepted our request before its own had
+// its turn.
+TEST(Drive, NobodyLooksForThePlaceOfARequestThatIsGone) {
+  Core::Config config = rig::small_config();
+  config.connections_max = 1;
+  Bench bench(config);
+  const LaneId lane = bench.accept();
+  wire::Hello hello = bench.hello(1);
+  hello.from = {1, 40};
+  const PeerId peer = bench.core_.add_peer(hello.from, {.key = hello.key});
+  bench.add_request({RequestId{2}, hello});
+  bench.serve_request();
+  ASSERT_TRUE(bench.has_requests());
+  EXPECT_LT(bench.core_.next_deadline(), bench.time + milliseconds(100));
+  bench.send(peer);
+  bench.core_.on_disconnected(bench.time, lane, bench.out_);
+  bench.flush();
+  const ConnectAction asked = bench.actions.back();
+  ASSERT_EQ(asked.kind, ConnectAction::Kind::connect);
+  ASSERT_EQ(asked.peer, peer);
+  hello.attempt = asked.hello.attempt;
+  bench.on_answer(bench.time, asked.lane, hello);
+  bench.flush();
+  EXPECT_FALSE(bench.has_requests());
+  for (int looks = 0; looks < 3; ++looks) {
+    bench.time = std::max(bench.time, bench.core_.next_deadline());
+    bench.attend(bench.time);
+    EXPECT_GT(bench.core_.next_deadline(), bench.time + milliseconds(100));
+  }
 }
 
 // Memory of a transfer is its owner's again only once the lane is gone.
