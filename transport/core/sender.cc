@@ -336,8 +336,9 @@ void Sender::send_owed(Outbox& out) {
 }
 
 // Asks peers for what they hold beyond their share, because they are idle or others began to send:
-// each once as long as the same peers are active, a few at a time. An idle peer comes back to the
-// list with its next message.
+// each once as long as the same peers are active, a few at a time. Who did not answer stays in the
+// list, and is asked again; an idle peer that holds no more than its share comes back to it with its
+// next message.
 void Sender::recall_lent(Outbox& out) {
   if (recall_turn_ != receiver_.turns()) {
     recall_turn_ = receiver_.turns();
@@ -347,17 +348,16 @@ void Sender::recall_lent(Outbox& out) {
     Peer* const peer = lent_.pop();
     if (peer == nullptr) return;
     if (!peer->connection.is_ready() || peer->connection.left()) continue;
-    const bool asked = receiver_.excess(peer->share) == 0 || recall(*peer, out);
-    if (!asked || receiver_.is_active(peer->share)) lent_.push(peer);
+    const bool holds_more = receiver_.excess(peer->share) > 0;
+    if (holds_more) recall(*peer, out);
+    if (holds_more || receiver_.is_active(peer->share)) lent_.push(peer);
   }
 }
 
-// False if it has to be tried again.
-bool Sender::recall(Peer& peer, Outbox& out) {
+// Without room for it, or while the peer owes the credit of an earlier one, it is tried again later.
+void Sender::recall(Peer& peer, Outbox& out) {
   const std::uint32_t keep = std::min<std::uint32_t>(receiver_.target(peer.share), UINT16_MAX);
-  if (!send_control(peer, FrameKind::recall, keep, out)) return false;
-  ++counters_.credit_recalls;
-  return true;
+  if (send_control(peer, FrameKind::recall, keep, out)) ++counters_.credit_recalls;
 }
 
 void Sender::offer_shares(Outbox& out) {

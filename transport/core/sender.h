@@ -222,7 +222,7 @@ class Sender {
   [[gnu::noinline]] void send_lane_end(Peer& peer, Outbox& out);
   bool owes_all_control(const Outgoing& to) const;
   void recall_lent(Outbox& out);
-  bool recall(Peer& peer, Outbox& out);
+  void recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, bool ends_chain, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,

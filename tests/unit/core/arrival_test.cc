@@ -268,34 +268,62 @@ TEST(Window, WhereItCannotGrowTheEventIsForTheRefill) {
 }
 
 // Of two peers one falls silent with half of the window; the other one needs it.
-TEST(Window, AnIdlePeersCreditsAreAskedBackForOneThatSends) {
-  Core::Config config = rig::small_config();
-  config.window = {.initial = 16, .max = 16};
-  Rig rig(config);
-  const LaneId idle = rig.accept({1, 10});
-  ASSERT_EQ(rig.granted, 8u);
-  const LaneId busy = rig.accept({1, 11});
-  rig.take_work();
-  int recalls = 0;
-  std::uint8_t control = 0;
-  for (int frame = 0; frame < 2'000 && recalls == 0; ++frame) {
-    rig.arrive(busy, {.control_credits = std::exchange(control, std::uint8_t{0})});
-    rig.core.release(rig.take_deliveries().at(0).buffer);
-    rig.pump();
-    rig.core.give_back_credits(rig.out);
-    rig.settle();
-    for (const WorkRequest& work : rig.take_work()) {
-      if (rig.header_of(work).kind == FrameKind::recall) {
-        EXPECT_EQ(work.lane, idle);
-        EXPECT_EQ(rig.header_of(work).credits, 2);
-        ++recalls;
-      } else {
-        ++control;
-      }
-      rig.complete(work);
-    }
+struct OneOfTwoIsIdle : ::testing::Test {
+  OneOfTwoIsIdle() {
+    EXPECT_EQ(rig.core.standing(rig.core.peer_of(idle)).credits_out, 8u);
+    rig.take_work();
   }
-  EXPECT_EQ(recalls, 1);
+  static Core::Config config() {
+    Core::Config config = rig::small_config();
+    config.window = {.initial = 16, .max = 16};
+    return config;
+  }
+  // Times that the idle one was asked while the other one sent so many frames; at most `most`.
+  int recalls(int frames, int most) {
+    int recalls = 0;
+    for (; frames > 0 && recalls < most; --frames) {
+      rig.arrive(busy, {.control_credits = std::exchange(control, std::uint8_t{0})});
+      rig.core.release(rig.take_deliveries().at(0).buffer);
+      rig.pump();
+      rig.core.give_back_credits(rig.out);
+      rig.settle();
+      for (const WorkRequest& work : rig.take_work()) {
+        if (rig.header_of(work).kind == FrameKind::recall) {
+          EXPECT_EQ(work.lane, idle);
+          EXPECT_EQ(rig.header_of(work).credits, 2);
+          ++recalls;
+        } else {
+          ++control;
+        }
+        rig.complete(work);
+      }
+    }
+    return recalls;
+  }
+  void idle_sends(const wire::FrameHeader& header) {
+    const std::uint32_t busy_frames = std::exchange(rig.sequence, idle_frames++);
+    rig.arrive(idle, header);
+    rig.sequence = busy_frames;
+  }
+
+  Rig rig{config()};
+  LaneId idle = rig.accept({1, 10});
+  LaneId busy = rig.accept({1, 11});
+  std::uint8_t control = 0;
+  std::uint32_t idle_frames = 0;
+};
+
+TEST_F(OneOfTwoIsIdle, ItsCreditsAreAskedBack) { EXPECT_EQ(recalls(2'000, 1), 1); }
+
+// It need not answer, and may be asked again once it has given back the control credit.
+TEST_F(OneOfTwoIsIdle, UntilItHasGivenThemBack) {
+  for (int times = 0; times < 3; ++times) {
+    ASSERT_EQ(recalls(2'000, 1), 1) << times;
+    idle_sends({.kind = FrameKind::credits, .control_credits = 1});
+  }
+  ASSERT_EQ(recalls(2'000, 1), 1);
+  idle_sends({.kind = FrameKind::returned, .control_credits = 1, .credits = 6});
+  EXPECT_EQ(recalls(2'000, 1), 0);
 }
 
 TEST(Window, RaisesTheEventItselfWhenItWasLost) {
