@@ -37,6 +37,7 @@ const char* to_text(FailReason reason) {
     case FailReason::vanished: return "the peer's process is gone";
     case FailReason::no_resources: return "a queue pair could not be set up";
     case FailReason::adapter_broken: return "this process's own adapter failed";
+    case FailReason::port_down: return "this process's own port went down";
   }
   return "unknown failure";
 }
@@ -102,6 +103,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
     case FailReason::adapter_broken:
       return "Check the adapter of this host (ibv_devinfo) and the kernel log";
+    case FailReason::port_down:
+      return "Check the cable and the switch port of the device named above (ibv_devinfo)";
     default: break;
   }
   switch (status) {

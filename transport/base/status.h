@@ -35,6 +35,7 @@ enum class FailReason : std::uint8_t {
   vanished,             // the connection went down without a goodbye
   no_resources,         // a queue pair or its memory could not be made
   adapter_broken,       // our own adapter failed, so nobody can be reached
+  port_down,            // our own port went down, and there are others
 };
 
 // Completion status of one work request; the values of `enum ibv_wc_status`, in its order.

@@ -548,17 +548,20 @@ void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Out
   if (!may_resume(peer, why.completion) || peer.connection.futile_ >= most_futile) {
     return fail(now, peer, why, out);
   }
-  lose_lane(now, peer, why, AfterFence::ask, out);
+  // Over a port that is down nothing can be asked for.
+  const bool asks = why.reason != FailReason::port_down;
+  lose_lane(now, peer, why, asks ? AfterFence::ask : AfterFence::wait, out);
 }
 
-// The connection broke, and its session goes on. A peer that answers requests and takes no frames
-// lacks buffers: its application computes.
+// The connection broke, and its session goes on.
 void Connector::lose_lane(const Now& now, Peer& peer, const Failure& why, AfterFence after,
                           Outbox& out) {
   Connection& connection = peer.connection;
   const Lane& lane = lanes_[connection.lane_];
-  const bool futile = why.reason != FailReason::stalled && lane.queue.retired() == 0 &&
-                      lane.rx_sequence == connection.received_;
+  // The peer answers requests, and computes; or it is no fault of the connection.
+  const bool excused = why.reason == FailReason::stalled || why.reason == FailReason::port_down;
+  const bool futile =
+      !excused && lane.queue.retired() == 0 && lane.rx_sequence == connection.received_;
   connection.futile_ = static_cast<std::uint8_t>(futile ? connection.futile_ + 1 : 0);
   ++counters_.connections_broken;
   // If it was disconnected, its process is gone, or tells itself why.

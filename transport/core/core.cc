@@ -228,6 +228,18 @@ void Core::on_dropped(const Now& now, LaneId id, Outbox& out) {
   connector_.on_fenced(now, peer, *fenced, transfers_.repeat_lost(now, peer, out), out);
 }
 
+// Not the lane to ourselves, which leaves no port, nor one that is asked for: that is tried again.
+void Core::on_port_down(const Now& now, Outbox& out) {
+  if (!config_.among_rails) return;
+  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
+    Peer& peer = peers_.at(i);
+    const Connection& connection = peer.connection;
+    if (peer.name == config_.self || !(connection.is_open() || connection.is_leaving())) continue;
+    connector_.on_lane_lost(
+        now, peer, {peer.id, FailReason::port_down, CompletionStatus::success, {}, {}}, out);
+  }
+}
+
 void Core::give_up_all(const Now& now, Outbox& out) {
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {
     connector_.fail(now, peers_.at(i), FailReason::adapter_broken, out);

@@ -304,6 +304,9 @@ class Core : private Lanes::Listener,
   void on_lane_error(const Now& now, LaneId lane, Outbox& out) {
     connector_.on_lane_error(now, lane, out);
   }
+  // Our port went down. Among rails its lanes are lost at once, because others carry what they had;
+  // else the adapter repeats until the port is back.
+  void on_port_down(const Now& now, Outbox& out);
   // The adapter is broken: nobody can be reached any more.
   void give_up_all(const Now& now, Outbox& out);
   // A drop was carried out: nothing names the lane any more, so its id may be used again.

@@ -152,20 +152,24 @@ void Engine::serve_device_events(Time since) {
   }
 }
 
-// The adapter sends again until the port is back, or retries run out and the peers are lost: then
-// the reason is known. One process of a job and node tells.
+// Without other rails the adapter sends again until the port is back, or retries run out and the
+// peers are lost: then the reason is known. One process of a job and node tells.
 void Engine::on_port_event(const ibv_async_event& event) {
-  if (event.element.port_num != device_.port().port || !tells_for_node()) return;
-  if (++port_changes_told_ > port_changes_told) return;
-  const std::string port = device_.port().name();
-  if (event.event_type == IBV_EVENT_PORT_ACTIVE) {
-    tell(port + " is active again.");
-    return;
+  if (event.element.port_num != device_.port().port) return;
+  const bool is_down = event.event_type == IBV_EVENT_PORT_ERR;
+  if (is_down) {
+    drain();
+    core_.on_port_down(clock(), out_);
   }
-  tell(
-      port +
-      " went down (port error). Messages wait for it; peers that cannot be reached for longer than "
-      "btl_weir_peer_timeout are given up. Check the cable, the switch port and ibv_devinfo.");
+  if (!tells_for_node() || ++port_changes_told_ > port_changes_told) return;
+  const std::string port = device_.port().name();
+  if (!is_down) return tell(port + " is active again.");
+  const char* const meanwhile =
+      options_.core.among_rails ? "Messages go over the other rails"
+                                : "Messages wait for it; peers that cannot be reached for longer "
+                                  "than btl_weir_peer_timeout are given up";
+  tell(port + " went down (port error). " + meanwhile +
+       ". Check the cable, the switch port and ibv_devinfo.");
 }
 
 }  // namespace weir

@@ -25,13 +25,13 @@ void expect_words(int last) {
 
 TEST(StatusText, CoversEveryValue) {
   expect_words<Status>(static_cast<int>(Status::elsewhere));
-  expect_words<FailReason>(static_cast<int>(FailReason::adapter_broken));
+  expect_words<FailReason>(static_cast<int>(FailReason::port_down));
   expect_words<FrameFault>(static_cast<int>(FrameFault::part));
   expect_words<CompletionStatus>(static_cast<int>(CompletionStatus::general_err));
 }
 
 TEST(StatusText, TellsAPersonWhatToDo) {
-  for (int reason = 0; reason <= static_cast<int>(FailReason::adapter_broken); ++reason) {
+  for (int reason = 0; reason <= static_cast<int>(FailReason::port_down); ++reason) {
     for (int status = 0; status <= static_cast<int>(CompletionStatus::general_err); ++status) {
       const std::string text =
           remedy(static_cast<FailReason>(reason), static_cast<CompletionStatus>(status));

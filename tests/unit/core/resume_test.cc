@@ -1,6 +1,9 @@
 // Connections that break, and the sessions that go on over the next ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "tests/unit/core/rig.h"
 
 namespace weir {
@@ -574,6 +577,71 @@ TEST(GiveAway, APeerGivenUpTakesNothingUntilItIsThereAgain) {
   EXPECT_FALSE(failures[0].lost_work);
   EXPECT_EQ(rig.core.state(rig.peer), PeerState::closed);
   EXPECT_EQ(rig.send(rig.peer), Status::elsewhere);
+}
+
+// ---- a port that goes down ----
+
+struct PortDown : ::testing::Test {
+  static std::vector<PeerId> lost(Session& rig) {
+    std::vector<PeerId> lost;
+    for (const LinkChange& change : std::exchange(rig.out.links, {})) {
+      if (change.up) continue;
+      EXPECT_EQ(change.reason, FailReason::port_down);
+      lost.push_back(change.peer);
+    }
+    return lost;
+  }
+};
+
+TEST_F(PortDown, AmongRailsItsLanesAreLostAtOnce) {
+  Session rig(2, among_rails());
+  const PeerId idle = rig.core.peer_of(rig.accept(lesser));
+  const PeerId asked = rig.core.add_peer({1, 40});
+  EXPECT_EQ(rig.send(asked), Status::ok);
+  const LaneId attempt = rig.take_connects().at(0).lane;
+  rig.core.on_port_down(rig.now, rig.out);
+  EXPECT_EQ(lost(rig), (std::vector{rig.peer, idle}));
+  const auto actions = rig.take_connects();
+  ASSERT_EQ(actions.size(), 2u) << "they are fenced; nobody can be asked now";
+  for (const ConnectAction& action : actions) EXPECT_EQ(action.kind, Kind::drop);
+  EXPECT_EQ(rig.core.state(asked), PeerState::connecting);
+  EXPECT_NE(attempt, actions[0].lane);
+  EXPECT_TRUE(rig.take_retired().empty());  // in doubt
+  rig.core.on_port_down(rig.now, rig.out);  // a link that flaps
+  EXPECT_TRUE(lost(rig).empty());
+
+  rig.now = rig.now + rig.core.config().attempt_timeout;
+  rig.core.on_timer(rig.now, rig.out);
+  const auto again = rig.take_connects();
+  const auto to_peer = std::find_if(again.begin(), again.end(), [&](const ConnectAction& action) {
+    return action.kind == Kind::connect && action.peer == rig.peer;
+  });
+  ASSERT_NE(to_peer, again.end());
+  rig.resume(*to_peer, 1);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::ready);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST_F(PortDown, ALinkThatFlapsCostsNoPeer) {
+  Session rig(0, among_rails());
+  for (int times = 0; times < 20; ++times) {
+    rig.core.on_port_down(rig.now, rig.out);
+    EXPECT_EQ(rig.take_connects().size(), 1u);
+    rig.now = rig.now + rig.core.config().attempt_timeout;
+    rig.core.on_timer(rig.now, rig.out);
+    const ConnectAction again = rig.take_connects().back();
+    ASSERT_EQ(again.kind, Kind::connect);
+    rig.resume(again, 1);
+    ASSERT_EQ(rig.core.state(rig.peer), PeerState::ready);
+  }
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST_F(PortDown, WithoutOtherRailsTheAdapterRepeats) {
+  Session rig;
+  rig.core.on_port_down(rig.now, rig.out);
+  EXPECT_TRUE(rig.take_connects().empty());
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::ready);
 }
 
 TEST(GiveAway, OnlyMovableGetsAreWithdrawn) {
