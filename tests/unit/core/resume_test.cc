@@ -584,10 +584,10 @@ TEST(GiveAway, APeerGivenUpTakesNothingUntilItIsThereAgain) {
 struct PortDown : ::testing::Test {
   static std::vector<PeerId> lost(Session& rig) {
     std::vector<PeerId> lost;
-    for (const LinkChange& change : std::exchange(rig.out.links, {})) {
-      if (change.up) continue;
-      EXPECT_EQ(change.reason, FailReason::port_down);
-      lost.push_back(change.peer);
+    for (const LinkNews& news : std::exchange(rig.out.links, {})) {
+      if (news.kind != LinkNews::Kind::down) continue;
+      EXPECT_EQ(news.reason, FailReason::port_down);
+      lost.push_back(news.peer);
     }
     return lost;
   }
