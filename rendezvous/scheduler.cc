@@ -433,14 +433,31 @@ void Scheduler::cancel_peer(TransferPeer& peer) {
   }
 }
 
+void Scheduler::settle(TransferPeer& peer) {
+  for (Transfer* t = peer.transfers_.front(); t != nullptr; t = TransfersOfPeer::next(t)) {
+    t->in_doubt = false;
+  }
+}
+
+// One under way ends with its connection, or completes.
 void Scheduler::withdraw(TransferPeer& peer) {
   for (Transfer* t = peer.transfers_.front(); t != nullptr;) {
     Transfer& transfer = *t;
     t = TransfersOfPeer::next(t);
-    if (!transfer.request.movable) continue;
+    if (!transfer.request.movable || transfer.in_doubt || transfer.outstanding_chunks > 0) continue;
     fail(transfer);
-    finish(transfer);
+    peer.transfers_.remove(&transfer);
+    withdrawn_.push(&transfer);
+    ++counts_.failed;
   }
+}
+
+bool Scheduler::next_withdrawn(TransferRequest& request) {
+  Transfer* const transfer = withdrawn_.pop();
+  if (transfer == nullptr) return false;
+  request = transfer->request;
+  transfers_.release(*transfer);
+  return true;
 }
 
 void Scheduler::drop_peer(TransferPeer& peer) {
@@ -462,6 +479,7 @@ void Scheduler::give_up_chunks(Transfer& transfer) {
             transfer.outstanding_chunks - transfer.chained_chunks,
             transfer.outstanding_bytes - transfer.chained_bytes);
   counts_.chunks_lost += transfer.outstanding_chunks;
+  if (transfer.outstanding_chunks > 0 && transfer.changes_memory()) transfer.in_doubt = true;
   node_.give(std::exchange(transfer.read_tokens, 0));
   transfer.outstanding_chunks = transfer.chained_chunks = 0;
   transfer.outstanding_bytes = transfer.chained_bytes = 0;
@@ -486,8 +504,7 @@ std::optional<std::uint64_t> Scheduler::issue_again(TransferPeer& peer) {
       finish(transfer);
       continue;
     }
-    const Opcode opcode = transfer.request.opcode;
-    atomics = atomics || (opcode != Opcode::read && fetches(opcode));
+    atomics = atomics || is_atomic(transfer.request.opcode);
     lost += transfer.outstanding_chunks;
     const std::uint64_t in_place = transfer.chained_chunks > 0
                                        ? transfer.chain_end - transfer.chained_bytes
@@ -527,7 +544,7 @@ bool Scheduler::conserved() const {
   std::uint64_t reserved_chunks = 0;
   std::uint64_t reserved_bytes = 0;
   std::uint64_t node_tokens = 0;
-  std::size_t live = finished_.size();
+  std::size_t live = finished_.size() + withdrawn_.size();
   for (const TransferPeer* p = known_.front(); p != nullptr; p = known_.next(p)) {
     const TransferPeer& peer = *p;
     std::array<std::uint64_t, paths.size()> peer_chunks{};

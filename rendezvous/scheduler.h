@@ -108,7 +108,7 @@ class Scheduler {
   struct Counts {
     std::uint64_t submitted = 0;
     std::uint64_t done = 0;
-    std::uint64_t failed = 0;
+    std::uint64_t failed = 0;  // or withdrawn
     std::uint64_t chunks_issued = 0;
     std::uint64_t chunks_done = 0;
     std::uint64_t chunks_lost = 0;    // failed, or dropped with their peer
@@ -216,8 +216,6 @@ class Scheduler {
   // All of the peer's transfers fail, and the peer is held. Those with chunks outstanding finish
   // when the last one is over.
   void cancel_peer(TransferPeer& peer);
-  // The same for those that are movable.
-  void withdraw(TransferPeer& peer);
   // The same, and the outstanding chunks are over: their queue pairs are destroyed.
   void drop_peer(TransferPeer& peer);
 
@@ -226,6 +224,13 @@ class Scheduler {
   // peer is open, oldest transfer first. Returns how many; nothing if one was an atomic, which may
   // have been executed: then the peer must be dropped.
   std::optional<std::uint64_t> issue_again(TransferPeer& peer);
+
+  // Both ends have let go of the connections that broke: nothing of them can arrive any more.
+  void settle(TransferPeer& peer);
+  // Ends the peer's movable transfers that are not under way, nor in doubt: `next_withdrawn` hands
+  // them back, to be done over another rail.
+  void withdraw(TransferPeer& peer);
+  bool next_withdrawn(TransferRequest& request);
 
   // The next transfer that is over, oldest first.
   bool next_finished(FinishedTransfer& finished);
@@ -306,6 +311,7 @@ class Scheduler {
   std::uint64_t queued_ = 0;                         // transfers in queues of peers
   List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
+  TransferQueue withdrawn_;
   Counts counts_;
 };
 

@@ -62,7 +62,7 @@ struct TransferRequest {
   Opcode opcode = Opcode::read;  // write for a put; atomics are gets of 8 bytes
   std::uint64_t operand = 0;     // of an atomic
   std::uint64_t compare = 0;
-  bool movable = false;  // a get that may be done over another rail instead
+  bool movable = false;  // it may be done over another rail instead
 };
 
 class TransferPeer;
@@ -74,6 +74,7 @@ struct Transfer {
   bool small = false;     // goes before large ones of its peer
   bool measures = false;  // goes chunk by chunk though it could be a chain, to know c
   bool live = false;      // the slot is taken
+  bool in_doubt = false;  // what it writes may still arrive from a connection that broke
   TransferPeer* peer = nullptr;
   TransferRequest request;
   std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
@@ -87,6 +88,12 @@ struct Transfer {
 
   Link<Transfer> queue{};    // in its peer's queue, then among the finished, or the free
   Link<Transfer> of_peer{};  // among all transfers of its peer
+
+  // Whether a chunk that did not complete may still change the peer's memory, because the peer's
+  // end of the connection may be alive.
+  bool changes_memory() const {
+    return request.kind == TransferKind::put || is_atomic(request.opcode);
+  }
 
   bool all_issued() const { return issued_bytes == request.length_bytes; }
 

@@ -23,6 +23,16 @@ class TransferPeer {
 
   // Transfers that are not over.
   bool has_transfers() const { return !transfers_.empty(); }
+  // Some of these are atomics. Walks all.
+  bool has_atomics() const {
+    return any([](const Transfer& t) { return is_atomic(t.request.opcode); });
+  }
+  // Some of these may change the peer's memory without our doing anything more. Walks all.
+  bool is_in_doubt() const {
+    return any([](const Transfer& t) {
+      return t.changes_memory() && (t.in_doubt || t.outstanding_chunks > 0);
+    });
+  }
   // Transfers with chunks to issue.
   bool has_unissued() const {
     for (const Flow& flow : flows_) {
@@ -51,6 +61,13 @@ class TransferPeer {
     bool empty() const { return small.empty() && large.empty(); }
     TransferQueue& queue_of(const Transfer& t) { return t.small ? small : large; }
   };
+
+  template <typename Is>
+  bool any(Is&& is) const {
+    const Transfer* t = transfers_.front();
+    while (t != nullptr && !is(*t)) t = TransfersOfPeer::next(t);
+    return t != nullptr;
+  }
 
   bool open_ = false;
   bool chain_open_ = false;

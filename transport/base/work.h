@@ -37,6 +37,8 @@ constexpr bool fetches(Opcode opcode) {
   return opcode == Opcode::read || opcode == Opcode::fetch_add || opcode == Opcode::compare_swap;
 }
 
+constexpr bool is_atomic(Opcode opcode) { return fetches(opcode) && opcode != Opcode::read; }
+
 // Names one work request within its lane: the number of work requests posted on it before.
 using WorkId = std::uint64_t;
 

@@ -37,7 +37,7 @@ void Directory::remove(std::uint32_t place) {
 void Directory::show(Exported& exported) const {
   exported.directory_address = reinterpret_cast<std::uint64_t>(entries_.data());
   exported.directory_rkey = memory_.rkey();
-  exported.directory_entries = static_cast<std::uint32_t>(entries_.size());
+  exported.directory_entries = static_cast<std::uint16_t>(entries_.size());
 }
 
 }  // namespace weir::btl

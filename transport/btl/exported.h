@@ -20,8 +20,15 @@
 #include <type_traits>
 
 #include "rendezvous/transfer.h"
+#include "transport/rail/divide.h"
 
 namespace weir::btl {
+
+// Of words that change independently; no defence against somebody who wants to deceive.
+constexpr std::uint64_t mix(std::uint64_t before, std::uint64_t word) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  return (before ^ (before >> 32) ^ word) * odd;
+}
 
 // A key, and the memory it covers.
 struct Export {
@@ -48,12 +55,38 @@ struct Export {
   }
 
  private:
-  // Never 0. Of words that change independently; no defence against somebody who wants to deceive.
+  // Never 0.
   constexpr std::uint32_t expected_check() const {
-    constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
-    std::uint64_t mixed = (address ^ rkey) * odd;
-    mixed = (mixed ^ (mixed >> 32) ^ length_bytes) * odd;
+    const std::uint64_t mixed = mix(mix(0, address ^ rkey), length_bytes);
     return static_cast<std::uint32_t>(mixed >> 32) | 1;
+  }
+};
+
+// How the same memory is reached over the exporter's further rails.
+struct SideExport {
+  std::array<std::uint32_t, most_rails - 1> rkeys{};  // of the further rails; 0: none there
+  // Bit 0: the memory is a window's, and not for messages. Bit k: rail k has another adapter than
+  // the first one. What one adapter has written need not be there yet for another one, and two
+  // adapters are not atomic to each other.
+  std::uint8_t traits = 0;
+
+  friend bool operator==(const SideExport&, const SideExport&) = default;
+
+  static constexpr std::uint8_t window = 1;
+  static constexpr std::uint8_t apart(std::size_t rail) {
+    return static_cast<std::uint8_t>(1u << rail);
+  }
+  constexpr bool is_window() const { return (traits & window) != 0; }
+  constexpr bool any() const { return rkeys != decltype(rkeys){}; }
+  // The key for such an operation over that further rail; 0 if it is not to go there.
+  constexpr std::uint32_t rkey(Opcode opcode, std::size_t rail) const {
+    const bool may = opcode == Opcode::read ||
+                     (is_window() && (!is_atomic(opcode) || (traits & apart(rail)) == 0));
+    return may ? rkeys[rail - 1] : 0;
+  }
+  // Rails where parts need reads before and behind them (rail/divisions.h).
+  constexpr std::uint8_t fenced() const {
+    return is_window() ? static_cast<std::uint8_t>(traits & ~window) : std::uint8_t{0};
   }
 };
 
@@ -62,8 +95,25 @@ struct Exported {
   Export memory;
   std::uint64_t directory_address = 0;
   std::uint32_t directory_rkey = 0;
-  std::uint32_t directory_entries = 0;  // 0: there is none
-  std::array<std::uint32_t, 4> side_rkeys{};  // of `memory`, on further rails; 0: none there
+  std::uint16_t directory_entries = 0;  // 0: there is none
+  std::uint16_t sides_check = 0;        // of the next beside `memory`
+  SideExport sides{};
+
+  constexpr void set_sides(const SideExport& with) {
+    sides = with;
+    sides_check = expected_check();
+  }
+  // Not set, or put together from two handles: then there are none.
+  constexpr SideExport whole_sides() const {
+    return sides_check == expected_check() ? sides : SideExport{};
+  }
+
+ private:
+  constexpr std::uint16_t expected_check() const {
+    std::uint64_t mixed = mix(memory.check, sides.traits);
+    for (const std::uint32_t rkey : sides.rkeys) mixed = mix(mixed, rkey);
+    return static_cast<std::uint16_t>(mixed >> 48 | 1);
+  }
 };
 
 // Copies what another process may be writing.

@@ -11,7 +11,7 @@ namespace weir::btl {
 bool look_up(Module& module, const Operation& operation, const TransferRequest& request,
              const Exported& seen) {
   const auto most = module.engine->max_payload_bytes() / static_cast<std::uint32_t>(sizeof(Export));
-  const std::uint32_t entries = std::min(seen.directory_entries, most);
+  const std::uint32_t entries = std::min<std::uint32_t>(seen.directory_entries, most);
   if (entries == 0) return false;
   Operation reading{.endpoint = operation.endpoint};
   TransferRequest get{.peer = request.peer, .length_bytes = entries * sizeof(Export)};

@@ -49,9 +49,13 @@ struct alignas(128) Operation {
   Divisions::Part* part = nullptr;  // it is that of another operation
   Export memory{};              // the memory at the target, as the handle described it
   Operation* next = nullptr;
+  // Of the same memory, over the target's further rails (SideExport).
+  std::array<std::uint32_t, most_rails - 1> side_rkeys{};
+  std::uint8_t side_traits = 0;
   std::uint8_t epoch = FlushEpochs::none;
   std::uint8_t generation = 0;  // how often the record was used; see Operations
 };
+static_assert(sizeof(Operation) == 128);
 
 // An operation that waits for its key.
 struct Lookup {

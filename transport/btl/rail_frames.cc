@@ -44,7 +44,7 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
   if (endpoint->leaving.load(std::memory_order_relaxed)) return;
   const bool carried = endpoint->links.take_carried(side + 1);
   const bool was_last = endpoint->links.is_lost(0) && endpoint->links.up() == 0;
-  if (was_last || (carried && failure.lost_work)) {
+  if (was_last || failure.in_doubt || (carried && failure.lost_work)) {
     return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(),
                      failure);
   }
@@ -77,7 +77,9 @@ bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
            reason == FailReason::connect_refused || reason == FailReason::connect_spoilt;
   };
   serve_links();
-  if (failure.lost_work || endpoint.links.up() == 0 || !is_of_way(failure.reason)) return false;
+  const bool other = endpoint.links.up() != 0;
+  if (failure.lost_work && other) explain_loss(endpoint, failure);
+  if (failure.lost_work || !other || !is_of_way(failure.reason)) return false;
   const std::string text = way_text(endpoint, 0) + " is given up: " + to_text(failure.reason) +
                            ". The job goes on over its other rails.";
   tells_loss() ? complain(text) : note(1, text);
@@ -139,11 +141,11 @@ void Rails::on_news(std::size_t rail, const LinkNews& news) {
   }
 }
 
-// Gets of rails that broke go on over those with a connection.
+// Transfers of rails that broke go on over those with a connection.
 void Rails::go_on_elsewhere(Endpoint& endpoint) {
   if (endpoint.links.up() == 0) return;
   for (std::size_t broken = 0; broken <= count_; ++broken) {
-    if (endpoint.links.is_down(broken)) engine(broken).withdraw(id_on(endpoint, broken));
+    if (endpoint.links.is_down(broken)) withdraw(endpoint, broken);
   }
 }
 
@@ -163,6 +165,7 @@ bool Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t receiv
       lose_peer(module_, &endpoint, endpoint.name, engine(rail).port().name(), failure);
     });
   }
+  withdraw(endpoint, rail);
   add_to(module_.rdma_counters.rail_frames, frames->size());
   later([text = "messages to " + rank_text(endpoint.name) + " do not go over " +
                 engine(rail).port().name() + " for now; " + std::to_string(frames->size()) +

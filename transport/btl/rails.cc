@@ -4,6 +4,7 @@
 #include <exception>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "transport/btl/module.h"
 #include "transport/btl/params.h"
@@ -83,6 +84,7 @@ Rails::Rails(Module& module, std::vector<std::unique_ptr<Engine>> engines)
 }
 
 void Rails::start() {
+  sinks_[0] = engine(0).acquire(sizeof(std::uint64_t));
   for (std::size_t i = 0; i < count_; ++i) {
     Side& side = sides_[i];
     std::string why;
@@ -95,7 +97,8 @@ void Rails::start() {
       side.registrations = verbs::RegistrationCache::create(side.engine->device(), options, why);
       good = side.registrations != nullptr;
     }
-    side.works.store(good && bytes > 0, std::memory_order_release);
+    if (good) good = (sinks_[i + 1] = side.engine->acquire(sizeof(std::uint64_t))) != nullptr;
+    side.works.store(good && bytes > 0 && sinks_[0] != nullptr, std::memory_order_release);
     if (!good) {
       complain("does without the rail " + side.engine->port().name() + ": " + why + ".");
     }
@@ -121,23 +124,6 @@ void Rails::add(Endpoint& endpoint, std::span<const std::byte> cards) {
 
 // ---- memory ----
 
-void Rails::register_memory(Handle& handle, const void* base, std::size_t size, Access access) {
-  for (std::size_t i = 0; i < count_; ++i) {
-    Side& side = sides_[i];
-    if (!side.works.load(std::memory_order_acquire)) continue;
-    handle.sides[i] = side.registrations->get(base, size, access);
-    // A key of 0 means none.
-    if (handle.sides[i] != nullptr) handle.exported.side_rkeys[i] = handle.sides[i]->rkey;
-  }
-}
-
-void Rails::deregister(Handle& handle) {
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (handle.sides[i] != nullptr) sides_[i].registrations->put(handle.sides[i]);
-    handle.sides[i] = nullptr;
-  }
-}
-
 std::uint64_t Rails::registrations_in_use() const {
   std::uint64_t count = 0;
   for (const Side& side : sides_) {
@@ -150,135 +136,8 @@ void Rails::end_registrations() {
   for (Side& side : sides_) side.registrations.reset();
 }
 
-// ---- parts ----
-
 Engine& Rails::engine(std::size_t rail) const {
   return rail == 0 ? *module_.engine : *sides_[rail - 1].engine;
-}
-
-// One that was never measured is as fast as those that were, as far as the ports' speeds tell.
-double Rails::rate_of(std::size_t rail) const {
-  const double own = divisions_.meter(rail).rate();
-  if (own > 0) return own;
-  const auto speed = [&](std::size_t of) {
-    return std::max(1.0, static_cast<double>(engine(of).port().speed_mbps));
-  };
-  for (std::size_t other = 0; other <= count_; ++other) {
-    const double measured = divisions_.meter(other).rate();
-    if (measured > 0) return measured * speed(rail) / speed(other);
-  }
-  return speed(rail) * 1e6 / 8;
-}
-
-// Asks for the connection if there is none.
-bool Rails::may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys) {
-  return endpoint.sides[side].id != PeerId::none && keys[side + 1].rkey != 0 &&
-         sides_[side].works.load(std::memory_order_relaxed) &&
-         sides_[side].engine->connect(endpoint.sides[side].id);
-}
-
-std::array<bool, most_rails> Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
-  std::array<bool, most_rails> usable{!endpoint.links.is_down(0)};
-  for (std::size_t i = 0; i < count_; ++i) {
-    std::unique_lock guard(lock_);
-    const bool is_open = endpoint.sides[i].way.is_open(now);
-    guard.unlock();
-    usable[i + 1] = is_open && may_use(i, endpoint, keys);
-  }
-  return usable;
-}
-
-bool Rails::carry(Endpoint& endpoint, const Handle* local, const Exported& remote,
-                  const TransferRequest& request) {
-  if (request.opcode != Opcode::read || local == nullptr ||
-      remote.side_rkeys == decltype(remote.side_rkeys){}) {
-    return false;
-  }
-  RailKeys keys{};
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (local->sides[i] != nullptr) keys[i + 1] = {local->sides[i]->lkey, remote.side_rkeys[i]};
-  }
-  const Time now = Engine::clock();
-  const bool small = request.length_bytes < least_message;
-  const bool alone = request.length_bytes < least_part && !endpoint.links.is_down(0);
-  const std::array<bool, most_rails> may =
-      alone ? std::array<bool, most_rails>{true} : usable(now, endpoint, keys);
-  Divisions::Parts parts{};
-  try {
-    std::lock_guard guard(lock_);
-    RailLoads loads;
-    for (std::size_t rail = 0; rail <= count_; ++rail) {
-      const std::uint32_t share = rail == 0 ? Way::whole : endpoint.sides[rail - 1].way.share();
-      loads[rail].rate = may[rail] ? rate_of(rail) * share / Way::whole : 0;
-    }
-    parts = divisions_.begin(now, request, loads, small ? request.length_bytes : least_part, keys);
-  } catch (const std::exception&) {
-    return false;
-  }
-  for (std::size_t rail = 0; rail <= count_; ++rail) {
-    if (parts[rail] != nullptr) submit(*parts[rail], rail, endpoint);
-  }
-  return true;
-}
-
-// Without memory for the operation, the part is lost at once.
-void Rails::submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint) {
-  const Operation operation{.endpoint = &endpoint, .part = &part};
-  TransferRequest request = part.request();
-  request.peer = id_on(endpoint, rail);
-  if (rail > 0) {
-    side_parts_.fetch_add(1, std::memory_order_relaxed);
-    add_to(module_.rdma_counters.rail_parts);
-    add_to(module_.rdma_counters.rail_bytes, request.length_bytes);
-  }
-  try {
-    request.token = module_.operations.begin(operation);
-  } catch (const std::exception& problem) {
-    complain(std::string("cannot get a part of a message: ") + problem.what() + ".");
-    return finish(operation, false, rail > 0);
-  }
-  engine(rail).transfer(request);
-}
-
-void Rails::finish(const Operation& done, bool ok, bool tell) {
-  Divisions::Part& part = *done.part;
-  Endpoint& endpoint = *done.endpoint;
-  const Time now = Engine::clock();
-  std::string recovered;
-  std::size_t next = 0;
-  Divisions::Outcome outcome;
-  {
-    std::lock_guard guard(lock_);
-    const std::size_t rail = part.rail();
-    if (rail > 0) side_parts_.fetch_sub(1, std::memory_order_relaxed);
-    if (rail > 0 && ok) {
-      Way& way = endpoint.sides[rail - 1].way;
-      if (way.is_lost() && may_tell()) {
-        recovered = way_text(endpoint, rail) + " carries messages again, after " +
-                    std::to_string((now - way.lost_at()).ns / milliseconds(1).ns) + " ms.";
-      }
-      way.carry();
-    }
-    // With no rail that works, the first one gets it when it is back.
-    const bool first_works = !endpoint.links.is_down(0);
-    for (std::size_t i = count_; i > 0 && !(first_works && rail > 0); --i) {
-      if (i != rail && endpoint.links.is_up(i) && part.may_use(i)) next = i;
-    }
-    outcome = divisions_.end(now, part, ok, tell ? std::optional(next) : std::nullopt);
-  }
-  if (!recovered.empty() && tell) complain(recovered);
-  switch (outcome.next) {
-    case Divisions::Next::going: return;
-    case Divisions::Next::again:
-      add_to(module_.rdma_counters.rail_parts_again);
-      return submit(part, next, endpoint);
-    case Divisions::Next::over: return finish_operation(module_, {outcome.token, outcome.ok}, tell);
-  }
-}
-
-std::size_t Rails::parts_out() {
-  std::lock_guard guard(lock_);
-  return divisions_.parts_out();
 }
 
 // ---- progress and end ----
@@ -314,6 +173,9 @@ void Rails::shut_down() {
     sides_[i].engine->shutdown(Upcalls(*this, i, false));
     while (sides_[i].engine->progress(Upcalls(*this, i, false)) > 0) {
     }
+  }
+  for (std::size_t rail = 0; rail <= count_; ++rail) {
+    if (sinks_[rail] != nullptr) engine(rail).discard(std::exchange(sinks_[rail], nullptr));
   }
 }
 

@@ -1,9 +1,10 @@
 // The further rails of a process: an engine of its own on each of its other ports. They carry large
-// messages and their parts, and frames when the first rail fails, or if they are to be spread;
-// order and visibility stay the first rail's business: puts, atomics and windows use that one. A
-// part is a get, which may be done again anywhere once its queue pair is destroyed. A frame goes
-// over another rail once both ends know that it has not arrived (rail/handover.h). ob1 numbers its
-// messages, so frames need no order among rails.
+// messages, large gets and puts of windows, and parts of these; and when the first rail fails,
+// everything but atomics, which stay with one adapter of the target. A get may be done again
+// anywhere once its queue pair is destroyed, a put once the target's is destroyed, too. A frame
+// goes over another rail once both ends know that it has not arrived (rail/handover.h). ob1 numbers
+// its messages, so frames need no order among rails; parts of windows are put in order by reads
+// (rail/divisions.h).
 //
 //   a large get ──divide──▶ parts ──▶ engines ──▶ all are there: the get is over
 //                             ▲          │ lost: the rail is left alone for a while
@@ -60,16 +61,16 @@ class Rails {
   // The peer has these cards, its first rail's included.
   void add(Endpoint& endpoint, std::span<const std::byte> cards);
 
-  // Registers the memory of `handle` on each rail that works, if it is for large messages.
-  void register_memory(Handle& handle, const void* base, std::size_t size, Access access);
+  // Registers the memory of `handle` on each rail that works. `window`: it is not for messages.
+  void register_memory(Handle& handle, const void* base, std::size_t size, Access access,
+                       bool window);
   void deregister(Handle& handle);
 
-  // Takes a get of a message, of which nobody has anything yet; its operation has begun. False if
-  // it is to go over the first rail alone.
-  bool carry(Endpoint& endpoint, const Handle* local, const Exported& remote,
-             const TransferRequest& request);
-  // A part is over.
-  void finish(const Operation& done, bool ok, bool tell);
+  // Takes every get, put or atomic; `operation` has begun. `sides` are of its memory.
+  void transfer(Endpoint& endpoint, Operation& operation, const SideExport& sides,
+                TransferRequest request);
+  // The step of a part is over. Without `upcalls` the end of the whole waits for the application.
+  void finish(const Operation& done, bool ok, bool tell, bool upcalls = true);
 
   // ---- frames, over all rails, or when the first one's connection to the peer is broken ----
 
@@ -122,6 +123,14 @@ class Rails {
   class Upcalls;
   class Ways;
 
+  RailKeys keys_of(const Operation& operation, Opcode opcode) const;
+  void divide(Endpoint& endpoint, const Operation& operation, const TransferRequest& request,
+              const RailKeys& keys);
+  void submit(Divisions::Part& part, Endpoint& endpoint);
+  std::size_t other_rail(const Endpoint& endpoint, const Divisions::Part& part) const;
+  // What may go over another rail than this one does so.
+  void withdraw(Endpoint& endpoint, std::size_t rail);
+  void look_back(Endpoint& endpoint, std::size_t rail, std::uint8_t others);
   bool may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys);
   std::array<bool, most_rails> usable(Time now, Endpoint& endpoint, const RailKeys& keys);
   double rate_of(std::size_t rail) const;
@@ -136,7 +145,7 @@ class Rails {
   void on_news(std::size_t rail, const LinkNews& news);
   bool give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
   void go_on_elsewhere(Endpoint& endpoint);
-  void submit(Divisions::Part& part, std::size_t rail, Endpoint& endpoint);
+  void explain_loss(const Endpoint& endpoint, const Failure& failure);
   void on_failure(std::size_t side, const Failure& failure);
   void lose_way(std::size_t side, Endpoint& endpoint, FailReason reason);
   std::string way_text(const Endpoint& endpoint, std::size_t rail) const;
@@ -160,6 +169,8 @@ class Rails {
   std::array<Side, most_rails - 1> sides_;
   const std::size_t count_;
   const bool spread_;
+  // Of each rail: where bytes land that nobody wants.
+  std::array<SendSlot*, most_rails> sinks_{};
   std::atomic<std::uint32_t> side_parts_{0};  // under way on further rails
   std::atomic<std::uint32_t> idle_calls_{0};
   std::atomic<std::uint32_t> endpoints_down_{0};  // whose first rail broke

@@ -63,9 +63,8 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
                                              reinterpret_cast<std::uint64_t>(registration->address),
                                              registration->length_bytes)};
     handle->listed = Directory::nowhere;
-    // What is for no peer in particular is no message, but a window.
-    if (module.rails != nullptr && endpoint != MCA_BTL_ENDPOINT_ANY) {
-      module.rails->register_memory(*handle, base, size, access);
+    if (module.rails != nullptr) {
+      module.rails->register_memory(*handle, base, size, access, is_exported(endpoint, access));
     }
     Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
     if (directory != nullptr) {
@@ -100,12 +99,11 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_ERR_BAD_PARAM;
 }
 
-// Whether further rails carry the operation.
-[[gnu::noinline]] bool is_carried(Module& module, Endpoint& endpoint, const Handle* local,
-                                  const Operation& operation, const Handle& remote,
-                                  const TransferRequest& request) {
+[[gnu::noinline]] void transfer_over_rails(Module& module, Operation& operation,
+                                           const Handle& remote, const TransferRequest& request) {
   const Exported seen = read_shared(remote.exported);
-  return seen.memory == operation.memory && module.rails->carry(endpoint, local, seen, request);
+  const SideExport sides = seen.memory == operation.memory ? seen.whole_sides() : SideExport{};
+  module.rails->transfer(*operation.endpoint, operation, sides, request);
 }
 
 [[gnu::cold, gnu::noinline]] int give_up_start(Module& module, SendSlot* scratch,
@@ -151,12 +149,12 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   if (!memory.covers(remote.address, request.length_bytes)) [[unlikely]]
     return look_elsewhere(module, *operation, request, *remote.handle);
   request.token = Operations::token(*operation);
-  if (module.rails != nullptr &&
-      is_carried(module, *endpoint, local.handle, *operation, *remote.handle, request)) {
-    return OPAL_SUCCESS;
-  }
   // From here on the adapter may have it: if memory runs out now, this process cannot go on.
-  module.engine->transfer(request);
+  if (module.rails != nullptr) {
+    transfer_over_rails(module, *operation, *remote.handle, request);
+  } else {
+    module.engine->transfer(request);
+  }
   return OPAL_SUCCESS;
 }
 
@@ -256,9 +254,9 @@ void set_rdma_entry_points(mca_btl_base_module_t& module) {
 
 void offer_rdma(Module& module) {
   const ibv_device_attr& limits = module.engine->device().limits();
-  const Offer offer = what_to_offer({module.btl_flags, module.btl_atomic_flags},
-                                    {limits.atomic_cap, limits.max_qp_init_rd_atom},
-                                    module.spreads());
+  const Offer offer =
+      what_to_offer({module.btl_flags, module.btl_atomic_flags},
+                    {limits.atomic_cap, limits.max_qp_init_rd_atom}, module.spreads());
   module.btl_flags = offer.flags;
   module.btl_atomic_flags = offer.atomic_flags;
   if ((offer.flags & MCA_BTL_FLAGS_GET) == 0) module.btl_get = nullptr;

@@ -717,6 +717,7 @@ void Connector::fail(const Now& now, Peer& peer, const Failure& why, Outbox& out
   Failure told = resuming ? first : why;
   told.lost_work = listener_.has_work(peer) || (connection.lane_ != LaneId::none &&
                                                 !lanes_[connection.lane_].queue.empty());
+  listener_.describe_transfers(peer, told);
   move_to(peer, config_.among_rails ? PeerState::closed : PeerState::failed);
   out.report(told);
   drop_lane(peer, out);

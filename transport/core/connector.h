@@ -55,6 +55,8 @@ class Connector {
     virtual bool has_work(const Peer& peer) const = 0;
     // Nothing that began on the connection needs it any more.
     virtual bool may_part(const Peer& peer) const = 0;
+    // Says what kind of transfers are lost with the peer.
+    virtual void describe_transfers(const Peer& peer, Failure& failure) const = 0;
     // The lane for frames broke, and is about to be fenced; the peer's other lanes go before it.
     virtual void on_broken(Peer& peer, Outbox& out) = 0;
     // A frame that was in doubt has arrived, or is not sent again.

@@ -199,6 +199,7 @@ void Core::refuse(const Now& now, Peer& peer, const BadFrame& bad, Outbox& out) 
 
 void Core::on_ready(const Now& now, Peer& peer, Outbox& out) {
   sender_.note_lent(peer);
+  transfers_.settle(peer);
   sender_.go_on_with_all(now, peer, out);
   transfers_.go_on(now, peer, out);
   transfers_.fetch_lanes().on_ready(now, peer, out);

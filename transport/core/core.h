@@ -176,10 +176,11 @@ class Core : private Lanes::Listener,
     connector_.connect_ahead(now, peers_[peer], out);
   }
 
-  // Ends, as failed, the gets with `peer` that may be done over another rail. What the adapter has
-  // of them is over before their end is reported.
-  void withdraw(const Now& now, PeerId peer, Outbox& out) {
-    transfers_.withdraw(now, peers_[peer], out);
+  // Calls `take(request)` for each transfer with `peer` that may be done over another rail, and is
+  // neither under way nor in doubt: it is not ours any more.
+  template <typename Take>
+  void withdraw(const Now& now, PeerId peer, Outbox& out, Take&& take) {
+    transfers_.withdraw(now, peers_[peer], out, take);
   }
 
   // Transfers are under way: their completions must be seen promptly, and with the time.
@@ -333,10 +334,12 @@ class Core : private Lanes::Listener,
   std::uint32_t received(PeerId peer) const { return peers_[peer].connection.received(); }
   // The peer, which holds the session too, has received so many of our frames. Calls `give(slot)`
   // for each other one, oldest first, and for those that wait. From here on frames are turned away
-  // (Status::elsewhere) until there is a connection. False if it cannot be: the peer was given up.
+  // (Status::elsewhere) until there is a connection, and puts that were under way may be withdrawn.
+  // False if it cannot be: the peer was given up.
   template <typename Give>
   bool give_away(const Now& now, PeerId peer, std::uint32_t received, Outbox& out, Give&& give) {
     if (!connector_.give_away(now, peers_[peer], received, out)) return false;
+    transfers_.settle(peers_[peer]);
     sender_.drop_pending(peers_[peer], give);
     return true;
   }
@@ -467,6 +470,9 @@ class Core : private Lanes::Listener,
   }
   bool may_part(const Peer& peer) const override {
     return !has_work(peer) && peer.fetch_lane.is_settled() && !peer.outgoing.owes_lane_end();
+  }
+  void describe_transfers(const Peer& peer, Failure& failure) const override {
+    Transfers::describe(peer, failure);
   }
   void on_broken(Peer& peer, Outbox& out) override {
     transfers_.pause(peer);

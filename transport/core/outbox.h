@@ -70,6 +70,8 @@ struct Failure {
   BadFrame frame{};           // with FailReason::bad_frame
   TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
   bool lost_work = false;     // frames for the peer, or transfers with it, were not over
+  bool lost_atomics = false;  // atomic operations were among these
+  bool in_doubt = false;      // and puts whose bytes may still arrive: the peer may not know yet
 };
 
 // Connections broke that are made again: the first of them, or, when it is over, the last one that

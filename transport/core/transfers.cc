@@ -175,11 +175,6 @@ bool Transfers::repeat_lost(const Now& now, Peer& peer, Outbox& out) {
   return chunks.has_value();
 }
 
-void Transfers::withdraw(const Now& now, Peer& peer, Outbox& out) {
-  scheduler_.withdraw(peer.transfers);
-  issue(now, out);
-}
-
 // Reports what is over, after chunks were issued or given up.
 void Transfers::take_finished(Outbox& out) {
   FinishedTransfer finished;

@@ -79,8 +79,17 @@ class Transfers final : private FetchLanes::Listener {
   // False if that must not be.
   bool repeat_lost(const Now& now, Peer& peer, Outbox& out);
 
-  // Ends the gets that may be done over another rail, as failed.
-  void withdraw(const Now& now, Peer& peer, Outbox& out);
+  // Nothing of the peer's earlier connections can arrive any more, at either end.
+  void settle(Peer& peer) {
+    if (!idle()) scheduler_.settle(peer.transfers);
+  }
+  // Ends those that may be done over another rail, and hands them to `take`.
+  template <typename Take>
+  void withdraw(const Now& now, Peer& peer, Outbox& out, Take&& take) {
+    scheduler_.withdraw(peer.transfers);
+    for (TransferRequest request; scheduler_.next_withdrawn(request);) take(request);
+    issue(now, out);  // its part of the budget is free for others
+  }
 
   // The peer's lanes take nothing until `go_on`.
   void pause(Peer& peer) {
@@ -91,6 +100,11 @@ class Transfers final : private FetchLanes::Listener {
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
   bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }
+  // What of the peer's transfers is lost with it.
+  static void describe(const Peer& peer, Failure& failure) {
+    failure.lost_atomics = peer.transfers.has_atomics();
+    failure.in_doubt = peer.transfers.is_in_doubt();
+  }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
   // Reads of a budget that others share are out.

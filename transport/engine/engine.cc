@@ -274,10 +274,13 @@ Status Engine::carry(PeerId peer, const SendSlot& frame) {
   return status;
 }
 
-void Engine::withdraw(PeerId peer) {
+std::vector<TransferRequest> Engine::withdraw(PeerId peer) {
   std::lock_guard guard(lock_);
-  core_.withdraw(clock(), peer, out_);
+  std::vector<TransferRequest> taken;
+  core_.withdraw(clock(), peer, out_,
+                 [&](const TransferRequest& request) { taken.push_back(request); });
   if (!out_.empty()) flush();
+  return taken;
 }
 
 void Engine::hand_up(const Retired& retired) {

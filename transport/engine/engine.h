@@ -188,8 +188,8 @@ class Engine : private Driver<Engine> {
   }
   // Sends a copy of a frame that another rail gave away.
   Status carry(PeerId peer, const SendSlot& frame);
-  // Ends the movable gets with the peer, as failed.
-  void withdraw(PeerId peer);
+  // Takes back the movable transfers with the peer that are neither under way nor in doubt.
+  std::vector<TransferRequest> withdraw(PeerId peer);
 
   // ---- large messages and one-sided ----
 

@@ -74,5 +74,41 @@ TEST(Exported, IsReadAsItIs) {
   EXPECT_EQ(std::memcmp(&copy, &shared, sizeof copy), 0);
 }
 
+// ---- further rails ----
+
+constexpr SideExport sides_of(std::uint32_t rkey, std::uint8_t traits) {
+  return {{rkey, rkey + 1, 0}, traits};
+}
+
+TEST(Exported, SidesBelongToTheirMemory) {
+  Exported one{.memory = Export::of(1, somewhere, page)};
+  EXPECT_FALSE(one.whole_sides().any()) << "none were set";
+  Exported other{.memory = Export::of(2, somewhere + page, page)};
+  one.set_sides(sides_of(5, SideExport::window));
+  other.set_sides(sides_of(7, SideExport::window));
+  EXPECT_EQ(one.whole_sides(), sides_of(5, SideExport::window));
+  Exported mixed = one;
+  mixed.sides = other.sides;
+  EXPECT_FALSE(mixed.whole_sides().any());
+  mixed.sides_check = other.sides_check;
+  EXPECT_FALSE(mixed.whole_sides().any()) << "of other memory";
+}
+
+TEST(SideExport, SaysWhatMayGoOverWhichRail) {
+  const SideExport message = sides_of(5, SideExport::apart(1) | SideExport::apart(2));
+  EXPECT_EQ(message.rkey(Opcode::read, 1), 5u);
+  EXPECT_EQ(message.rkey(Opcode::read, 3), 0u) << "not there";
+  EXPECT_EQ(message.rkey(Opcode::write, 1), 0u) << "its end is told over the first rail";
+  EXPECT_EQ(message.fenced(), 0);
+  // Rail 1 is another port of the first rail's adapter.
+  const SideExport window = sides_of(5, SideExport::window | SideExport::apart(2));
+  EXPECT_EQ(window.rkey(Opcode::write, 1), 5u);
+  EXPECT_EQ(window.rkey(Opcode::write, 2), 6u);
+  EXPECT_EQ(window.rkey(Opcode::fetch_add, 1), 5u);
+  EXPECT_EQ(window.rkey(Opcode::compare_swap, 2), 0u)
+      << "two adapters are not atomic to each other";
+  EXPECT_EQ(window.fenced(), SideExport::apart(2));
+}
+
 }  // namespace
 }  // namespace weir::btl

@@ -644,17 +644,84 @@ TEST_F(PortDown, WithoutOtherRailsTheAdapterRepeats) {
   EXPECT_EQ(rig.core.state(rig.peer), PeerState::ready);
 }
 
-TEST(GiveAway, OnlyMovableGetsAreWithdrawn) {
+// ---- doing transfers over another rail ----
+
+std::vector<std::uint64_t> withdraw(Session& rig) {
+  std::vector<std::uint64_t> tokens;
+  rig.core.withdraw(rig.now, rig.peer, rig.out,
+                    [&](const TransferRequest& request) { tokens.push_back(request.token); });
+  EXPECT_TRUE(rig.core.conserved());
+  return tokens;
+}
+
+TransferRequest transfer(const Session& rig, Opcode opcode, std::uint64_t token,
+                         bool movable = true) {
+  TransferRequest request{.peer = rig.peer, .length_bytes = 8, .token = token, .opcode = opcode};
+  request.kind = opcode == Opcode::write ? TransferKind::put : TransferKind::get;
+  request.movable = movable;
+  return request;
+}
+
+using Tokens = std::vector<std::uint64_t>;
+
+TEST(Withdraw, AGetGoesElsewhereOnceOurEndIsFenced) {
   Session rig(0, among_rails());
-  rig.core.transfer(rig.now, {.peer = rig.peer, .length_bytes = 64, .token = 1, .movable = true},
-                    rig.out);
-  rig.core.transfer(rig.now, {.peer = rig.peer, .length_bytes = 64, .token = 2}, rig.out);
+  rig.core.transfer(rig.now, transfer(rig, Opcode::read, 1), rig.out);
+  rig.core.transfer(rig.now, transfer(rig, Opcode::read, 2, false), rig.out);
+  rig.under_way = rig.take_work();
+  EXPECT_EQ(withdraw(rig), Tokens{}) << "the adapter has them";
+  rig.lose();
+  EXPECT_EQ(withdraw(rig), Tokens{1});
+  EXPECT_EQ(withdraw(rig), Tokens{});
+  EXPECT_TRUE(rig.out.transfers.empty()) << "its end is reported by who has it now";
+}
+
+// A late packet must not overwrite what comes after.
+TEST(Withdraw, APutUnderWayGoesElsewhereOnceBothEndsHaveLetItGo) {
+  Session rig(0, among_rails());
+  rig.core.transfer(rig.now, transfer(rig, Opcode::write, 1), rig.out);
   rig.under_way = rig.take_work();
   rig.lose();
-  rig.core.withdraw(rig.now, rig.peer, rig.out);
+  rig.core.transfer(rig.now, transfer(rig, Opcode::write, 2), rig.out);
+  EXPECT_EQ(withdraw(rig), Tokens{2}) << "nothing of it was ever sent";
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+  rig.settle();
+  EXPECT_EQ(withdraw(rig), Tokens{}) << "the peer may not know yet";
+  give_away(rig, 1);
+  EXPECT_EQ(withdraw(rig), Tokens{1});
+}
+
+TEST(Withdraw, APutThatGoesAgainOnTheNextConnectionStaysThere) {
+  Session rig(0, among_rails());
+  rig.core.transfer(rig.now, transfer(rig, Opcode::write, 1), rig.out);
+  rig.under_way = rig.take_work();
+  rig.resume(rig.lose(), 1);
+  const auto again = rig.take_work();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(withdraw(rig), Tokens{});
+  rig.complete(again[0]);
   ASSERT_EQ(rig.out.transfers.size(), 1u);
-  EXPECT_EQ(rig.out.transfers[0].token, 1u);
-  EXPECT_FALSE(rig.out.transfers[0].ok);
+  EXPECT_TRUE(rig.out.transfers[0].ok);
+}
+
+TEST(Withdraw, WhoIsGivenUpSaysWhatIsLost) {
+  for (const Opcode opcode : {Opcode::read, Opcode::write, Opcode::fetch_add}) {
+    Session rig(0, among_rails());
+    rig.core.transfer(rig.now, transfer(rig, Opcode::read, 1), rig.out);
+    if (opcode == Opcode::write) rig.core.transfer(rig.now, transfer(rig, opcode, 2), rig.out);
+    rig.under_way = rig.take_work();
+    rig.lose();
+    if (opcode == Opcode::fetch_add) rig.core.transfer(rig.now, transfer(rig, opcode, 3), rig.out);
+    rig.now = rig.now + rig.core.config().peer_timeout;
+    rig.now = rig.now + seconds(1);
+    rig.core.on_timer(rig.now, rig.out);
+    rig.settle();
+    const auto failures = rig.take_failures();
+    ASSERT_EQ(failures.size(), 1u);
+    EXPECT_TRUE(failures[0].lost_work);
+    EXPECT_EQ(failures[0].in_doubt, opcode == Opcode::write);
+    EXPECT_EQ(failures[0].lost_atomics, opcode == Opcode::fetch_add);
+  }
 }
 
 }  // namespace

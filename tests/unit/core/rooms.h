@@ -129,6 +129,7 @@ class Rooms : private Lanes::Listener,
   void on_shares_exceeded(Outbox&) override {}
   void on_queue_full(Peer&) override { told.emplace_back("queue full"); }
   bool has_work(const Peer&) const override { return work_waits; }
+  void describe_transfers(const Peer&, Failure&) const override {}
   bool may_part(const Peer&) const override { return !work_waits; }
   void on_paused(Peer&) override { told.emplace_back("paused"); }
   void on_broken(Peer&, Outbox&) override { told.emplace_back("broken"); }

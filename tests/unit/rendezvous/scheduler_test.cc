@@ -377,15 +377,13 @@ TEST(Scheduler, WhatGoesAgainKeepsItsOrder) {
 }
 
 // It is over when its lane is: nothing of it is left that could tell of its end.
-TEST(Scheduler, AWithdrawnGetWhoseLaneBreaksIsOver) {
+TEST(Scheduler, AFailedGetWhoseLaneBreaksIsOver) {
   SchedulerWithPeers scheduler(small_world(4));
   scheduler.open_peer(PeerId{0}, 16);
   for (const std::uint64_t length : {2, 8}) {  // all of it under way; a part of it
-    TransferRequest movable = get(0, length, length);
-    movable.movable = true;
-    scheduler.submit(movable);
+    scheduler.submit(get(0, length, length));
     drain(scheduler);
-    scheduler.withdraw(PeerId{0});
+    scheduler.cancel_peer(PeerId{0});
     FinishedTransfer finished;
     EXPECT_FALSE(scheduler.next_finished(finished)) << "its chunks are under way";
     EXPECT_EQ(scheduler.issue_again(PeerId{0}), 0u) << "nothing of it goes again";
@@ -399,17 +397,17 @@ TEST(Scheduler, AWithdrawnGetWhoseLaneBreaksIsOver) {
   }
 }
 
-TEST(Scheduler, OnlyMovableGetsAreWithdrawn) {
+TEST(Scheduler, OnlyMovableTransfersAreWithdrawn) {
   SchedulerWithPeers scheduler(small_world(8));
   TransferRequest movable = get(0, 1, 1);
   movable.movable = true;
   scheduler.submit(movable);
   scheduler.submit(get(0, 1, 2));
   scheduler.withdraw(PeerId{0});
-  FinishedTransfer finished;
-  ASSERT_TRUE(scheduler.next_finished(finished));
-  EXPECT_EQ(finished.token, 1u);
-  EXPECT_FALSE(scheduler.next_finished(finished));
+  TransferRequest withdrawn;
+  ASSERT_TRUE(scheduler.next_withdrawn(withdrawn));
+  EXPECT_EQ(withdrawn.token, 1u);
+  EXPECT_FALSE(scheduler.next_withdrawn(withdrawn));
   scheduler.open_peer(PeerId{0}, 16);
   EXPECT_EQ(drain(scheduler).size(), 1u);
 }
