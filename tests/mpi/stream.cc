@@ -3,7 +3,7 @@
 //
 //   mpirun -n 6 stream [--seconds 10] [--roles traffic,receive,compute] [--largest 20000]
 //                      [--slow-ms 0] [--end exit|segfault|abort|kill] [--victim 0]
-//                      [--connect-on-signal] [--counters]
+//                      [--connect-on-signal] [--no-atomics] [--counters]
 //
 // Ranks 2i and 2i+1 are a pair; without a role for it, a pair has the last one.
 //   traffic  both send and receive, all the time, every byte checked; ends together
@@ -13,8 +13,8 @@
 //   beside   the odd one makes no call of MPI for --seconds; the even one sends to it all the time, a
 //            few messages a second, and waits for the answer to the last one; ends together
 //   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
-//   rma      both put into a window of the other, get it back and add, every byte checked, while the
-//            other does the same and never waits; a role for all or none
+//   rma      both put into a window of the other, get it back and add (but for --no-atomics), every
+//            byte checked, while the other does the same and never waits; a role for all or none
 // The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
 //
@@ -43,7 +43,7 @@ int rank, size;
 std::size_t largest;
 double longest_pause_s = 0, seconds = 0;
 std::atomic<bool> told_to_end = false;
-bool is_victim = false;
+bool is_victim = false, adds = true;
 std::string ending;
 
 bool has_time(double begin) { return MPI_Wtime() - begin < seconds && !told_to_end; }
@@ -203,10 +203,11 @@ void one_sided(int partner) {
     MPI_Get(in.data(), n, MPI_BYTE, partner, 8, n, MPI_BYTE, window);
     const std::int64_t one = 1;
     std::int64_t seen = -1;
-    MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, partner, 0, MPI_SUM, window);
+    if (adds) MPI_Fetch_and_op(&one, &seen, MPI_INT64_T, partner, 0, MPI_SUM, window);
     MPI_Win_flush(partner, window);
     check::verify(in.data(), slot, {rank, partner, kTag, round}, "what was put");
-    CHECK(seen == round, "counted to %lld in round %u", static_cast<long long>(seen), round);
+    CHECK(!adds || seen == round, "counted to %lld in round %u", static_cast<long long>(seen),
+          round);
     const double now = MPI_Wtime();
     longest_pause_s = std::max(longest_pause_s, now - last);
     last = now;
@@ -228,6 +229,7 @@ MPI_TEST(stream) {
   std::istringstream list(session.options.text("roles", "traffic"));
   ending = session.options.text("end", "");
   const bool on_signal = session.options.flag("connect-on-signal");
+  adds = !session.options.flag("no-atomics");
   const bool show_counters = session.options.flag("counters");
   is_victim = !ending.empty() && session.rank == session.options.number("victim", 0);
   session.options.done();
