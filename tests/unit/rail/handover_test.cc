@@ -1,5 +1,5 @@
-// Frames that go over another rail when theirs breaks: two processes with sessions as the core keeps
-// them, over rails that break at either end at any moment.
+// Frames and puts that go over another rail when theirs breaks: two processes with sessions as the
+// core keeps them, over rails that break at either end at any moment.
 #include "transport/rail/handover.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,9 @@ struct Message {
 
 // Two processes. A session's frames are numbered; what a connection has under way is delivered in
 // order while both ends believe in it, and lost when one of them breaks it. A message of the handover
-// is a control frame: it is not sent again.
+// is a control frame: it is not sent again. But what was put may arrive as long as the target's end is
+// there, however long the other one has been gone. Each process puts one value after the other, the
+// next one when the last one is acknowledged.
 class World {
  public:
   World(std::uint32_t seed, std::size_t rails) : random_(seed), count_(rails) {
@@ -31,11 +33,13 @@ class World {
   void step() {
     const std::size_t who = draw(2);
     const std::size_t rail = draw(count_);
-    switch (draw(12)) {
+    switch (draw(14)) {
       case 0: case 1: case 2: return send(who);
       case 3: return break_end(who, rail);
       case 4: return resume(rail);
-      case 5: return wait(who, rail);
+      case 5: return begin_put(who);
+      case 6: return land_one();
+      case 7: return wait(who, rail);
       default: return deliver(who, rail);
     }
   }
@@ -49,6 +53,7 @@ class World {
         resume(rail);
         deliver(0, rail);
         deliver(1, rail);
+        land_one();
         if (i % 50 == 0) wait(draw(2), rail);
       }
     }
@@ -61,13 +66,16 @@ class World {
         EXPECT_TRUE(end(who, rail).up) << who << " " << rail;
         EXPECT_FALSE(end(who, rail).held);
       }
+      EXPECT_EQ(ends_[who].put.stage, Put::Stage::none) << "a put of " << who << " never ends";
     }
   }
   int moved() const { return moved_; }
+  int puts_moved() const { return puts_moved_; }
 
  private:
   struct Session {
     bool up = false;
+    int connection = 0;
     bool held = false;
     bool moved = false;
     std::deque<Message> unsure;   // posted, and not known to have arrived
@@ -76,8 +84,20 @@ class World {
     std::uint32_t received = 0;
     std::size_t under_way = 0;    // of the unsure ones, by the connection
   };
+  struct Put {
+    enum class Stage { none, waits, under_way, in_doubt } stage = Stage::none;
+    std::size_t rail = 0;
+    int value = 0;
+    int acknowledged = 0;
+  };
+  struct Packet {
+    std::size_t from, rail;
+    int connection;
+    int value;
+  };
   struct End {
     Handover handover;
+    Put put;
     std::array<Session, most_rails> sessions;
     int sent = 0;
     std::set<int> got;
@@ -101,6 +121,11 @@ class World {
       world.learn(session, received);
       session.moved = true;
       ++world.moved_;
+      Put& put = world.ends_[who].put;
+      if (put.stage == Put::Stage::in_doubt && put.rail == rail) {
+        ++world.puts_moved_;
+        world.put_over(who, world.first_up(who));
+      }
       while (!session.pending.empty()) {
         const Message message = session.pending.front();
         session.pending.pop_front();
@@ -166,6 +191,41 @@ class World {
     }
   }
 
+  // ---- puts ----
+
+  void begin_put(std::size_t who) {
+    Put& put = ends_[who].put;
+    if (put.stage != Put::Stage::none) return;
+    ++put.value;
+    put_over(who, first_up(who));
+  }
+  std::size_t first_up(std::size_t who) {
+    std::size_t rail = 0;
+    while (rail < count_ && !end(who, rail).up) ++rail;
+    return rail;
+  }
+  // Waits for one, if that is none.
+  void put_over(std::size_t who, std::size_t rail) {
+    Put& put = ends_[who].put;
+    put.stage = rail < count_ ? Put::Stage::under_way : Put::Stage::waits;
+    put.rail = rail;
+    if (rail < count_) packets_.push_back({who, rail, end(who, rail).connection, put.value});
+  }
+  void land_one() {
+    if (packets_.empty()) return;
+    const std::size_t which = draw(packets_.size());
+    const Packet packet = packets_[which];
+    packets_.erase(packets_.begin() + static_cast<std::ptrdiff_t>(which));
+    const Session& there = end(1 - packet.from, packet.rail);
+    if (!there.up || there.connection != packet.connection) return;
+    Put& put = ends_[packet.from].put;
+    EXPECT_GT(packet.value, put.acknowledged) << "a late packet overwrites what came after";
+    const Session& here = end(packet.from, packet.rail);
+    if (!here.up || here.connection != packet.connection) return;
+    put.acknowledged = packet.value;
+    put.stage = Put::Stage::none;
+  }
+
   void tell(std::size_t who) {
     const auto [news, rail] = ends_[who].news.front();
     ends_[who].news.pop_front();
@@ -186,6 +246,8 @@ class World {
     session.up = false;
     session.under_way = 0;
     end(1 - who, rail).under_way = 0;
+    Put& put = ends_[who].put;
+    if (put.stage == Put::Stage::under_way && put.rail == rail) put.stage = Put::Stage::in_doubt;
     ends_[who].news.emplace_back(LinkNews::Kind::down, rail);
   }
   void break_end(std::size_t who, std::size_t rail) {
@@ -214,19 +276,26 @@ class World {
       session.up = true;
       session.moved = false;
       session.under_way = 0;
+      ++session.connection;
       ends_[who].news.emplace_back(LinkNews::Kind::up, rail);
       flush(session);
+      const Put& put = ends_[who].put;
+      const bool its = put.stage == Put::Stage::in_doubt && put.rail == rail;
+      if (its || put.stage == Put::Stage::waits) put_over(who, rail);
     }
   }
 
   std::mt19937 random_;
   std::size_t count_;
   std::array<End, 2> ends_;
+  std::vector<Packet> packets_;
   int moved_ = 0;
+  int puts_moved_ = 0;
 };
 
-TEST(Handover, EveryFrameArrivesOnceWhateverBreaks) {
+TEST(Handover, EveryFrameArrivesOnceWhateverBreaksAndNoPutComesLate) {
   int moved = 0;
+  int puts_moved = 0;
   for (std::uint32_t seed = 0; seed < 10000; ++seed) {
     SCOPED_TRACE(seed);
     World world(seed, 2 + seed % 3);
@@ -234,9 +303,11 @@ TEST(Handover, EveryFrameArrivesOnceWhateverBreaks) {
     world.settle();
     world.check();
     moved += world.moved();
+    puts_moved += world.puts_moved();
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(moved, 10000);
+  EXPECT_GT(puts_moved, 1000);
 }
 
 }  // namespace
