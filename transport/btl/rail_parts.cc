@@ -219,7 +219,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
       }
       way.carry();
     }
-    goes_on = ok && tell && divisions_.go_on(now, part);
+    goes_on = ok && tell && Divisions::go_on(part);
     if (!goes_on) {
       const bool first_works = !endpoint.links.is_down(0);
       const std::optional<std::size_t> next =

@@ -142,15 +142,15 @@ class Divisions {
     return parts;
   }
 
-  // The part's step is done. True: the next one is to be done. False: `end` it.
-  bool go_on(Time now, Part& part) {
+  // The part's step is done. True: the next one is to be done. False: `end` it. (All steps count
+  // for the rail's rate: it is to be through with all at the same time as the others.)
+  static bool go_on(Part& part) {
     switch (part.step_) {
       case Step::ahead: part.step_ = Step::bytes; return true;
       case Step::behind: return false;
       case Step::bytes: break;
     }
     if (!part.is_put() || !is_fenced(part)) return false;
-    meters_[part.rail_].end(now, part.length_bytes_, true);
     part.step_ = Step::behind;
     return true;
   }
@@ -159,7 +159,7 @@ class Divisions {
   // `other`, and otherwise no part any more. Without `other`, nobody waits for it.
   Outcome end(Time now, Part& part, bool ok, std::optional<std::size_t> other,
               bool first_works = true) {
-    if (part.step_ != Step::behind) meters_[part.rail_].end(now, part.length_bytes_, ok);
+    meters_[part.rail_].end(now, part.length_bytes_, ok);
     Whole* const whole = part.whole_;
     if (!ok && other) {
       start(now, part, *other, first_works);
