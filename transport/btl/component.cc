@@ -93,7 +93,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       report_bad_configuration(chosen.problems);
       return nullptr;
     }
-    const config::Settings& settings = chosen.settings;
+    const config::Settings settings = settings_of_a_rail(chosen.settings, ports.size());
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
     Engine::Options alone = engine_options(settings, self);
     std::string why_not;

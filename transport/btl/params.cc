@@ -13,6 +13,7 @@
 #include "transport/config/admission.h"
 #include "transport/config/nearest.h"
 #include "transport/config/profiles.h"
+#include "transport/config/rails.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
 
@@ -236,6 +237,13 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   if (s.pkey != automatic) options.pkey = to<std::uint16_t>(s.pkey);
 
   return options;
+}
+
+config::Settings settings_of_a_rail(const config::Settings& settings, std::size_t rails) {
+  if (rails <= 1) return settings;
+  config::Settings all = settings;
+  all.registration_bytes = static_cast<std::int64_t>(registration_bytes(settings));
+  return config::for_each_rail(all, static_cast<std::uint32_t>(rails));
 }
 
 std::size_t registration_bytes(const config::Settings& settings) {

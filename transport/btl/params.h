@@ -27,6 +27,9 @@ void forget_params();
 
 Engine::Options engine_options(const config::Settings& settings, PeerName self);
 
+// The settings of each of a process's rails, which divide its caps.
+config::Settings settings_of_a_rail(const config::Settings& settings, std::size_t rails);
+
 // The cap on registered application memory, with `auto` resolved for this node.
 std::size_t registration_bytes(const config::Settings& settings);
 

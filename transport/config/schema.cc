@@ -84,9 +84,10 @@ constexpr std::array keys{
          "messages, the second with the peer's second and so on; what a rail loses goes "
          "over another one; auto takes those that device names, and with device auto "
          "two equal ones where the node has two for each of its processes, else one, and one "
-         "with overlap on or all",
-         "A second port doubles what large messages get, but memory for buffers and connections, "
-         "too; where processes fill all ports already it adds nothing"},
+         "with overlap on or all. Rails divide receive_memory_max, registration_memory_max and the "
+         "bounds of reads among them",
+         "A second port doubles what large messages get, but costs memory for connections, too; "
+         "where processes fill all ports already it adds nothing"},
         &Settings::rails),
     alike(choice(
         "frames", "home, spread", "home", 3,
@@ -158,7 +159,8 @@ constexpr std::array keys{
            &Settings::window_shrink_after_ns),
     number(
         "receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
-        {"Cap on registered receive memory of one process",
+        {"Cap on registered receive memory of one process, all of its rails together; each rail "
+         "has its first buffers (window_initial) in any case",
          "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
         &Settings::receive_memory_bytes),
 
@@ -187,14 +189,16 @@ constexpr std::array keys{
          "What [RDRP] takes, and measured: from there on little is gained, and a larger chunk is a "
          "slower lower bound for a slow receiver (rendezvous/README.md)"},
         &Settings::chunk_bytes),
-    number_or_auto("reads_max", Kind::count, "auto", 1, 128, 2,
-                   {"RDMA reads that a process has under way at most, over all peers (c); auto "
-                    "adapts the bytes in the fabric to the round trips it sees",
-                    "A number that is right for one fabric is too much or too little for another"},
-                   &Settings::reads_max),
+    number_or_auto(
+        "reads_max", Kind::count, "auto", 1, 128, 2,
+        {"RDMA reads that a process has under way at most, over all peers and rails (c), "
+         "but one a rail in any case; auto adapts the bytes in the fabric to the round trips it "
+         "sees",
+         "A number that is right for one fabric is too much or too little for another"},
+        &Settings::reads_max),
     number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
-           {"With reads_max auto: no more bytes of reads are under way, however short the round "
-            "trips stay",
+           {"With reads_max auto: no more bytes of reads are under way, over all rails, however "
+            "short the round trips stay",
             "What 400 Gbit/s deliver in 300us"},
            &Settings::reads_window_max_bytes),
     number(
@@ -203,19 +207,22 @@ constexpr std::array keys{
          "pair with max_rd_atomic c, when nobody else reads; 0 means never",
          "A chain moves on without software, but its c is fixed when the queue pair is made"},
         &Settings::offload_bytes),
-    number_or_auto("registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
-                   {"Cap on registered memory of the application in one process; 0 copies all "
-                    "messages; auto takes the process's share of half the memory, and of the "
-                    "locked-memory limit three quarters",
-                    "Registered memory cannot be paged out, and receive buffers need some too"},
-                   &Settings::registration_bytes),
+    number_or_auto(
+        "registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
+        {"Cap on registered memory of the application in one process, counted once for each "
+         "rail; 0 copies all messages; auto takes the process's share of half the memory, and of "
+         "the "
+         "locked-memory limit three quarters",
+         "Registered memory cannot be paged out, and receive buffers need some too"},
+        &Settings::registration_bytes),
     choice(
         "overlap", "off, auto, on, all", "auto", 2,
         {"Whether large messages move while the application computes outside of MPI: a thread "
          "then answers what comes in for it. auto: where the program asks for threads "
          "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
          "and non-blocking collectives, too, whose reductions that thread may then call",
-         "Where the program asks for threads, Open MPI's locks are paid for already, and the thread "
+         "Where the program asks for threads, Open MPI's locks are paid for already, and the "
+         "thread "
          "costs some per cent of a small message; elsewhere the locks would cost 2 to 4 % more"},
         &Settings::overlap),
     text(

@@ -1,0 +1,17 @@
+// What each of a process's rails may take, where a setting is for the whole process.
+//
+// Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/config/settings.h"
+
+namespace weir::config {
+
+// The settings of one of `rails` rails: caps on memory and on reads are divided among them. Each
+// has its first buffers, one read and one chunk in any case. `auto` stays; whoever resolves it
+// divides what comes out.
+Settings for_each_rail(const Settings& settings, std::uint32_t rails);
+
+}  // namespace weir::config
