@@ -109,10 +109,5 @@ Figure arws_fig2(Size size);
 Figure arws_fig3(Size size);
 Figure tok_rate(Size size);
 Figure tok_cores(Size size);
-Figure ord_fig8a(Size size);
-Figure ord_fig8b(Size size);
-Figure ord_fig10(Size size);
-Figure ord_fig11(Size size);
-Figure ord_fig12(Size size);
 
 }  // namespace weir::sim::figures

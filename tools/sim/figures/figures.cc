@@ -27,12 +27,7 @@ constexpr std::array entries = {Entry{"rdrp-fig1"},
                                 Entry{"core-sharing"},
                                 Entry{"core-tokens"},
                                 Entry{"tok-rate", tok_rate},
-                                Entry{"tok-cores", tok_cores},
-                                Entry{"ord-fig8a", ord_fig8a},
-                                Entry{"ord-fig8b", ord_fig8b},
-                                Entry{"ord-fig10", ord_fig10},
-                                Entry{"ord-fig11", ord_fig11},
-                                Entry{"ord-fig12", ord_fig12}};
+                                Entry{"tok-cores", tok_cores}};
 
 }  // namespace
 
