@@ -1,0 +1,121 @@
+// What is played: each with few kinds of trouble, so that all of its interleavings can be. A depth
+// is what takes a few seconds.
+#pragma once
+
+#include <array>
+
+#include "tests/contract/interleaving/world.h"
+
+namespace weir::interleaving {
+
+inline constexpr std::array scenarios = {
+    // ---- one rail ----
+    // Requests that cross, are lost, are repeated.
+    Scenario{.name = "connect", .budget = {.losses = 2, .timers = 2}, .depth = 18},
+    // A connection breaks, and is made again.
+    Scenario{.name = "resume",
+             .budget = {.messages = {2, 1}, .breaks = 1, .losses = 1, .timers = 1},
+             .ready = true,
+             .late = true,
+             .depth = 15},
+    Scenario{.name = "late-request",
+             .budget = {.breaks = 1},
+             .ready = true,
+             .reorders = true,
+             .depth = 12},
+    // It breaks for so long that the session may end.
+    Scenario{.name = "outage",
+             .budget = {.breaks = 1, .losses = 1, .timers = 6},
+             .ready = true,
+             .may_end = true,
+             .depth = 10},
+    Scenario{.name = "goodbye",
+             .budget = {.closes = {1, 1}, .breaks = 1, .timers = 1},
+             .ready = true,
+             .late = true,
+             .depth = 13},
+    // A place for one connection, and two that want it.
+    Scenario{.name = "part",
+             .budget = {.third = {1, 0}, .breaks = 1, .timers = 2},
+             .ready = true,
+             .late = true,
+             .places = {1, 0},
+             .depth = 12},
+    Scenario{.name = "stay",
+             .budget = {.messages = {0, 2}, .third = {1, 0}, .breaks = 1, .timers = 1},
+             .ready = true,
+             .late = true,
+             .places = {1, 0},
+             .credits = 1,
+             .depth = 12},
+    Scenario{
+        .name = "places", .budget = {.third = {1, 0}, .timers = 3}, .places = {1, 0}, .depth = 14},
+    Scenario{.name = "ahead",
+             .budget = {.messages = {0, 0}, .third = {1, 0}, .connects = {1, 0}, .timers = 3},
+             .places = {1, 0},
+             .depth = 30},
+
+    // ---- two rails ----
+    // Frames go over another rail.
+    Scenario{.name = "handover",
+             .rails = 2,
+             .budget = {.breaks = 1},
+             .ready = true,
+             .late = true,
+             .signal_interval = 1,
+             .depth = 9},
+    Scenario{.name = "two-breaks",
+             .rails = 2,
+             .budget = {.messages = {1, 0}, .breaks = 2},
+             .ready = true,
+             .depth = 8},
+    // An application computes through the outage.
+    Scenario{.name = "away",
+             .rails = 2,
+             .budget = {.breaks = 1, .timers = 1},
+             .ready = true,
+             .computes = true,
+             .depth = 6},
+    Scenario{.name = "rails-leave",
+             .rails = 2,
+             .budget = {.messages = {1, 0}, .closes = {1, 1}, .breaks = 1},
+             .ready = true,
+             .depth = 7},
+};
+
+// What is known to be wrong: found in that scenario, whichever end it is.
+struct Known {
+  const char* scenario;
+  const char* what;
+};
+
+inline constexpr std::array known = {
+    // The request that lost the crossing comes late, and is taken for a new one.
+    Known{"late-request", "the peer lacks messages"},
+    Known{"part", "the peer lacks messages"},
+    // The pair of an accepted lane breaks, and the peer is given up.
+    Known{"part", "a send failed (fatal device error)"},
+    Known{"part", "could not send: the peer has failed"},
+    Known{"stay", "a send failed (fatal device error)"},
+    Known{"two-breaks", "a send failed (fatal device error)"},
+    // An answer is withdrawn before it is handled.
+    Known{"goodbye", "a queue pair could not be set up"},
+    Known{"part", "a queue pair could not be set up"},
+    Known{"handover", "a queue pair could not be set up"},
+    Known{"two-breaks", "a queue pair could not be set up"},
+    Known{"away", "a queue pair could not be set up"},
+    Known{"rails-leave", "a queue pair could not be set up"},
+    // A session is given up before it is fenced.
+    Known{"stay", "a lane was released that does not exist"},
+    // A request that waited for a place is out of date, and is waited for all the same.
+    Known{"places", "is woken for ever"},
+    // A connection that was asked for ahead is forgotten.
+    Known{"ahead", "nobody waits for anything"},
+    // A session is held, and the peer's application computes.
+    Known{"away", "the peer's process is gone"},
+    Known{"away", "a send failed"},
+    // A session that the peer has left is taken for one that it does not know.
+    Known{"rails-leave", "came twice"},
+};
+
+}  // namespace weir::interleaving
