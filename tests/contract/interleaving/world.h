@@ -73,6 +73,11 @@ struct Choice {
   std::uint16_t which = 0;
 };
 
+// For the first rail (btl/rails.h).
+inline constexpr Duration asks_again_every = seconds(1);
+
+inline const char* name(std::size_t end) { return end == 0 ? "A" : "B"; }
+
 class World {
  public:
   explicit World(const Scenario& scenario);
