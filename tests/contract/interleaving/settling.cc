@@ -15,6 +15,7 @@ bool World::step_all(std::optional<std::size_t> away) {
   bool moved = false;
   for (const auto& rail : rails_) {
     while (!rail->messages().empty()) {
+      if (stage_.note) stage_.note(rail->text_of_message(0));
       rail->deliver_message(0);
       moved = true;
     }
@@ -34,6 +35,7 @@ bool World::step_all(std::optional<std::size_t> away) {
         moved = true;
       }
       while (rail->may_deliver(i)) {
+        if (stage_.note) stage_.note(rail->text_of_frame(i));
         rail->deliver_frame(i);
         moved = true;
       }
@@ -109,6 +111,7 @@ void World::settle(std::optional<std::size_t> away) {
       steps_ = round;
       return check_end();
     }
+    if (stage_.note) stage_.note("[" + text() + "]");
     if (round == most_rounds) return stage_.violate(what_lacks());
     const Time before = stage_.now;
     const bool lost = rails_.size() > 1 && ((ends_[0].lost | ends_[1].lost) & 1) != 0;

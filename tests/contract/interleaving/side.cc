@@ -208,6 +208,13 @@ void Side::provide_slab() {
 }
 
 void Side::carry_out(const ConnectAction& action) {
+  if (stage_.note) {
+    constexpr const char* kinds[] = {"asks",  "accepts",    "refuses",
+                                     "loops", "drops lane", "lane end"};
+    stage_.note(std::string(which_ == 0 ? "A " : "B ") +
+                kinds[static_cast<std::size_t>(action.kind)] +
+                (action.kind == Action::reject ? "" : " " + std::to_string(index(action.lane))));
+  }
   if (action.kind == Action::reject) return rail_.reject(action.request, action.reason);
   const std::size_t lane = index(action.lane);
   if (lane >= pairs_.size()) pairs_.resize(lane + 1, -1);
