@@ -68,7 +68,11 @@ std::vector<Choice> World::choices() const {
       has_completions = has_completions || rail->side(end).has_completions();
       has_news = has_news || rail->side(end).has_for_application();
     }
-    if (has_completions || has_news) add({.kind = Event::look, .end = end}, true);
+    const bool has_links = std::any_of(rails_.begin(), rails_.end(), [&](const auto& rail) {
+      return rail->side(end).has_links();
+    });
+    if (has_links) add({.kind = Event::serve_links, .end = end}, true);
+    if (has_completions || has_news || has_links) add({.kind = Event::look, .end = end}, true);
     if (has_completions && scenario_.computes) add({.kind = Event::stand_in, .end = end}, true);
   }
   if (left_.timers > 0 && next_deadline() != Time::never()) add({.kind = Event::timer}, true);
@@ -95,6 +99,7 @@ std::string World::text(const Choice& choice) const {
     case Event::send:
       text = who + " sends message " + std::to_string(ends_[choice.end].sent + 1);
       break;
+    case Event::serve_links: text = "the event thread of " + who + " sees to its rails"; break;
     case Event::look: text = "the application of " + who + " looks"; break;
     case Event::stand_in: text = "the event thread of " + who + " looks"; break;
     case Event::close: text = who + " leaves"; break;
@@ -140,6 +145,7 @@ void World::apply(const Choice& choice) {
       send(choice.end);
       break;
     case Event::look: look(choice.end); break;
+    case Event::serve_links: serve_links(choice.end); break;
     case Event::stand_in:
       for (const auto& one : rails_) one->side(choice.end).stand_in();
       break;

@@ -21,7 +21,11 @@ WEIR_EXPOSE(StaysUntil, Connection::stays_until_);
 WEIR_EXPOSE(InSession, Connection::in_session_);
 WEIR_EXPOSE(BrokeIn, Connection::broke_in_);
 WEIR_EXPOSE(IsOut, Connection::is_out_);
-WEIR_EXPOSE(Invited, Connection::invited_);
+WEIR_EXPOSE(Ended, Connection::ended_);
+WEIR_EXPOSE(After, Connection::after_);
+WEIR_EXPOSE(GivenUp, Connection::is_given_up_);
+WEIR_EXPOSE(WantedAhead, Connection::wanted_ahead_);
+WEIR_EXPOSE(Told, Connection::told_);
 WEIR_EXPOSE(Futile, Connection::futile_);
 WEIR_EXPOSE(SentOf, Connection::sent_);
 WEIR_EXPOSE(AttemptOf, Connection::attempt_);
@@ -31,6 +35,8 @@ WEIR_EXPOSE(Silences, Connection::silences_);
 WEIR_EXPOSE(Deadline, Connection::attempt_deadline_);
 WEIR_EXPOSE(TroubleOf, Connection::trouble_);
 WEIR_EXPOSE(RailsOf, Handover::rails_);
+WEIR_EXPOSE(HandoverOf, Links::handover_);
+WEIR_EXPOSE(CarriedOf, Links::carried_);
 
 #undef WEIR_EXPOSE
 
@@ -55,8 +61,9 @@ void describe(const Core& core, PeerId id, Time now, const Attempts& ours, const
              connection.is_held(), connection.has_moved(), connection.received(),
              connection.lane() != LaneId::none, connection.*inner(GoodbyeSent{}),
              connection.*inner(InSession{}), connection.*inner(BrokeIn{}),
-             connection.*inner(IsOut{}), connection.*inner(Invited{}), connection.*inner(Futile{}),
-             connection.*inner(SentOf{}));
+             connection.*inner(IsOut{}), connection.*inner(Ended{}), connection.*inner(After{}),
+             connection.*inner(GivenUp{}), connection.*inner(WantedAhead{}),
+             connection.*inner(Told{}), connection.*inner(Futile{}), connection.*inner(SentOf{}));
   digest.add(ours.rank(connection.*inner(AttemptOf{})),
              theirs.rank(connection.*inner(AttemptSeen{})));
   digest.add(coarse(connection.*inner(Deadline{}), now, unit),
@@ -72,8 +79,10 @@ void describe(const Core& core, PeerId id, Time now, const Attempts& ours, const
   digest.add(row.frames_sent, row.frames_received, row.requests_out);
 }
 
-void describe(const Handover& handover, Digest& digest) {
-  for (const auto& rail : handover.*inner(RailsOf{})) {
+void describe(const Links& links, Digest& digest) {
+  digest.add(links.up(), links.down(), links.is_lost(0), links.is_lost(1),
+             (links.*inner(CarriedOf{})).load());
+  for (const auto& rail : (links.*inner(HandoverOf{})).*inner(RailsOf{})) {
     digest.add(rail.up, rail.broke, rail.moved, rail.stage);
     if (static_cast<int>(rail.stage) != 0) digest.add(rail.over, rail.received, rail.exchange);
   }

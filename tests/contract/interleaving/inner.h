@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "transport/core/core.h"
-#include "transport/rail/handover.h"
+#include "transport/rail/links.h"
 
 namespace weir::interleaving {
 
@@ -63,6 +63,6 @@ std::uint64_t attempt_seen_by(const Core& core, PeerId peer);
 // `ours` and `theirs`: attempts of this end and of the peer.
 void describe(const Core& core, PeerId peer, Time now, const Attempts& ours, const Attempts& theirs,
               Digest& digest);
-void describe(const Handover& handover, Digest& digest);
+void describe(const Links& links, Digest& digest);
 
 }  // namespace weir::interleaving

@@ -10,7 +10,7 @@ using News = Rail::Message::Kind;
 namespace {
 
 // What verbs/connections.cc says of an answer that was withdrawn before it was handled.
-constexpr FailReason establish_fails_as = FailReason::no_resources;
+constexpr FailReason establish_fails_as = FailReason::connect_spoilt;
 
 }  // namespace
 
@@ -263,7 +263,7 @@ std::string Rail::text_of_message(std::size_t which) const {
 std::string Rail::text_of_frame(std::size_t number) const {
   constexpr const char* kinds[] = {"?",        "messages", "credits",  "goodbye",
                                    "recall",   "returned", "lane end", "relayed",
-                                   "repeated", "part",     "stay"};
+                                   "repeated", "part",     "stay",     "handover"};
   const Pair& pair = pairs_[number];
   const Packet& packet = pair.sent[pair.delivered];
   if (packet.opcode != Opcode::send) return "a probe";

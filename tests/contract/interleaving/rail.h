@@ -27,7 +27,6 @@
 namespace weir::interleaving {
 
 inline constexpr std::uint32_t most_frame_bytes = 64;
-inline constexpr std::uint8_t handover_tag = 255;
 
 class Rail;
 
@@ -69,13 +68,13 @@ class Side : public Driver<Side> {
   // Polls and hands up. Messages and news are taken with `take_...`.
   void look_once();
   std::vector<Message> take_messages();
-  std::vector<LinkChange> take_links() { return std::exchange(links_, {}); }
+  std::vector<LinkNews> take_links() { return std::exchange(links_, {}); }
   std::vector<Failure> take_failures() { return std::exchange(failures_, {}); }
-  bool has_for_application() const {
-    return !out_.deliveries.empty() || !links_.empty() || !failures_.empty();
-  }
-  std::optional<std::uint32_t> hold();
-  std::vector<SendSlot*> give_away(std::uint32_t received);
+  bool has_for_application() const { return !out_.deliveries.empty() || !failures_.empty(); }
+  bool has_links() const { return !links_.empty(); }
+  std::optional<std::uint32_t> hold(bool even_if_ready);
+  bool send_handover(const HandoverMessage& message);
+  std::optional<std::vector<SendSlot*>> give_away(std::uint32_t received);
   void let_go();
   Status carry(const SendSlot& frame);
 
@@ -119,7 +118,7 @@ class Side : public Driver<Side> {
   void hand_up(const Retired& retired);
   void hand_up(const Failure& failure);
   void hand_up(const Outage&) {}
-  void hand_up(const LinkChange& change) { links_.push_back(change); }
+  void hand_up(const LinkNews& news) { links_.push_back(news); }
   void hand_up(const TransferEnd&) {}
   void hand_up(PeerName) {}
   void wake_thread() {}
@@ -146,7 +145,7 @@ class Side : public Driver<Side> {
   std::vector<std::unique_ptr<std::byte[]>> slabs_;
   std::vector<std::unique_ptr<SlotMemory>> slots_;
   std::vector<SendSlot*> free_slots_;
-  std::vector<LinkChange> links_;
+  std::vector<LinkNews> links_;
   std::vector<Failure> failures_;
 };
 

@@ -90,32 +90,8 @@ struct Known {
 };
 
 inline constexpr std::array known = {
-    // The request that lost the crossing comes late, and is taken for a new one.
-    Known{"late-request", "the peer lacks messages"},
-    Known{"part", "the peer lacks messages"},
-    // The pair of an accepted lane breaks, and the peer is given up.
-    Known{"part", "a send failed (fatal device error)"},
-    Known{"part", "could not send: the peer has failed"},
-    Known{"stay", "a send failed (fatal device error)"},
-    Known{"two-breaks", "a send failed (fatal device error)"},
-    // An answer is withdrawn before it is handled.
-    Known{"goodbye", "a queue pair could not be set up"},
-    Known{"part", "a queue pair could not be set up"},
-    Known{"handover", "a queue pair could not be set up"},
-    Known{"two-breaks", "a queue pair could not be set up"},
-    Known{"away", "a queue pair could not be set up"},
-    Known{"rails-leave", "a queue pair could not be set up"},
-    // A session is given up before it is fenced.
-    Known{"stay", "a lane was released that does not exist"},
-    // A request that waited for a place is out of date, and is waited for all the same.
-    Known{"places", "is woken for ever"},
-    // A connection that was asked for ahead is forgotten.
-    Known{"ahead", "nobody waits for anything"},
-    // A session is held, and the peer's application computes.
-    Known{"away", "the peer's process is gone"},
-    Known{"away", "a send failed"},
-    // A session that the peer has left is taken for one that it does not know.
-    Known{"rails-leave", "came twice"},
+    // Each end holds the session whose connection the other one is about to confirm, in step.
+    Known{"two-breaks", "A gives up B: a send failed (transport retry counter exceeded)"},
 };
 
 }  // namespace weir::interleaving

@@ -44,8 +44,10 @@ bool World::step_all(std::optional<std::size_t> away) {
   }
   for (std::size_t end = 0; end < 2; ++end) {
     for (const auto& rail : rails_) moved = moved || rail->side(end).has_completions();
+    for (const auto& rail : rails_) moved = moved || rail->side(end).has_links();
     if (away == end) {
       for (const auto& rail : rails_) rail->side(end).stand_in();
+      serve_links(end);
     } else {
       for (const auto& rail : rails_) moved = moved || rail->side(end).has_for_application();
       look(end);
@@ -114,7 +116,7 @@ void World::settle(std::optional<std::size_t> away) {
     if (stage_.note) stage_.note("[" + text() + "]");
     if (round == most_rounds) return stage_.violate(what_lacks());
     const Time before = stage_.now;
-    const bool lost = rails_.size() > 1 && ((ends_[0].lost | ends_[1].lost) & 1) != 0;
+    const bool lost = rails_.size() > 1 && (ends_[0].links.is_lost(0) || ends_[1].links.is_lost(0));
     if (lost && next_deadline() > before + asks_again_every) {
       stage_.now = before + asks_again_every;
     } else if (next_deadline() == Time::never()) {

@@ -92,19 +92,26 @@ std::vector<Side::Message> Side::take_messages() {
   return messages;
 }
 
-std::optional<std::uint32_t> Side::hold() {
+std::optional<std::uint32_t> Side::hold(bool even_if_ready) {
   drain();
-  const bool held = core_.hold(now(), peer_, out_);
+  const bool held = core_.hold(now(), peer_, even_if_ready, out_);
   if (!out_.empty()) flush();
   if (!held || !core_.is_held(peer_)) return std::nullopt;
   return core_.received(peer_);
 }
 
-std::vector<SendSlot*> Side::give_away(std::uint32_t received) {
+std::optional<std::vector<SendSlot*>> Side::give_away(std::uint32_t received) {
   std::vector<SendSlot*> frames;
-  core_.give_away(now(), peer_, received, out_, [&](SendSlot* slot) { frames.push_back(slot); });
+  const bool gave = core_.give_away(now(), peer_, received, out_,
+                                    [&](SendSlot* slot) { frames.push_back(slot); });
   if (!out_.empty()) flush();
-  return frames;
+  return gave ? std::optional(std::move(frames)) : std::nullopt;
+}
+
+bool Side::send_handover(const HandoverMessage& message) {
+  const bool sent = core_.send_handover(peer_, message, out_);
+  if (!out_.empty()) flush();
+  return sent;
 }
 
 void Side::let_go() {
@@ -266,7 +273,10 @@ void Side::describe(const Attempts& ours, const Attempts& theirs, Digest& digest
                index(completion.lane), completion.opcode == Opcode::send ? completion.id : 0);
   }
   digest.add(out_.deliveries.size(), links_.size(), failures_.size());
-  for (const LinkChange& change : links_) digest.add(change.up);
+  for (const LinkNews& news : links_) {
+    digest.add(news.kind, news.message.kind, news.message.rail, news.message.received,
+               news.message.exchange);
+  }
 }
 
 std::string Side::text() const {

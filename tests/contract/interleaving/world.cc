@@ -38,17 +38,16 @@ class World::Ways {
  public:
   Ways(World& world, std::size_t end) : world_(world), end_(end) {}
 
-  std::optional<std::uint32_t> hold(std::size_t rail) {
+  std::optional<std::uint32_t> hold(std::size_t rail, Handover::Hold how) {
     if (rail >= world_.rails_.size()) return std::nullopt;
-    return world_.side(end_, rail).hold();
+    return world_.side(end_, rail).hold(how == Handover::Hold::anyway);
   }
-  void give_away(std::size_t rail, std::uint32_t received) {
-    world_.give_away(end_, rail, received);
+  bool give_away(std::size_t rail, std::uint32_t received) {
+    return world_.give_away(end_, rail, received);
   }
   void let_go(std::size_t rail) { world_.side(end_, rail).let_go(); }
   bool send(std::size_t over, const HandoverMessage& message) {
-    const auto bytes = put(message);
-    return world_.side(end_, over).send(handover_tag, bytes.data(), handover_bytes) == Status::ok;
+    return world_.side(end_, over).send_handover(message);
   }
 
  private:
@@ -78,19 +77,11 @@ void World::make_ready() {
 
 Status World::send_over(std::size_t end, std::uint8_t tag, const void* bytes, std::uint32_t length,
                         const SendSlot* frame, std::size_t except) {
-  End& of = ends_[end];
-  const auto other = static_cast<std::uint8_t>(~(of.up | of.down) & 1);
-  for (const std::uint8_t among : {of.up, other, static_cast<std::uint8_t>(of.down & ~of.up)}) {
-    for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
-      if ((among >> rail & 1) == 0 || rail == except) continue;
-      Side& over = side(end, rail);
-      const Status status = frame != nullptr ? over.carry(*frame) : over.send(tag, bytes, length);
-      if (status == Status::elsewhere || status == Status::peer_failed) continue;
-      of.carried |= static_cast<std::uint8_t>(1u << rail);
-      return status;
-    }
-  }
-  return Status::peer_failed;
+  return ends_[end].links.send(rails_.size(), 0, [&](std::size_t rail) {
+    if (rail == except) return Status::elsewhere;
+    Side& over = side(end, rail);
+    return frame != nullptr ? over.carry(*frame) : over.send(tag, bytes, length);
+  });
 }
 
 void World::send(std::size_t end) {
@@ -103,14 +94,8 @@ void World::send(std::size_t end) {
   }
 }
 
-void World::take_message(std::size_t end, std::size_t rail, const Side::Message& message) {
+void World::take_message(std::size_t end, const Side::Message& message) {
   End& of = ends_[end];
-  if (message.tag == handover_tag) {
-    const auto handover =
-        get_handover(std::span(message.bytes.data(), std::size_t{message.length}));
-    if (!handover) return stage_.violate("no handover message");
-    return of.handover.on_message(*handover, rail, Ways(*this, end));
-  }
   std::uint32_t number = 0;
   std::memcpy(&number, message.bytes.data(), sizeof number);
   const std::string text = "message " + std::to_string(number) + " of " + name(1 - end);
@@ -120,13 +105,14 @@ void World::take_message(std::size_t end, std::size_t rail, const Side::Message&
 }
 
 void World::look(std::size_t end) {
+  serve_links(end);
   for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
     side(end, rail).look_once();
     take(end, rail);
   }
   End& of = ends_[end];
   if (of.closing && !of.closed) close(end);
-  if (rails_.size() > 1 && (of.lost & 1) != 0 && stage_.now - of.asked_again >= asks_again_every) {
+  if (rails_.size() > 1 && of.links.is_lost(0) && stage_.now - of.asked_again >= asks_again_every) {
     of.asked_again = stage_.now;
     side(end, 0).connect();
   }
@@ -134,35 +120,30 @@ void World::look(std::size_t end) {
 
 void World::take(std::size_t end, std::size_t rail) {
   Side& of = side(end, rail);
-  for (const Side::Message& message : of.take_messages()) take_message(end, rail, message);
+  for (const Side::Message& message : of.take_messages()) take_message(end, message);
   for (const Failure& failure : of.take_failures()) on_failure(end, rail, failure);
-  for (const LinkChange& change : of.take_links()) on_link(end, rail, change);
 }
 
-void World::note_link(End& end, std::size_t rail, bool up) {
-  const auto bit = static_cast<std::uint8_t>(1u << rail);
-  if (up) {
-    end.up |= bit;
-    end.lost &= static_cast<std::uint8_t>(~bit);
-    end.down &= static_cast<std::uint8_t>(~bit);
-  } else {
-    end.up &= static_cast<std::uint8_t>(~bit);
-    end.down |= bit;
+// As Rails::serve_links: by the event thread, or on the way by the application.
+void World::serve_links(std::size_t end) {
+  const auto has_news = [&] {
+    return std::any_of(rails_.begin(), rails_.end(),
+                       [&](const auto& rail) { return rail->side(end).has_links(); });
+  };
+  for (int turn = 0; has_news(); ++turn) {
+    if (turn == 100) return stage_.violate("there is no end of news of the rails");
+    for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+      for (const LinkNews& news : side(end, rail).take_links()) on_news(end, rail, news);
+    }
   }
 }
 
-void World::on_link(std::size_t end, std::size_t rail, const LinkChange& change) {
+void World::on_news(std::size_t end, std::size_t rail, const LinkNews& news) {
   End& of = ends_[end];
-  of.handover.set_first(end == 0);
-  note_link(of, rail, change.up);
-  if (change.up) {
-    of.handover.on_up(rail, Ways(*this, end));
-  } else {
-    of.handover.on_down(rail, Ways(*this, end));
-  }
-  if (!change.up && rail == 0) {
-    for (std::size_t i = 1; i < rails_.size(); ++i) side(end, i).connect();
-  }
+  of.links.set_first(end == 0);
+  of.links.on_news(rail, news, Ways(*this, end));
+  if (news.kind != LinkNews::Kind::down || rail > 0) return;
+  for (std::size_t i = 1; i < rails_.size(); ++i) side(end, i).connect();
 }
 
 // A peer that was given up ends the job, unless another rail can do without this one. No outage of
@@ -177,28 +158,27 @@ void World::on_failure(std::size_t end, std::size_t rail, const Failure& failure
   const bool is_of_outage =
       failure.reason == FailReason::connect_timeout ||
       failure.reason == FailReason::connect_refused || failure.reason == FailReason::no_resources ||
-      failure.reason == FailReason::send_failed || failure.reason == FailReason::stalled ||
-      failure.reason == FailReason::vanished;
+      failure.reason == FailReason::connect_spoilt || failure.reason == FailReason::send_failed ||
+      failure.reason == FailReason::stalled || failure.reason == FailReason::vanished;
   if (!(scenario_.may_end && is_of_outage) && !of.closing) stage_.violate(text);
   if (rails_.size() == 1) {
     of.has_ended = true;
     return;
   }
-  const auto bit = static_cast<std::uint8_t>(1u << rail);
-  note_link(of, rail, false);
-  of.lost |= bit;
-  of.handover.on_end(rail, Ways(*this, end));
-  const bool carried = (of.carried & bit) != 0 || rail == 0;
-  of.carried &= static_cast<std::uint8_t>(~bit);
-  if (of.up == 0 || (carried && failure.lost_work)) of.has_ended = true;
+  serve_links(end);
+  const bool carried = of.links.take_carried(rail) || rail == 0;
+  if (of.links.up() == 0 || (carried && failure.lost_work)) of.has_ended = true;
 }
 
-void World::give_away(std::size_t end, std::size_t rail, std::uint32_t received) {
-  for (const SendSlot* const slot : side(end, rail).give_away(received)) {
+bool World::give_away(std::size_t end, std::size_t rail, std::uint32_t received) {
+  const auto frames = side(end, rail).give_away(received);
+  if (!frames) return false;
+  for (const SendSlot* const slot : *frames) {
     if (send_over(end, 0, nullptr, 0, slot, rail) != Status::ok) {
       stage_.violate("a frame that was given away found no rail");
     }
   }
+  return true;
 }
 
 void World::close(std::size_t end) {
@@ -237,11 +217,10 @@ std::uint64_t World::digest() const {
   for (const auto& rail : rails_) rail->describe(digest);
   for (std::size_t end = 0; end < 2; ++end) {
     const End& of = ends_[end];
-    digest.add(of.sent, of.got.size(), of.closing, of.closed, of.up, of.down, of.lost, of.carried,
-               of.asked, of.was_ready, left_.messages[end], left_.closes[end], left_.third[end],
-               left_.connects[end]);
+    digest.add(of.sent, of.got.size(), of.closing, of.closed, of.asked, of.was_ready,
+               left_.messages[end], left_.closes[end], left_.third[end], left_.connects[end]);
     for (const std::uint32_t number : of.got) digest.add(number);
-    if (rails_.size() > 1) interleaving::describe(of.handover, digest);
+    if (rails_.size() > 1) interleaving::describe(of.links, digest);
   }
   digest.add(left_.breaks, left_.losses, left_.timers);
   return digest.value();

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/contract/interleaving/rail.h"
-#include "transport/rail/handover.h"
+#include "transport/rail/links.h"
 
 namespace weir::interleaving {
 
@@ -60,6 +60,7 @@ struct Choice {
     exhaust,
     send,
     look,
+    serve_links,
     stand_in,
     close,
     third,
@@ -99,11 +100,7 @@ class World {
 
  private:
   struct End {
-    Handover handover;
-    std::uint8_t up = 0;
-    std::uint8_t down = 0;
-    std::uint8_t lost = 0;
-    std::uint8_t carried = 0;
+    Links links;
     Time asked_again{};
     std::uint32_t sent = 0;
     std::set<std::uint32_t> got;
@@ -122,11 +119,11 @@ class World {
   void send(std::size_t end);
   void look(std::size_t end);
   void take(std::size_t end, std::size_t rail);
-  void take_message(std::size_t end, std::size_t rail, const Side::Message& message);
-  void on_link(std::size_t end, std::size_t rail, const LinkChange& change);
+  void take_message(std::size_t end, const Side::Message& message);
+  void serve_links(std::size_t end);
+  void on_news(std::size_t end, std::size_t rail, const LinkNews& news);
   void on_failure(std::size_t end, std::size_t rail, const Failure& failure);
-  void give_away(std::size_t end, std::size_t rail, std::uint32_t received);
-  void note_link(End& end, std::size_t rail, bool up);
+  bool give_away(std::size_t end, std::size_t rail, std::uint32_t received);
   void close(std::size_t end);
   void pass_time();
   Time next_deadline() const;
