@@ -666,7 +666,10 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
       if (connection.after_ == AfterFence::fail || connection.after_ == AfterFence::end) return false;
       connection.after_ = AfterFence::hold;
       return true;
-    case PeerState::accepting: end_accepted(peer, AfterFence::hold, out); return true;
+    case PeerState::accepting:  // as good as ready
+      if (!even_if_ready) return false;
+      end_accepted(peer, AfterFence::hold, out);
+      return true;
     case PeerState::connecting:
     case PeerState::waiting:
       drop_lane(peer, out);

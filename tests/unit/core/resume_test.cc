@@ -308,7 +308,8 @@ TEST(Resume, WhatCameOverAnAttemptThatWasGivenUpCounts) {
   rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);
   rig.settle();
   const LaneId accepted = rig.take_connects().back().lane;
-  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, false, rig.out));  // it is as good as ready
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
   rig.arrive(accepted, {});  // as the queue pair is being destroyed
   EXPECT_EQ(rig.take_deliveries().size(), 1u);
   rig.take_connects();

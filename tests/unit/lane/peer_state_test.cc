@@ -9,21 +9,24 @@ namespace weir {
 namespace {
 
 TEST(PeerState, HasExactlyTheseEdges) {
-  // Columns and rows: idle connecting accepting ready broken parting parted closing closed failed
+  // Columns and rows: idle connecting waiting accepting ready broken held parting parted closing
+  // closed failed
   constexpr const char* table[] = {
-      /* idle       */ ".xxx....xx",
-      /* connecting */ "xxxx....xx",
-      /* accepting  */ ".xxx....xx",
-      /* ready      */ "....xxxxxx",
-      /* broken     */ "xxx.....xx",
-      /* parting    */ "x..xx.x.xx",
-      /* parted     */ "x...x...xx",
-      /* closing    */ "....x...xx",
-      /* closed     */ "xxxx......",
-      /* failed     */ "........x.",
+      /* idle       */ ".x.x......xx",
+      /* connecting */ "xxxxx.x...xx",
+      /* waiting    */ "xx.x..x...xx",
+      /* accepting  */ "...xxx....xx",
+      /* ready      */ ".....x.xxxxx",
+      /* broken     */ "xxx...x...xx",
+      /* held       */ ".x........xx",
+      /* parting    */ "x...xx..x.xx",
+      /* parted     */ "x....x....xx",
+      /* closing    */ ".....x....xx",
+      /* closed     */ "xx.x........",
+      /* failed     */ "..........x.",
   };
-  for (unsigned from = 0; from < 10; ++from) {
-    for (unsigned to = 0; to < 10; ++to) {
+  for (unsigned from = 0; from < 12; ++from) {
+    for (unsigned to = 0; to < 12; ++to) {
       EXPECT_EQ(allowed(static_cast<PeerState>(from), static_cast<PeerState>(to)),
                 table[from][to] == 'x')
           << to_text(static_cast<PeerState>(from)) << " to " << to_text(static_cast<PeerState>(to));
@@ -32,10 +35,10 @@ TEST(PeerState, HasExactlyTheseEdges) {
 }
 
 TEST(PeerState, HasWords) {
-  for (unsigned state = 0; state < 10; ++state) {
+  for (unsigned state = 0; state < 12; ++state) {
     EXPECT_NE(std::string(to_text(static_cast<PeerState>(state))), "unknown");
   }
-  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(10))), "unknown");
+  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(12))), "unknown");
 }
 
 }  // namespace
