@@ -97,7 +97,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
     Engine::Options alone = engine_options(settings, self);
     std::string why_not;
-    alone.core.wakes = Overlap::wanted(settings, ports.size(), why_not);
+    alone.core.wakes = Overlap::wanted(settings, why_not);
     if (!why_not.empty()) report_no_overlap(why_not);
     const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);

@@ -18,9 +18,6 @@ inline verbs::DeviceWish device_wish(const config::Settings& settings) {
                          .gid_index = static_cast<int>(settings.gid_index)};
   if (settings.pkey != config::automatic) wish.pkey = static_cast<std::uint16_t>(settings.pkey);
   if (settings.rails != config::automatic) wish.rails = static_cast<std::size_t>(settings.rails);
-  // Somebody asked for overlap, which is not done with several rails.
-  const bool wants_overlap = settings.overlap == "on" || settings.overlap == "all";
-  if (chooses_rails(settings) && wants_overlap) wish.rails = 1;
   return wish;
 }
 

@@ -42,7 +42,7 @@ const std::int32_t* state_of_mpi() {
 }
 
 // Why a thread of ours must not call ob1 here, whoever asks for it; "" if it may.
-std::string why_unsound(std::size_t rails) {
+std::string why_unsound() {
   if (!ob1_bears_a_second_thread) {
     return "this Open MPI (" + std::string(opal_version_string) +
            ") does not lock all that a second thread uses";
@@ -50,20 +50,19 @@ std::string why_unsound(std::size_t rails) {
 #ifndef __x86_64__
   return "Open MPI lacks barriers that this kind of processor needs";
 #endif
-  if (rails > 1) return "it is not done with several rails";
   if (state_of_mpi() == nullptr) return "the state of MPI cannot be seen (ompi_mpi_state)";
   return "";
 }
 
 }  // namespace
 
-wire::Wakes Overlap::wanted(const config::Settings& settings, std::size_t rails, std::string& why) {
+wire::Wakes Overlap::wanted(const config::Settings& settings, std::string& why) {
   using wire::Wakes;
   if (settings.overlap == "off") return Wakes::none;
   const bool asked = settings.overlap != "auto";
   // Where nobody asks, locks that were idle stay so.
   if (!asked && !opal_using_threads()) return Wakes::none;
-  why = why_unsound(rails);
+  why = why_unsound();
   if (why.empty() && asked && !may_be_used_by_ob1()) why = "the PML is not ob1 (--mca pml ob1)";
   if (!why.empty()) {
     if (!asked) why.clear();
@@ -81,6 +80,12 @@ Overlap::~Overlap() {
   if (bell_ >= 0) ::close(bell_);
 }
 
+template <typename F>
+void Overlap::for_each_engine(F&& visit) {
+  visit(*module_.engine);
+  if (module_.rails != nullptr) module_.rails->for_each_engine(visit);
+}
+
 bool Overlap::start(std::string& why) {
   bell_ = eventfd(0, EFD_CLOEXEC);
   if (bell_ < 0) {
@@ -93,7 +98,9 @@ bool Overlap::start(std::string& why) {
   } catch (const std::system_error& problem) {
     why = std::string("no thread: ") + problem.what();
   }
-  if (thread_.joinable()) module_.engine->set_bell(bell_);
+  if (thread_.joinable()) {
+    for_each_engine([&](Engine& engine) { engine.set_bell(bell_, *module_.engine); });
+  }
   return thread_.joinable();
 }
 
@@ -154,9 +161,10 @@ void Overlap::stand_in() {
   module_.engine->count(&Counters::overlap_wakeups);
   int total = 0;
   StandInPause pause;
-  std::uint64_t seen = module_.engine->visits_when_rung();
+  std::uint64_t seen = 0;
+  for_each_engine([&](Engine& engine) { seen = std::max(seen, engine.visits_when_rung()); });
   std::uint64_t visits = 0;
-  while (module_.engine->waits_for_application(visits)) {
+  while (waits(visits)) {
     if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
     const int count = visits == seen && may_go_on() ? take_turns(visits) : 0;
     total += count;
@@ -167,7 +175,13 @@ void Overlap::stand_in() {
     }
     sleep_for(pause.take());
   }
-  if (total == 0) module_.engine->rang_in_vain();
+  if (total == 0) for_each_engine([](Engine& engine) { engine.rang_in_vain(); });
+}
+
+bool Overlap::waits(std::uint64_t& visits) {
+  bool any = false;
+  for_each_engine([&](Engine& engine) { any = engine.waits_for_application(visits) || any; });
+  return any;
 }
 
 // As long as there is something, and the application stays away. The last look finds nothing, and

@@ -35,7 +35,7 @@ class Overlap {
   // none: there is to be no such thread. If it is asked for in vain, `why` says why. Makes Open MPI
   // lock, if that was asked for. In btl_init, because it must not change while somebody holds a
   // lock.
-  static wire::Wakes wanted(const config::Settings& settings, std::size_t rails, std::string& why);
+  static wire::Wakes wanted(const config::Settings& settings, std::string& why);
 
   // The module's engine is not started yet, and outlives this.
   Overlap(Module& module, wire::Wakes wakes);
@@ -77,6 +77,10 @@ class Overlap {
   void wake();
   void ring();
   void stand_in();
+  // Something waits on some rail.
+  bool waits(std::uint64_t& visits);
+  template <typename F>
+  void for_each_engine(F&& visit);
   int take_turns(std::uint64_t visits);
   std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
 

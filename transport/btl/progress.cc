@@ -232,8 +232,9 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
 int progress(Module& module) {
   if (module.overlap != nullptr) [[unlikely]] {
     if (module.overlap->is_here()) {
-      return module.overlap->is_in_upcall() ? module.engine->stand_in_further(Upcalls(module))
-                                            : module.overlap->hand_up();
+      if (!module.overlap->is_in_upcall()) return module.overlap->hand_up();
+      const int further = module.engine->stand_in_further(Upcalls(module));
+      return further + (module.rails != nullptr ? module.rails->stand_in_further() : 0);
     }
     module.overlap->end_with_mpi();
     module.overlap->on_visit();
@@ -254,7 +255,10 @@ int stand_in_for_application(Module& module, std::uint64_t visits, int most) noe
   const auto goes_on = [&](int count) { return count < most && module.overlap->may_go_on(); };
   if (module.early_messages.any()) return 0;
   try {
-    const int count = module.engine->stand_in(Upcalls(module), visits, goes_on);
+    int count = module.engine->stand_in(Upcalls(module), visits, goes_on);
+    if (module.rails != nullptr) {
+      count += module.rails->stand_in(visits, [&](int more) { return goes_on(count + more); });
+    }
     return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
   } catch (const std::exception& problem) {
     give_up(module, problem);

@@ -154,6 +154,23 @@ int Rails::look() {
   return count;
 }
 
+int Rails::stand_in(std::uint64_t visits, const std::function<bool(int)>& goes_on) {
+  int total = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    total += sides_[i].engine->stand_in(Upcalls(*this, i, true), visits,
+                                        [&](int count) { return goes_on(total + count); });
+  }
+  return total;
+}
+
+int Rails::stand_in_further() {
+  int total = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    total += sides_[i].engine->stand_in_further(Upcalls(*this, i, true));
+  }
+  return total;
+}
+
 void Rails::close(std::span<Endpoint* const> leaving) {
   for (std::size_t i = 0; i < count_; ++i) {
     std::vector<PeerId> peers;

@@ -106,6 +106,13 @@ class Rails {
     }
     return look();
   }
+  // The same for who stands in for the application, as Engine has them.
+  int stand_in(std::uint64_t visits, const std::function<bool(int)>& goes_on);
+  int stand_in_further();
+  template <typename F>
+  void for_each_engine(F&& visit) {
+    for (std::size_t i = 0; i < count_; ++i) visit(*sides_[i].engine);
+  }
   // Leaves these peers.
   void close(std::span<Endpoint* const> leaving);
   void shut_down();

@@ -608,7 +608,7 @@ bool Engine::has_for_stand_in() const {
 
 bool Engine::waits_for_application(std::uint64_t& visits) {
   std::lock_guard guard(lock_);
-  visits = visits_.load(relaxed);
+  visits = application_visits();
   rung_ = has_for_stand_in();
   return rung_;
 }
@@ -627,7 +627,7 @@ void Engine::rang_in_vain() {
 void Engine::ring() {
   if (rung_ || !has_for_stand_in()) return;
   rung_ = true;
-  rung_at_ = visits_.load(relaxed);
+  rung_at_ = application_visits();
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
 }
@@ -640,7 +640,7 @@ bool Engine::met_stand_in(ThreadMark owner) {
 bool Engine::fetch_standing_in(const std::uint64_t* visits) {
   std::unique_lock guard(lock_, std::try_to_lock);
   if (!guard.owns_lock() || queues_ == nullptr) return false;
-  if (visits != nullptr && *visits != visits_.load(relaxed)) return false;
+  if (visits != nullptr && *visits != application_visits()) return false;
   const ThreadMark owner = progress_owner_.load(std::memory_order_acquire);
   const ThreadMark self = this_thread();
   if (owner != ThreadMark::none && owner != self) return false;

@@ -234,9 +234,12 @@ class Engine : private Driver<Engine> {
 
   // `bell`, an eventfd, is rung when something waits that only `progress` or `stand_in` hands up,
   // and not again before `waits_for_application` has said no. Stays open as long as the engine.
-  void set_bell(int bell) {
+  // `visited` is the engine whose `progress` the application calls whenever it calls MPI, this one or
+  // that of the first rail; its visits count. It outlives the event thread.
+  void set_bell(int bell, const Engine& visited) {
     std::lock_guard guard(lock_);
     bell_ = bell;
+    application_visits_ = &visited.visits_;
   }
   // Whether there is something that `stand_in` could hand up now. `visits` counts the calls of
   // `progress`: who finds it unchanged after a while knows that the application is away.
@@ -255,7 +258,7 @@ class Engine : private Driver<Engine> {
   int stand_in(Handler&& handler, std::uint64_t visits, GoesOn&& goes_on) {
     if (!fetch_standing_in(&visits)) return 0;
     return hand_up_taken(
-        handler, [&](int count) { return goes_on(count) && visits == visits_.load(relaxed); });
+        handler, [&](int count) { return goes_on(count) && visits == application_visits(); });
   }
   // The same from within a handler of `stand_in`: whatever the application does, it has to wait.
   template <typename Handler>
@@ -582,7 +585,9 @@ class Engine : private Driver<Engine> {
 
   // Of who stands in for the application.
   static constexpr std::memory_order relaxed = std::memory_order_relaxed;
+  std::uint64_t application_visits() const { return application_visits_->load(relaxed); }
   std::atomic<std::uint64_t> visits_{0};  // calls of `progress`
+  const std::atomic<std::uint64_t>* application_visits_ = &visits_;
   int bell_ = -1;
   bool rung_ = false;
   std::uint64_t rung_at_ = 0;  // visits then

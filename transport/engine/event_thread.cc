@@ -97,7 +97,7 @@ void Engine::run_thread() {
       tidy_node();
       count_node();
     }
-    if (bell_ >= 0 && absence_.look(woken, visits_.load(relaxed), heard, has_for_stand_in())) {
+    if (bell_ >= 0 && absence_.look(woken, application_visits(), heard, has_for_stand_in())) {
       ring();
     }
   }
