@@ -1,6 +1,7 @@
 # Sourced by stage2 and lab-wire: brings up the network and the RDMA devices of the chosen fabric.
 #   loopback  eth0 10.77.0.1, rxe0 on it; further rails eth1/rxe1 ...
-#   wire      per rail i a veth pair wia (10.77.i.1) -- wib (10.77.i.2), rxeia and rxeib on its ends
+#   wire      per rail i a veth pair wia (10.77.i.1) -- wib (10.77.i.2), rxeia and rxeib on its ends;
+#             with several paths each end sends into as many queues (lab-wire)
 #   nodes     per rail i eth<i> 10.77.i.NODE with rxe<i>; mgmt0 10.78.0.NODE for mpirun and lab-rsh
 
 last() { echo $((LAB_RAILS - 1)); }
@@ -73,7 +74,7 @@ fabric_up() {
 	$B hostname $hostname
 	echo "127.0.0.1 localhost" >/etc/hosts
 
-	for v in FABRIC RAILS NODES NODE; do eval "echo LAB_$v=\$LAB_$v"; done >/run/lab/fabric
+	for v in FABRIC RAILS PATHS NODES NODE; do eval "echo LAB_$v=\$LAB_$v"; done >/run/lab/fabric
 
 	case $LAB_FABRIC in
 	loopback)
@@ -100,7 +101,7 @@ fabric_up() {
 		ip link set eth$LAB_RAILS name mgmt0 && link_up mgmt0 10.78.0.$LAB_NODE/24 || return 1
 		for n in $($B seq 1 $LAB_NODES); do echo "node$n slots=$LAB_CPUS"; done >/run/lab/hostfile ;;
 	esac
-	if [ -n "$LAB_RATE$LAB_DELAY$LAB_LOSS" ]; then
+	if [ -n "$LAB_RATE$LAB_DELAY$LAB_LOSS" ] || [ "$LAB_PATHS" -gt 1 ]; then
 		fabric_error="cannot shape the wire"
 		lab-wire --local set "${LAB_RATE:-none}" "${LAB_DELAY:-none}" "${LAB_LOSS:-none}" || return 1
 	fi

@@ -34,7 +34,7 @@ MODULES = {
     # rxe needs a crc32 shash. The generic one: under TCG crc32-pclmul is slower.
     "rdma": ["crc32_generic", "rdma_rxe", "rdma_ucm", "ib_umad"],
     "wire": ["veth"],
-    "shape": ["sch_netem"],
+    "shape": ["sch_netem", "sch_prio", "cls_flow"],
 }
 
 # rxe of 6.1; from 6.12 on it runs in workqueues, three times slower per message.

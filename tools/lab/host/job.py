@@ -121,7 +121,8 @@ def settings(opt, mark) -> str:
     if opt.shell and os.isatty(0):
         cols, rows = os.get_terminal_size(0)
     values = {
-        "FABRIC": fabric(opt), "NODES": opt.nodes, "RAILS": opt.rails, "MTU": opt.mtu,
+        "FABRIC": fabric(opt), "NODES": opt.nodes, "RAILS": opt.rails, "PATHS": opt.paths,
+        "MTU": opt.mtu,
         "DEVICE": "no" if opt.no_device else "yes", "CPUS": opt.cpus,
         "RATE": opt.rate or "", "DELAY": opt.delay or "", "LOSS": opt.loss or "",
         "MEMLOCK": opt.memlock, "UID": uid, "GID": gid, "CWD": os.path.realpath(os.getcwd()),

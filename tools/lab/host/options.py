@@ -18,6 +18,8 @@ FABRICS
   --wire     one VM, two devices rxe0a and rxe0b joined by a wire (a veth pair w0a, w0b;
              addresses 10.77.0.1, 10.77.0.2) that --rate, --delay and --loss shape.
              --rails 2 adds rxe1a, rxe1b (10.77.1.x). For faults, rails, rates, overlap.
+             --paths 2 makes two equal links of each rail; a packet's UDP source port modulo 2
+             is its path, as ECMP's hash in a fabric. Queue pairs have ports of their own.
   --nodes 2  two VMs, node1 and node2, rxe0 on each. CMD runs on node1. mpirun -H node1,node2
              or --hostfile $LAB_HOSTFILE reaches both; so does 'lab-rsh node2 CMD'.
 
@@ -26,7 +28,8 @@ INSIDE THE GUEST
   lab-wire blackout|restore [RAIL]   drop everything, silently; undo
   lab-wire rate|delay|loss X [RAIL]  netem's spelling: 100mbit, 1ms, 1%; none to clear
   lab-wire down|up [RAIL]            take the link down: port events, unlike a blackout
-      RAIL is 0, 1, ... (default: all); 0a or 0b means what that end sends, only.
+      RAIL is 0, 1, ... (default: all); 0a or 0b means what that end sends, only; with --paths,
+      0/1 and 0a/1 mean path 1 of these, also of all rails: /1. A link goes down as a whole.
       Needs root inside, so not with --user.
       With --nodes 2, end a is node1 and b is node2, and mpirun's own network is spared.
   lab-rsh HOST CMD...                run CMD on the other node (stderr joins stdout)
@@ -76,7 +79,9 @@ def parse(argv):
     where.add_argument("--no-device", action="store_true", help="a VM without any RDMA device")
     fabric = p.add_argument_group("fabric")
     fabric.add_argument("--rails", type=int, default=1, choices=range(1, 5), metavar="N", help="rails, 1 to 4 (default 1)")
-    fabric.add_argument("--rate", metavar="RATE", help="of the wire, each way, per rail: 100mbit")
+    fabric.add_argument("--paths", type=int, default=1, choices=range(1, 9), metavar="K",
+                        help="equal links of each rail of the wire, 1 to 8 (default 1)")
+    fabric.add_argument("--rate", metavar="RATE", help="of the wire, each way, per rail and path: 100mbit")
     fabric.add_argument("--delay", metavar="TIME", help="one way: 1ms")
     fabric.add_argument("--loss", metavar="PERCENT", help="of packets, each way: 1%%")
     fabric.add_argument("--mtu", type=int, default=4200, help="of the netdev (default 4200, RDMA MTU 4096)")
@@ -122,7 +127,7 @@ def _check(p, opt, command):
         p.error("no CMD (after --), and no --shell")
     if opt.host:
         of_a_vm = {"--wire": opt.wire, "--nodes": opt.nodes > 1, "--no-device": opt.no_device,
-                   "--rails": opt.rails > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
+                   "--rails": opt.rails > 1, "--paths": opt.paths > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
                    "--icount": opt.icount, "--plugin": opt.plugin, "--root": opt.root}
         asked = ", ".join(option for option, value in of_a_vm.items() if value)
         if asked:
@@ -131,6 +136,8 @@ def _check(p, opt, command):
         p.error("--wire and --nodes 2 are two fabrics: choose one")
     if (opt.rate or opt.delay or opt.loss) and not (opt.wire or opt.nodes > 1):
         p.error("--rate, --delay and --loss need --wire (or --nodes 2): loopback bypasses the wire")
+    if opt.paths > 1 and not opt.wire:
+        p.error("--paths needs --wire")
     if opt.icount and (opt.nodes > 1 or opt.accel == "kvm" or (opt.cpus or 1) > 1):
         p.error("--icount is for one VM with one CPU under TCG")
     if opt.plugin and (opt.nodes > 1 or opt.accel == "kvm"):
