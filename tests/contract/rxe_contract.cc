@@ -496,7 +496,7 @@ TEST(Engine, WhoStandsInAndTheApplicationTakeTurns) {
   ASSERT_TRUE(add(*sender, *receiver, to) && add(*receiver, *sender, from));
   const int bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ASSERT_GE(bell, 0);
-  receiver->set_bell(bell);
+  receiver->set_bell(bell, *receiver);
 
   std::atomic<bool> over{false};
   std::thread stand_in([&] {

@@ -479,8 +479,7 @@ void Engine::warn_of_small_window() {
   small_window_told_ = true;
   tell("the receive window may have no more than " + std::to_string(core_.window_max()) +
        " buffers, less than the four that each peer needs (two for messages, two for credits): "
-       "senders will have to repeat (RNR NAK), and give up a process that computes for longer than "
-       "btl_weir_peer_timeout. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
+       "senders will have to repeat (RNR NAK), and wait for a process that computes. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
 }
 
 // Without a second lane, reads use the first one.
