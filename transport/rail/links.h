@@ -1,9 +1,9 @@
 // What a process knows of the rails to one peer: which have a connection, which broke and which
 // were given up; and over which of them a frame goes.
 //
-//   (no connection yet) ──up──▶ up ──down──▶ down ──up──▶ up        a session goes on
-//                                    │          └──over──▶ lost ──up──▶ up   another one begins
-//                                    └──parted──▶ (no connection)
+//   (no connection) ──up──▶ up ──down──▶ down ──up──▶ up                    a session goes on
+//          ▲                │              │└──over──▶ lost ──up──▶ up      another one begins
+//          └─────parted─────┴──────────────┘
 //
 // Pure. News comes from one thread at a time, in the order in which each rail has it; any thread
 // sends.
@@ -44,7 +44,10 @@ class Links {
         set(up_, rail, false);
         set(down_, rail, true);
         break;
-      case Kind::parted: set(up_, rail, false); break;
+      case Kind::parted:
+        set(up_, rail, false);
+        set(down_, rail, false);
+        break;
       case Kind::out:
       case Kind::waited: break;
     }

@@ -15,6 +15,16 @@ using Kind = ConnectAction::Kind;
 
 constexpr CompletionStatus outage = CompletionStatus::retry_exc_err;
 
+// A private member, by way of explicit instantiation [C++20 temp.spec.general].
+template <auto member, typename Tag>
+struct Expose {
+  friend constexpr auto inner(Tag) { return member; }
+};
+struct LanesOf {
+  friend constexpr auto inner(LanesOf);
+};
+template struct Expose<&Core::lanes_, LanesOf>;
+
 // A connection that we asked for, and frames on it that the peer has not acknowledged.
 struct Session : rig::Rig {
   explicit Session(int frames = 2, Core::Config config = resuming())
@@ -295,6 +305,31 @@ TEST(Resume, WhoseGoodbyeArrivedHasNothingToResume) {
   EXPECT_EQ(actions.back().reason, wire::Reject::over);
   EXPECT_EQ(rig.core.state(rig.peer), PeerState::closed);
   EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+// The numbers of frames wrap, in a session of four thousand million.
+TEST(Resume, NumbersGoOnBehindTheLast) {
+  Session rig(0);
+  Lane& lane = (rig.core.*inner(LanesOf{}))[rig.lane];
+  lane.tx_sequence = lane.rx_sequence = rig.sequence = 0xfffffffe;
+  for (int i = 0; i < 3; ++i) rig.send(rig.peer, 8, false, true);
+  rig.pump();
+  rig.under_way = rig.take_work();
+  ASSERT_EQ(rig.under_way.size(), 3u);
+  EXPECT_EQ(rig.header_of(rig.under_way[2]).sequence, 0u);
+  for (int i = 0; i < 3; ++i) rig.arrive(rig.lane, {});
+  const ConnectAction request = rig.lose();
+  EXPECT_EQ(request.hello.received, 1u);
+  rig.resume(request, 0);  // it has the first two
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+  EXPECT_EQ(rig.take_retired().size(), 2u);
+  rig.pump();
+  const auto again = rig.take_work();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(rig.header_of(again[0]).sequence, 0u);
+  rig.take_deliveries();
+  rig.arrive(rig.lane, {});
+  EXPECT_EQ(rig.take_deliveries().size(), 1u);
 }
 
 // Who accepted may have been sent frames before it gives the attempt up.
