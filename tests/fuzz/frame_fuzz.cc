@@ -19,6 +19,11 @@ void check(const std::byte* frame, std::size_t size) {
     REQUIRE(end.qp_number != 0 ? end.reads > 0 : end.psn == 0 && end.reads == 0 && !end.joined);
     again.resize(wire::lane_frame_bytes);
     wire::put(&again[wire::frame_header_bytes], end);
+  } else if (header.kind == wire::FrameKind::handover) {
+    const HandoverMessage message = wire::get_handover(frame + wire::frame_header_bytes);
+    REQUIRE(message.rail < most_rails);
+    again.resize(wire::handover_frame_bytes);
+    wire::put(&again[wire::frame_header_bytes], message);
   } else if (header.kind == wire::FrameKind::relayed) {
     std::size_t sections = 0;
     wire::for_each_section(
