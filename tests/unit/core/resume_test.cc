@@ -63,6 +63,16 @@ struct Session : rig::Rig {
     settle();
   }
 
+  // The peer is given up, once, after `peer_timeout`.
+  Failure wait_in_vain() {
+    now = now + core.config().peer_timeout + seconds(1);
+    core.on_timer(now, out);
+    settle();
+    const auto failures = take_failures();
+    EXPECT_EQ(failures.size(), 1u);
+    return failures.at(0);
+  }
+
   FailReason failed_for() {
     const auto failures = take_failures();
     return failures.size() == 1 ? failures[0].reason : FailReason::none;
@@ -604,13 +614,7 @@ TEST(GiveAway, APeerGivenUpTakesNothingUntilItIsThereAgain) {
   rig.core.hold(rig.now, rig.peer, true, rig.out);
   rig.settle();
   give_away(rig, 2);
-  rig.now = rig.now + rig.core.config().peer_timeout;
-  rig.now = rig.now + seconds(1);
-  rig.core.on_timer(rig.now, rig.out);
-  rig.settle();
-  const auto failures = rig.take_failures();
-  ASSERT_EQ(failures.size(), 1u);
-  EXPECT_FALSE(failures[0].lost_work);
+  EXPECT_FALSE(rig.wait_in_vain().lost_work);
   EXPECT_EQ(rig.core.state(rig.peer), PeerState::closed);
   EXPECT_EQ(rig.send(rig.peer), Status::elsewhere);
 }
@@ -748,15 +752,10 @@ TEST(Withdraw, WhoIsGivenUpSaysWhatIsLost) {
     rig.under_way = rig.take_work();
     rig.lose();
     if (opcode == Opcode::fetch_add) rig.core.transfer(rig.now, transfer(rig, opcode, 3), rig.out);
-    rig.now = rig.now + rig.core.config().peer_timeout;
-    rig.now = rig.now + seconds(1);
-    rig.core.on_timer(rig.now, rig.out);
-    rig.settle();
-    const auto failures = rig.take_failures();
-    ASSERT_EQ(failures.size(), 1u);
-    EXPECT_TRUE(failures[0].lost_work);
-    EXPECT_EQ(failures[0].in_doubt, opcode == Opcode::write);
-    EXPECT_EQ(failures[0].lost_atomics, opcode == Opcode::fetch_add);
+    const Failure failure = rig.wait_in_vain();
+    EXPECT_TRUE(failure.lost_work);
+    EXPECT_EQ(failure.in_doubt, opcode == Opcode::write);
+    EXPECT_EQ(failure.lost_atomics, opcode == Opcode::fetch_add);
   }
 }
 
