@@ -157,6 +157,11 @@ void Scheduler::close_chain(TransferPeer& peer) {
   peer.chain_reads_ = 0;
 }
 
+void Scheduler::end_chains(TransferPeer& peer) {
+  end_chain(peer);
+  close_chain(peer);
+}
+
 // A peer's large gets do not pass each other: they wait behind a chain not handed over in full.
 bool Scheduler::may_issue(const Flow& flow, Path path) {
   const TransferPeer& peer = *flow.peer;
@@ -220,8 +225,7 @@ bool Scheduler::take(Path path, Chunk& chunk, ChunkGate* gate) {
     transfer.measures = true;
     peer.chains_since_measured_ = 0;
   }
-  const std::uint32_t bytes =
-      plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
+  const std::uint32_t bytes = next_bytes(transfer);
   if (!direction.budget.has_room(bytes)) {
     ++counts_.budget_stalls;
     if (path == Path::get) controller_.on_limited();
@@ -311,21 +315,31 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
   --queued_;
 }
 
+// What was lost goes first.
+std::uint32_t Scheduler::next_bytes(const Transfer& transfer) const {
+  if (transfer.lost != nullptr) [[unlikely]]
+    return transfer.lost->bytes;
+  return plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
+}
+
 // Charges the budgets with the next chunk of the transfer, and describes it.
 inline void Scheduler::hand_out(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk) {
   if (transfer.path == Path::get) transfer.read_tokens += node_.commit();
   directions_[of(transfer.path)].budget.take(flow.use, bytes);
   const TransferRequest& request = transfer.request;
-  const std::uint64_t offset = transfer.issued_bytes;
+  std::uint64_t offset = transfer.issued_bytes;
   if (transfer.state == TransferState::waiting) transfer.move_to(TransferState::running);
-  transfer.issued_bytes += bytes;
+  if (transfer.lost != nullptr) [[unlikely]] {
+    offset = take_lost(transfer).offset;
+  } else {
+    transfer.issued_bytes += bytes;
+  }
   transfer.outstanding_bytes += bytes;
   ++transfer.outstanding_chunks;
   const bool chained = transfer.path == Path::chain;
   if (chained) {
     transfer.chained_bytes += bytes;
     ++transfer.chained_chunks;
-    transfer.chain_end = transfer.issued_bytes;
   }
   chunk = {.transfer = transfer.id,
            .kind = request.kind,
@@ -404,6 +418,7 @@ bool Scheduler::on_chunk_failed(TransferId id, std::uint32_t bytes, bool chained
 void Scheduler::fail(Transfer& transfer) {
   if (transfer.state == TransferState::done || transfer.state == TransferState::failed) return;
   transfer.move_to(TransferState::failed);
+  while (transfer.lost != nullptr) take_lost(transfer);
   if (transfer.queue.linked) {
     Flow& flow = flow_of(transfer);
     flow.queue_of(transfer).remove(&transfer);
@@ -467,6 +482,7 @@ void Scheduler::drop_peer(TransferPeer& peer) {
     finish(*transfer);
   }
   settle_reserve(peer);
+  peer.atomics_lost_ = false;
 }
 
 // Its outstanding chunks are over.
@@ -485,42 +501,53 @@ void Scheduler::give_up_chunks(Transfer& transfer) {
   transfer.outstanding_bytes = transfer.chained_bytes = 0;
 }
 
-// The chunks on one lane complete in order, and those of a chain are the first of their transfer:
-// so what is before the first chunk that did not complete is in place. What is behind it may be
-// done twice.
-std::optional<std::uint64_t> Scheduler::issue_again(TransferPeer& peer) {
-  hold_peer(peer);
-  hold_chain(peer);
-  std::uint64_t lost = 0;
-  bool atomics = false;
-  // The youngest first, so that the oldest is in front of its queue in the end.
-  for (Transfer* t = peer.transfers_.back(); t != nullptr;) {
-    Transfer& transfer = *t;
-    t = TransfersOfPeer::prev(t);
-    if (transfer.path == Path::chain && transfer.queue.linked) leave_chain(transfer);
-    if (transfer.outstanding_chunks == 0) continue;
-    if (transfer.state == TransferState::failed) {  // it only waited for these
-      give_up_chunks(transfer);
-      finish(transfer);
-      continue;
-    }
-    atomics = atomics || is_atomic(transfer.request.opcode);
-    lost += transfer.outstanding_chunks;
-    const std::uint64_t in_place = transfer.chained_chunks > 0
-                                       ? transfer.chain_end - transfer.chained_bytes
-                                       : transfer.done_bytes;
-    give_up_chunks(transfer);
-    if (transfer.all_issued()) {
-      transfer.path = scheduled_path(transfer.request.kind);
-      flow_of(transfer).queue_of(transfer).push_front(&transfer);
+void Scheduler::lose_chunk(TransferId id, std::uint64_t offset, std::uint32_t bytes, bool chained) {
+  Transfer* const transfer = take_back(id, bytes, chained);
+  if (transfer == nullptr) return;
+  ++counts_.chunks_lost;
+  if (transfer->state == TransferState::failed) return finish(*transfer);
+  if (is_atomic(transfer->request.opcode)) transfer->peer->atomics_lost_ = true;
+  if (transfer->changes_memory()) transfer->in_doubt = true;
+  if (transfer->path == Path::chain && transfer->queue.linked) leave_chain(*transfer);
+  keep_lost(*transfer, offset, bytes);
+}
+
+// The youngest first, so that the oldest is in front of its queue in the end.
+void Scheduler::go_again(TransferPeer& peer) {
+  for (Transfer* t = peer.transfers_.back(); t != nullptr; t = TransfersOfPeer::prev(t)) {
+    if (t->lost == nullptr) continue;
+    if (t->queue.linked) {
+      flow_of(*t).queue_of(*t).remove(t);
+    } else {
+      t->path = scheduled_path(t->request.kind);
       ++queued_;
     }
-    transfer.issued_bytes = transfer.done_bytes = in_place;
+    flow_of(*t).queue_of(*t).push_front(t);
   }
   for (Path path : paths) refresh(peer.flows_[of(path)], path);
-  settle_reserve(peer);
-  if (atomics) return std::nullopt;
-  return lost;
+}
+
+bool Scheduler::lose_lanes(TransferPeer& peer) {
+  hold_peer(peer);
+  end_chain(peer);
+  hold_chain(peer);
+  go_again(peer);
+  return !std::exchange(peer.atomics_lost_, false);
+}
+
+void Scheduler::keep_lost(Transfer& transfer, std::uint64_t offset, std::uint32_t bytes) {
+  if (lost_free_ == nullptr) lost_free_ = &lost_.emplace_back();
+  LostChunk* const chunk = std::exchange(lost_free_, lost_free_->next);
+  *chunk = {offset, bytes, nullptr};
+  (transfer.lost != nullptr ? transfer.last_lost->next : transfer.lost) = chunk;
+  transfer.last_lost = chunk;
+}
+
+LostChunk Scheduler::take_lost(Transfer& transfer) {
+  LostChunk* const chunk = std::exchange(transfer.lost, transfer.lost->next);
+  const LostChunk taken = *chunk;
+  chunk->next = std::exchange(lost_free_, chunk);
+  return taken;
 }
 
 bool Scheduler::next_finished(FinishedTransfer& finished) {
@@ -564,8 +591,10 @@ bool Scheduler::conserved() const {
       if (t->queue.linked) ++queued[of(t->path)];
       if (t->issued_bytes > t->request.length_bytes) return false;
       if (t->queue.linked == (t->state == TransferState::failed || t->all_issued())) return false;
+      std::uint64_t lost_bytes = 0;
+      for (const LostChunk* c = t->lost; c != nullptr; c = c->next) lost_bytes += c->bytes;
       if (t->state != TransferState::failed &&
-          t->issued_bytes != t->done_bytes + t->outstanding_bytes) {
+          t->issued_bytes != t->done_bytes + t->outstanding_bytes + lost_bytes) {
         return false;
       }
     }

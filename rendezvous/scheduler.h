@@ -37,8 +37,8 @@
 // A chunk from `next` counts against the budget until exactly one of these calls:
 //   on_chunk_done     it completed
 //   on_chunk_failed   it completed with an error, or was flushed
+//   lose_chunk        its queue pair is destroyed, and it goes once more
 //   drop_peer         its lanes are gone and nothing of it can arrive any more
-//   issue_again       the same, and it goes again over the next lanes
 // cancel_peer gives nothing back: the adapter still has the chunks.
 //
 // Pure; the caller serialises.
@@ -46,7 +46,7 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
+#include <deque>
 
 #include "rendezvous/budget_controller.h"
 #include "rendezvous/chunk_budget.h"
@@ -111,7 +111,7 @@ class Scheduler {
     std::uint64_t failed = 0;  // or withdrawn
     std::uint64_t chunks_issued = 0;
     std::uint64_t chunks_done = 0;
-    std::uint64_t chunks_lost = 0;    // failed, or dropped with their peer
+    std::uint64_t chunks_lost = 0;    // failed, dropped with their peer, or issued again
     std::uint64_t chunks_late = 0;    // completions of transfers that are over
     std::uint64_t budget_stalls = 0;  // times a chunk did not fit into the port's budget
     std::uint64_t node_stalls = 0;    // times a chunk did not fit into what the node has left
@@ -153,6 +153,8 @@ class Scheduler {
   void hold_chain(TransferPeer& peer);
   // The lane for chains is gone. `drop_peer` ends what was assigned to it.
   void close_chain(TransferPeer& peer);
+  // The lane takes no more chains, but ends those it has: what was not handed out goes by chunks.
+  void end_chains(TransferPeer& peer);
   // How many reads a new lane for chains should have under way: c, or the initial window while c is
   // unknown. A power of two, because adapters round max_rd_atomic up to one: for a fixed c the next
   // one below, for a moving c the nearest.
@@ -219,11 +221,14 @@ class Scheduler {
   // The same, and the outstanding chunks are over: their queue pairs are destroyed.
   void drop_peer(TransferPeer& peer);
 
-  // The outstanding chunks are over without having completed, because their queue pairs are
-  // destroyed. Those of transfers that failed are given up; the others are issued again when the
-  // peer is open, oldest transfer first. Returns how many; nothing if one was an atomic, which may
-  // have been executed: then the peer must be dropped.
-  std::optional<std::uint64_t> issue_again(TransferPeer& peer);
+  // A chunk is over without having completed, because its queue pair is destroyed. It goes once
+  // more with the next `go_again`, before later transfers, if its transfer did not fail. (A get or
+  // put may be done twice.)
+  void lose_chunk(TransferId id, std::uint64_t offset, std::uint32_t bytes, bool chained);
+  void go_again(TransferPeer& peer);
+  // All of the peer's queue pairs are destroyed: the peer is held, and what was lost goes again.
+  // False if an atomic was lost, which may have been executed: then the peer must be dropped.
+  bool lose_lanes(TransferPeer& peer);
 
   // Both ends have let go of the connections that broke: nothing of them can arrive any more.
   void settle(TransferPeer& peer);
@@ -293,6 +298,9 @@ class Scheduler {
   void end_chain(TransferPeer& peer);
   void leave_chain(Transfer& transfer);
   void give_up_chunks(Transfer& transfer);
+  std::uint32_t next_bytes(const Transfer& transfer) const;
+  void keep_lost(Transfer& transfer, std::uint64_t offset, std::uint32_t bytes);
+  LostChunk take_lost(Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
 
@@ -312,6 +320,8 @@ class Scheduler {
   List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
   TransferQueue withdrawn_;
+  std::deque<LostChunk> lost_;  // all records
+  LostChunk* lost_free_ = nullptr;
   Counts counts_;
 };
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "rendezvous/scheduler.h"
 #include "transport/base/stable_vector.h"
@@ -39,7 +38,8 @@ class SchedulerWithPeers : public Scheduler {
   void cancel_peer(PeerId peer) { Scheduler::cancel_peer(at(peer)); }
   void withdraw(PeerId peer) { Scheduler::withdraw(at(peer)); }
   void drop_peer(PeerId peer) { Scheduler::drop_peer(at(peer)); }
-  std::optional<std::uint64_t> issue_again(PeerId peer) { return Scheduler::issue_again(at(peer)); }
+  bool lose_lanes(PeerId peer) { return Scheduler::lose_lanes(at(peer)); }
+  void go_again(PeerId peer) { Scheduler::go_again(at(peer)); }
   bool has_transfers(PeerId peer) { return at(peer).has_transfers(); }
   std::uint32_t outstanding(PeerId peer, TransferKind kind) { return at(peer).outstanding(kind); }
 

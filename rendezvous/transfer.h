@@ -67,6 +67,13 @@ struct TransferRequest {
 
 class TransferPeer;
 
+// A chunk that was under way on a queue pair that is destroyed, and did not complete.
+struct LostChunk {
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+  LostChunk* next = nullptr;
+};
+
 struct Transfer {
   TransferId id = TransferId::none;
   TransferState state = TransferState::waiting;
@@ -77,14 +84,15 @@ struct Transfer {
   bool in_doubt = false;  // what it writes may still arrive from a connection that broke
   TransferPeer* peer = nullptr;
   TransferRequest request;
-  std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next one
+  std::uint64_t issued_bytes = 0;  // handed out in chunks; also the offset of the next new one
   std::uint64_t done_bytes = 0;    // of these, completed
   std::uint64_t outstanding_bytes = 0;
   std::uint32_t outstanding_chunks = 0;
   std::uint32_t read_tokens = 0;    // tokens of the node, for outstanding chunks outside chains
   std::uint64_t chained_bytes = 0;  // part of outstanding_bytes, on the lane for chains
   std::uint32_t chained_chunks = 0;
-  std::uint64_t chain_end = 0;  // the offset behind the last chunk that was chained
+  LostChunk* lost = nullptr;  // chunks that go once more, oldest first
+  LostChunk* last_lost = nullptr;
 
   Link<Transfer> queue{};    // in its peer's queue, then among the finished, or the free
   Link<Transfer> of_peer{};  // among all transfers of its peer
@@ -95,7 +103,7 @@ struct Transfer {
     return request.kind == TransferKind::put || is_atomic(request.opcode);
   }
 
-  bool all_issued() const { return issued_bytes == request.length_bytes; }
+  bool all_issued() const { return issued_bytes == request.length_bytes && lost == nullptr; }
 
   // The address to which its first byte is written.
   std::uint64_t written() const {

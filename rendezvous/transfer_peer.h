@@ -76,6 +76,7 @@ class TransferPeer {
   std::uint64_t reserved_bytes_ = 0;
   std::uint32_t reserved_tokens_ = 0;  // and part of the node's
   std::uint32_t chains_since_measured_ = 0;
+  bool atomics_lost_ = false;  // an atomic was lost: it may have been executed
   std::array<Flow, 3> flows_;  // by path
   TransfersOfPeer transfers_;
   Link<TransferPeer> known_;

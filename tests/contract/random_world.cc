@@ -201,6 +201,8 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (random.chance(300)) core.window_unasked = random.between(4, 64);
   if (random.chance(150)) plan.hazards.send_again.permille = random.between(1, 200);
   if (random.chance(250)) core.connections_max = random.between(1, count);
+  if (random.chance(400)) core.paths = random.between(2, 8);
+  core.spread_bytes = random.between(64, 20000);
   if (trouble == Trouble::several) add_faults(seed, plan);
   if (trouble == Trouble::outages) add_outages(seed, plan);
   if (trouble == Trouble::absences) add_absences(seed, plan);

@@ -77,6 +77,8 @@ Core::Config config(bool adaptive = true) {
       .chain_bytes = 200,
       .measure_every = 3};
   config.max_rd_atomic = max_rd_atomic;
+  config.paths = adaptive ? 3 : 1;
+  config.spread_bytes = 100;
   return config;
 }
 
@@ -85,7 +87,9 @@ class World {
  public:
   explicit World(bool adaptive) : core_(config(adaptive)) {
     core_.start(out_);
-    for (std::uint32_t i = 0; i < peers; ++i) REQUIRE(core_.add_peer({1, i}) == PeerId{i});
+    for (std::uint32_t i = 0; i < peers; ++i) {
+      REQUIRE(core_.add_peer({1, i}, {.port = 1, .further_lanes = 2}) == PeerId{i});
+    }
     core_.expect_peers(peers);
     settle();
   }
@@ -342,7 +346,8 @@ class World {
     if (header.kind == lane_end) {
       wire::LaneEnd end;
       end.qp_number = input.below(4);
-      end.psn = end.qp_number == 0 ? 0 : input.byte();
+      end.number = static_cast<std::uint8_t>(input.below(2) == 0 ? 0 : input.below(4));
+      end.psn = end.qp_number == 0 && end.number == 0 ? 0 : 1 + input.below(8);
       end.reads = static_cast<std::uint8_t>(end.qp_number == 0 ? 0 : 1 + input.below(6));
       end.joined = end.qp_number != 0 && input.below(2) == 0;
       wire::put(&frame[size], end);

@@ -16,7 +16,9 @@ void check(const std::byte* frame, std::size_t size) {
   wire::put(again.data(), header);
   if (header.kind == wire::FrameKind::lane_end) {
     const wire::LaneEnd end = wire::get_lane_end(frame + wire::frame_header_bytes);
-    REQUIRE(end.qp_number != 0 ? end.reads > 0 : end.psn == 0 && end.reads == 0 && !end.joined);
+    REQUIRE(end.number <= wire::most_further_lanes);
+    REQUIRE(end.qp_number != 0 ? end.reads > 0 : end.reads == 0 && !end.joined);
+    REQUIRE(end.qp_number != 0 || (end.psn != 0) == (end.number != 0));
     again.resize(wire::lane_frame_bytes);
     wire::put(&again[wire::frame_header_bytes], end);
   } else if (header.kind == wire::FrameKind::handover) {

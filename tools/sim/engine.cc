@@ -25,7 +25,7 @@ wire::Key key_of(Node node) {
 
 // Its address is its number.
 wire::Card card_of(Node node) {
-  wire::Card card{.port = 1, .key = key_of(node)};
+  wire::Card card{.port = 1, .key = key_of(node), .further_lanes = wire::most_further_lanes};
   std::memcpy(card.address.data(), &node, sizeof node);
   return card;
 }

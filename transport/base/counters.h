@@ -61,6 +61,7 @@ namespace weir {
   X(tokens_out, "tokens", "Tokens of the node that this process has taken now")                    \
   X(tokens_excused, "tokens", "Tokens of processes that stood still, which were not waited for")   \
   X(rate_waits, "times", "Times a request came too soon after the one before it")                  \
+  X(lanes_left, "lanes", "Further lanes for large gets (paths) that were slow or broke, and left") \
   X(node_read_waits, "times", "Times a read had to wait for those of the node's other processes")  \
   X(reads_out, "chunks", "RDMA reads and atomics under way now")                                   \
   X(reads_out_peak, "chunks", "Most RDMA reads and atomics that were ever under way")              \
@@ -81,7 +82,7 @@ namespace weir {
   X(connections_broken, "connections", "Connections that broke, and were to be made again")        \
   X(connections_resumed, "connections", "Of these, connections made again")                        \
   X(frames_resent, "frames", "Frames sent once more because the peer had not received them")       \
-  X(chunks_again, "chunks", "RDMA work requests posted once more after a connection broke")        \
+  X(chunks_again, "chunks", "RDMA work requests posted once more after a queue pair was lost")     \
   X(connections_accepted, "connections", "Of these, connections that the peer asked for")          \
   X(connections_crossed, "connections", "Simultaneous connection attempts resolved")               \
   X(connections_open, "connections", "Connections now, with those that are being made or ended")   \

@@ -201,13 +201,15 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
 
   core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
   core.transfers.chain_bytes = to<std::uint64_t>(s.offload_bytes);
+  core.paths = s.paths == automatic ? 1 : to<std::uint32_t>(s.paths);
   BudgetController::Config& reads = core.transfers.reads;
   reads.adaptive = s.reads_max == automatic;
   if (s.reads_max != automatic) reads.reads = to<std::uint32_t>(s.reads_max);
   // Less than a chunk can neither be seen nor controlled.
   const auto chunk = to<std::uint64_t>(s.chunk_bytes);
   reads.step_bytes = chunk;
-  reads.queue_bytes = std::max(reads.queue_bytes, chunk);
+  // A queue a path: with less, some of them run dry between two chunks.
+  reads.queue_bytes = std::max(reads.queue_bytes, chunk) * core.paths;
   reads.initial_bytes = 4 * chunk;
   reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);
   reads.least_bytes = std::min(std::max(reads_least_bytes, chunk), reads.most_bytes);

@@ -99,6 +99,14 @@ constexpr std::array keys{
          "large ones "
          "use all rails anyway"},
         &Settings::frames)),
+    number_or_auto(
+        "paths", Kind::count, "auto", 1, 8, 3,
+        {"Queue pairs to a peer and rail for the chunks of large gets, made at the first one; each "
+         "may take a path of its own where the fabric chooses by UDP source port (ECMP), and one "
+         "that loses packets or is dead is left; auto is 1 until 'weir tune' finds that more pay",
+         "One path is enough where the port is no faster than a link of the fabric, and a queue "
+         "pair costs memory and what its adapter can cache"},
+        &Settings::paths),
     text("tuned_for", "any", Key::measured,
          {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
           "one weir warns once",

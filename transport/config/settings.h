@@ -18,6 +18,7 @@ struct Settings {
   std::string device;
   std::int64_t rails = automatic;
   std::string frames;  // home, spread
+  std::int64_t paths = automatic;
   std::int64_t gid_index = automatic;
   std::int64_t mtu_bytes = automatic;
   std::int64_t traffic_class = automatic;

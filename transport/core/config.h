@@ -35,6 +35,9 @@ struct CoreConfig {
   Admission::Config admission;
   std::uint32_t max_rd_atomic = 16;     // most reads and atomics that a queue pair of ours starts
   std::uint32_t fetches_answered = 16;  // most that it answers for a peer's queue pair; 1 to 255
+  std::uint32_t paths =
+      1;  // lanes for the chunks of large gets; 1: the lanes that there are anyway
+  std::uint64_t spread_bytes = 256 << 10;  // a get from this size on asks for them: two chunks
   // What the event thread is to see at once of what peers send.
   wire::Wakes wakes = wire::Wakes::none;
   // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,

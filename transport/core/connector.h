@@ -133,6 +133,8 @@ class Connector {
   void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
   void on_disconnected(const Now& now, LaneId lane, Outbox& out);
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
+  // Whether such an error can be one of the way, or of the queue pair, and not of what was sent.
+  bool may_be_the_way(CompletionStatus status) const;
   // A work request on one of the peer's lanes completed with an error. It was a part of `request`,
   // if that names a peer.
   [[gnu::cold, gnu::noinline]] void on_bad_completion(const Now& now, Peer& peer,

@@ -72,13 +72,16 @@ void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus s
   on_lane_lost(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
 }
 
-// Whether such an error can be one of the way, or of the queue pair, and not of what was sent.
 bool Connector::may_resume(const Peer& peer, CompletionStatus status) const {
   const Connection& connection = peer.connection;
   if (!config_.resumes || connection.lane_ == LaneId::none || connection.is_pending() ||
       has_left(peer)) {
     return false;
   }
+  return may_be_the_way(status);
+}
+
+bool Connector::may_be_the_way(CompletionStatus status) const {
   switch (status) {
     case CompletionStatus::success:  // no completion says so
     case CompletionStatus::loc_qp_op_err:

@@ -86,6 +86,7 @@ void Core::on_send_completion(const Now& now, const Completion& completion, Outb
     const RdmaInFlight* const chunk = lane->queue.find_chunk(completion.id);
     const TransferRequest request =
         chunk != nullptr ? transfers_.request_of(*chunk) : TransferRequest{};
+    if (transfers_.leaves(now, peer, completion.lane, completion.status, out)) return;
     return connector_.on_bad_completion(now, peer, completion.status, request, out);
   }
   lane->queue.retire(
@@ -95,7 +96,7 @@ void Core::on_send_completion(const Now& now, const Completion& completion, Outb
         transfers_.on_chunk(now, chunk);
       });
   if (!lane->open) return;
-  sender_.tell_lane_end(peer, out);
+  transfers_.fetch_lanes().tell(peer, out);
   if (has_transfers()) [[unlikely]]
     transfers_.go_on(now, peer, out);
   go_on(now, peer, out);
@@ -145,7 +146,7 @@ void Core::on_receive_completion(const Now& now, const Completion& completion, O
     if (bad.fault != FrameFault::none) [[unlikely]]
       return refuse(now, peer, bad, out);
   }
-  sender_.tell_lane_end(peer, out);  // the frame may have brought a credit for it
+  transfers_.fetch_lanes().tell(peer, out);  // the frame may have brought a credit for it
   go_on(now, peer, out);
 }
 
@@ -223,9 +224,16 @@ void Core::on_dropped(const Now& now, LaneId id, Outbox& out) {
         give_back_tokens(*slot);
         sender_.keep_in_doubt(peer, slot);
       },
-      [&](const RdmaInFlight& chunk) { on_chunk_over(chunk); });
+      [&](const RdmaInFlight& chunk) {
+        on_chunk_over(chunk);
+        transfers_.on_chunk_lost(now, chunk);
+      });
+  if (fenced->use == LaneUse::fetches) {
+    transfers_.fetch_lanes().forget(now, peer, fenced->number, out);
+    lanes_.on_destroyed(id);
+    return transfers_.go_again(now, peer, out);
+  }
   lanes_.on_destroyed(id);
-  if (fenced->use == LaneUse::fetches) return transfers_.fetch_lanes().forget(peer);
   connector_.on_fenced(now, peer, *fenced, transfers_.repeat_lost(now, peer, out), out);
 }
 
@@ -263,10 +271,12 @@ void Core::look_at_proxy(const Now& now, bool present, Outbox& out) {
 // ---- time ----
 
 Time Core::next_deadline() const {
-  return std::min({receiver_.next_look(), connector_.next_deadline(), watch_.next_look()});
+  return std::min({receiver_.next_look(), connector_.next_deadline(), watch_.next_look(),
+                   transfers_.next_look()});
 }
 
 void Core::on_timer(const Now& now, Outbox& out) {
+  transfers_.on_timer(now, out);
   connector_.on_timer(now, out);
   watch_.on_timer(now, out);
   receiver_.on_timer(now, out);  // last: once a peer is given up, W may be larger than needed

@@ -303,6 +303,10 @@ class Core : private Lanes::Listener,
   }
   // The lane's queue pair broke (asynchronous event of the device).
   void on_lane_error(const Now& now, LaneId lane, Outbox& out) {
+    const Lane* const open = lanes_.open(lane);
+    if (open == nullptr) return;
+    Peer& peer = peers_[open->peer];
+    if (transfers_.leaves(now, peer, lane, CompletionStatus::fatal_err, out)) return;
     connector_.on_lane_error(now, lane, out);
   }
   // Our port went down. Among rails its lanes are lost at once, because others carry what they had;
@@ -469,7 +473,7 @@ class Core : private Lanes::Listener,
            peer.relayed.given() > 0 || transfers_.has(peer);
   }
   bool may_part(const Peer& peer) const override {
-    return !has_work(peer) && peer.fetch_lane.is_settled() && !peer.outgoing.owes_lane_end();
+    return !has_work(peer) && FetchLanes::is_settled(peer);
   }
   void describe_transfers(const Peer& peer, Failure& failure) const override {
     Transfers::describe(peer, failure);

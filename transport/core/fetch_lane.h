@@ -1,15 +1,21 @@
-// How far the making of a peer's lane for fetches is; both ends tell each other in frames
-// (PROTOCOL.md §5). Only FetchLanes changes this.
+// How far the making of a lane for fetches is; both ends tell each other in frames (PROTOCOL.md
+// §5). Only FetchLanes changes this.
 //
-//   none ──want──▶ offered ──theirs──▶ joined ──theirs joined──▶ usable
+//   none ──want──▶ offered ──theirs──▶ joined ──theirs joined──▶ usable ──slow, broken──▶ leaving
 //     └──theirs──▶ joined                any of them ──one side cannot──▶ refused
+//
+// A peer has the first lane, and further ones for large gets (`paths`): those may be left and made
+// anew, and are never refused for good.
 //
 // A value; the caller serialises.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "transport/base/ids.h"
+#include "transport/rail/spread.h"
 #include "transport/wire/frame.h"
 
 namespace weir {
@@ -21,15 +27,17 @@ class FetchLane {
     offered,  // our end is made
     joined,   // our end is connected to the peer's
     refused,  // one side could not make its end
+    leaving,  // our end is about to be destroyed
   };
 
   // Both ends are connected. A request that the peer's end could not answer yet would be repeated
   // only after the adapter's timeout.
-  bool usable() const { return ours_.joined && peer_joined_; }
+  bool usable() const { return state_ == State::joined && ours_.joined && peer_joined_; }
   // There is no such lane, and there will be none while this connection lasts.
   bool refused() const { return state_ == State::refused; }
   // Nothing that was said about it waits for an answer.
   bool is_settled() const { return state_ == State::none || refused() || usable(); }
+  bool is_leaving() const { return state_ == State::leaving; }
   LaneId lane() const { return lane_; }
   // The most reads and atomics under way on the lane.
   std::uint32_t reads() const { return reads_; }
@@ -39,10 +47,28 @@ class FetchLane {
 
   State state_ = State::none;
   bool peer_joined_ = false;  // the peer's end is connected to ours
+  bool told_ = false;         // `theirs_` came when it could not be answered
   LaneId lane_ = LaneId::none;
   std::uint32_t reads_ = 0;
   wire::LaneEnd ours_{};    // our end, as far as it is made
-  wire::LaneEnd theirs_{};  // the peer's end, told before ours was made
+  wire::LaneEnd theirs_{};  // what the peer told, before it could be answered
+  wire::LaneEnd owed_{};    // what the peer has to be told
+  std::uint32_t their_pair_ = 0;  // that our end is connected to, or is about to be
+  std::uint32_t left_pair_ = 0;   // that the last one was connected to
+};
+
+// The further lanes of a peer with large gets.
+struct FurtherLanes {
+  std::array<FetchLane, Spread::most_lanes> lanes;  // the first is number 1 on the wire
+  std::uint16_t owed = 0;                           // a bit for each number of which the peer hears
+  Spread spread;                                    // transfers.h
+
+  bool is_settled() const {
+    for (const FetchLane& end : lanes) {
+      if (!end.is_settled()) return false;
+    }
+    return owed == 0;
+  }
 };
 
 }  // namespace weir

@@ -2,11 +2,19 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <utility>
 
 namespace weir {
 
 using State = FetchLane::State;
+
+// Further lanes come about when either side first needs or hears of one.
+FetchLane& FetchLanes::end_of(Peer& peer, std::uint8_t number) {
+  if (number == 0) return peer.fetch_lane;
+  if (!peer.further) peer.further = std::make_unique<FurtherLanes>();
+  return peer.further->lanes[number - 1u];
+}
 
 void FetchLanes::want(Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
@@ -14,23 +22,44 @@ void FetchLanes::want(Peer& peer, Outbox& out) {
       peer.name == config_.self) {
     return;
   }
-  make_end(peer, {}, out);
+  make_end(peer, 0, {}, out);
+}
+
+void FetchLanes::want_further(const Now& now, Peer& peer, Outbox& out) {
+  const Connection& connection = peer.connection;
+  if (!connection.is_ready() || connection.left() || peer.name == config_.self) return;
+  const std::uint32_t count =
+      std::min<std::uint32_t>(config_.paths, connection.card().further_lanes);
+  for (std::uint8_t number = 1; number <= count; ++number) {
+    const FetchLane& end = end_of(peer, number);
+    if (end.state_ == State::none && peer.further->spread.may_be_made(now, number - 1u)) {
+      make_end(peer, number, {}, out);
+    }
+  }
 }
 
 // Makes our end, and connects it if the peer's is known.
-void FetchLanes::make_end(Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
-  FetchLane& end = peer.fetch_lane;
+void FetchLanes::make_end(Peer& peer, std::uint8_t number, const wire::LaneEnd& theirs,
+                          Outbox& out) {
+  FetchLane& end = end_of(peer, number);
   const bool known = theirs.qp_number != 0;
-  if (end.lane_ == LaneId::none) end.lane_ = lanes_.make(peer.id, LaneUse::fetches);
+  if (end.lane_ == LaneId::none) {
+    end.lane_ = lanes_.make(peer.id, LaneUse::fetches, number);
+    if (number > 0) peer.further->spread.begin_anew(number - 1u);
+  }
   end.state_ = known ? State::joined : State::offered;
-  end.reads_ = std::clamp(listener_.most_reads(), 1u, config_.max_rd_atomic);
+  end.their_pair_ = theirs.qp_number;
+  const std::uint32_t most = number == 0 ? listener_.most_reads() : config_.max_rd_atomic;
+  end.reads_ = std::clamp(most, 1u, config_.max_rd_atomic);
   if (known) end.reads_ = std::min<std::uint32_t>(end.reads_, theirs.reads);
   end.reads_ = std::bit_floor(end.reads_);
+  wire::LaneEnd ours = end.ours_;
+  ours.number = number;
   out.act({.kind = ConnectAction::Kind::lane_end,
            .peer = peer.id,
            .lane = end.lane_,
            .beside = peer.connection.lane(),
-           .ours = end.ours_,
+           .ours = ours,
            .theirs = theirs,
            .reads = end.reads_});
 }
@@ -39,92 +68,244 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
   const Lane* const open = lanes_.open(lane);
   if (open == nullptr) return;
   Peer& peer = peers_[open->peer];
-  FetchLane& end = peer.fetch_lane;
-  if (end.lane_ != lane) return;
+  const std::uint8_t number = open->number;
+  FetchLane& end = end_of(peer, number);
+  if (end.lane_ != lane || end.state_ == State::leaving) return;
   if (ours.qp_number == 0) {
-    refuse(now, peer, out);
-  } else {
-    end.ours_ = ours;
-    const wire::LaneEnd theirs = std::exchange(end.theirs_, {});
-    if (theirs.qp_number != 0) return make_end(peer, theirs, out);
-    end.ours_.joined = end.state_ == State::joined;
-    use_if_joined(now, peer, out);
+    if (number == 0) {
+      refuse(now, peer, out);
+      return owe(peer, {}, out);
+    }
+    // Who has heard of nothing needs to hear of nothing. An offer of theirs is not taken.
+    const std::uint32_t theirs =
+        end.theirs_.qp_number != 0 ? end.theirs_.qp_number : end.their_pair_;
+    peer.further->spread.leave(now, number - 1u);
+    drop_end(end, out);
+    end.left_pair_ = theirs;
+    if (theirs != 0) owe(peer, {.psn = theirs, .number = number}, out);
+    return;
   }
-  sender_.owe_lane_end(peer, end.ours_, out);
+  end.ours_ = ours;
+  end.ours_.number = number;
+  const wire::LaneEnd theirs = std::exchange(end.theirs_, {});
+  if (theirs.qp_number != 0) return make_end(peer, number, theirs, out);
+  end.ours_.joined = end.state_ == State::joined;
+  use_if_joined(now, peer, number, out);
+  owe(peer, end.ours_, out);
 }
 
 void FetchLanes::on_ready(const Now& now, Peer& peer, Outbox& out) {
-  const wire::LaneEnd theirs = std::exchange(peer.fetch_lane.theirs_, {});
-  if (theirs.qp_number != 0) on_told(now, peer, theirs, out);
+  const auto look = [&](FetchLane& end) {
+    const wire::LaneEnd theirs = std::exchange(end.theirs_, {});
+    if (std::exchange(end.told_, false)) on_told(now, peer, theirs, out);
+  };
+  look(peer.fetch_lane);
+  if (!peer.further) return;
+  for (FetchLane& end : peer.further->lanes) look(end);
 }
 
 bool FetchLanes::on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
-  FetchLane& end = peer.fetch_lane;
+  FetchLane& end = end_of(peer, theirs.number);
   const PeerState state = peer.connection.state();
   // It overtook the answer, or our question whether to part: see on_ready.
   if (state == PeerState::connecting || state == PeerState::parting) {
     end.theirs_ = theirs;
+    end.told_ = true;
     return !theirs.joined;
   }
   if (!peer.connection.is_ready()) return true;  // we leave
+  if (theirs.number > 0 && theirs.qp_number == 0) {
+    on_none(now, peer, theirs, out);
+    return true;
+  }
   if (theirs.qp_number == 0) {
     if (end.peer_joined_) return false;
     refuse(now, peer, out);
     return true;
   }
+  return theirs.joined ? on_joined(now, peer, end, theirs, out)
+                       : on_offer(now, peer, end, theirs, out);
+}
+
+// The peer has made an end, and knows of none of ours yet.
+bool FetchLanes::on_offer(const Now& now, Peer& peer, FetchLane& end, const wire::LaneEnd& theirs,
+                          Outbox& out) {
   switch (end.state_) {
-    case State::none:
-      if (theirs.joined) return false;
-      make_end(peer, theirs, out);
-      return true;
+    case State::none: make_end(peer, theirs.number, theirs, out); return true;
     case State::offered:
-      end.peer_joined_ = theirs.joined;
       if (end.ours_.qp_number == 0) {
         end.theirs_ = theirs;
       } else {
-        make_end(peer, theirs, out);
+        make_end(peer, theirs.number, theirs, out);
       }
       return true;
-    case State::joined:
-      if (!theirs.joined || end.peer_joined_) return false;
-      end.peer_joined_ = true;
-      use_if_joined(now, peer, out);
+    case State::joined:  // it has left the one that ours is connected to
+      if (theirs.number == 0 || theirs.qp_number == end.their_pair_) return false;
+      begin_leaving(peer, end, out);
+      listener_.on_further_lane(now, peer, out);
+      [[fallthrough]];
+    case State::leaving:
+      end.theirs_ = theirs;
+      end.told_ = true;
       return true;
     case State::refused:  // its offer crossed our refusal, or did not know of it
-      if (theirs.joined) {
-        sender_.forget_lane_end(peer);
-      } else {
-        sender_.owe_lane_end(peer, {}, out);
-      }
+      owe(peer, {}, out);
       return true;
   }
   return false;
 }
 
-void FetchLanes::use_if_joined(const Now& now, Peer& peer, Outbox& out) {
-  if (peer.fetch_lane.usable()) listener_.on_fetch_lane(now, peer, out);
+// The peer has connected its end to ours.
+bool FetchLanes::on_joined(const Now& now, Peer& peer, FetchLane& end, const wire::LaneEnd& theirs,
+                           Outbox& out) {
+  switch (end.state_) {
+    case State::none:
+    case State::leaving: return theirs.number > 0 && theirs.qp_number == end.left_pair_;
+    case State::offered:
+      end.peer_joined_ = true;
+      if (end.ours_.qp_number == 0) {
+        end.theirs_ = theirs;
+      } else {
+        make_end(peer, theirs.number, theirs, out);
+      }
+      return true;
+    case State::joined:
+      if (end.peer_joined_) return false;
+      end.peer_joined_ = true;
+      use_if_joined(now, peer, theirs.number, out);
+      return true;
+    case State::refused:
+      if (peer.outgoing.owed_lane() == 0) sender_.forget_lane_end(peer);
+      return true;
+  }
+  return false;
 }
 
+// The peer has left a further lane, or does not take the one that we have offered. What it says of
+// a pair that we have no more is old.
+void FetchLanes::on_none(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
+  FetchLane& end = end_of(peer, theirs.number);
+  if (end.ours_.qp_number != theirs.psn) return;
+  if (end.state_ != State::offered && end.state_ != State::joined) return;
+  peer.further->spread.leave(now, theirs.number - 1u);
+  begin_leaving(peer, end, out);
+  listener_.on_further_lane(now, peer, out);
+}
+
+void FetchLanes::leave(const Now& now, Peer& peer, std::uint8_t number, Outbox& out) {
+  FetchLane& end = end_of(peer, number);
+  if (!end.usable()) return;
+  peer.further->spread.leave(now, number - 1u);
+  begin_leaving(peer, end, out);
+  owe(peer, {.psn = end.left_pair_, .number = number}, out);
+  listener_.on_further_lane(now, peer, out);
+}
+
+// Takes nothing more, and tells nothing more of itself.
+void FetchLanes::begin_leaving(Peer& peer, FetchLane& end, Outbox& out) {
+  end.left_pair_ = end.their_pair_;
+  end.state_ = State::leaving;
+  end.told_ = false;
+  const std::uint8_t number = lanes_[end.lane_].number;
+  peer.further->owed = static_cast<std::uint16_t>(peer.further->owed & ~(1u << number));
+  if (peer.outgoing.owes_lane_end() && peer.outgoing.owed_lane() == number) {
+    sender_.forget_lane_end(peer);
+  }
+  lanes_.fence(end.lane_, out);
+}
+
+void FetchLanes::use_if_joined(const Now& now, Peer& peer, std::uint8_t number, Outbox& out) {
+  if (!end_of(peer, number).usable()) return;
+  number == 0 ? listener_.on_fetch_lane(now, peer, out) : listener_.on_further_lane(now, peer, out);
+}
+
+// There is no first lane, and will be none.
 void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
-  drop(peer, out);
-  peer.fetch_lane.state_ = State::refused;
+  FetchLane& end = peer.fetch_lane;
+  if (end.lane_ != LaneId::none) listener_.on_fetch_lane_ends(peer);
+  drop_end(end, out);
+  if (peer.outgoing.owed_lane() == 0) sender_.forget_lane_end(peer);
+  end.state_ = State::refused;
   listener_.on_fetch_lane(now, peer, out);
 }
 
-void FetchLanes::fence(Peer& peer, Outbox& out) {
+// ---- what the peer has to be told ----
+
+// One at a time; what is newer of the same lane takes the place of what is older.
+void FetchLanes::owe(Peer& peer, const wire::LaneEnd& end, Outbox& out) {
+  if (end.number == 0 && !peer.further) return sender_.owe_lane_end(peer, end, out);
+  end_of(peer, end.number).owed_ = end;
+  if (peer.outgoing.owes_lane_end() && peer.outgoing.owed_lane() == end.number) {
+    sender_.forget_lane_end(peer);
+  }
+  peer.further->owed = static_cast<std::uint16_t>(peer.further->owed | 1u << end.number);
+  tell_ends(peer, out);
+}
+
+void FetchLanes::tell_ends(Peer& peer, Outbox& out) {
+  sender_.tell_lane_end(peer, out);
+  if (!peer.further) return;
+  std::uint16_t& owed = peer.further->owed;
+  while (owed != 0 && !peer.outgoing.owes_lane_end()) {
+    const auto number = static_cast<std::uint8_t>(std::countr_zero(owed));
+    owed = static_cast<std::uint16_t>(owed & (owed - 1));
+    sender_.owe_lane_end(peer, end_of(peer, number).owed_, out);
+  }
+}
+
+void FetchLanes::forget_owed(Peer& peer) {
   sender_.forget_lane_end(peer);
-  if (peer.fetch_lane.lane_ == LaneId::none) return forget(peer);
-  listener_.on_fetch_lane_ends(peer);
-  lanes_.fence(peer.fetch_lane.lane_, out);
+  if (peer.further) peer.further->owed = 0;
+}
+
+// ---- their end ----
+
+void FetchLanes::fence_end(FetchLane& end, Outbox& out) {
+  end.told_ = false;
+  if (end.lane_ == LaneId::none) {
+    end = {};
+  } else if (end.state_ != State::leaving) {
+    end.state_ = State::leaving;
+    lanes_.fence(end.lane_, out);
+  }
+}
+
+void FetchLanes::fence(Peer& peer, Outbox& out) {
+  forget_owed(peer);
+  if (peer.fetch_lane.lane_ != LaneId::none) listener_.on_fetch_lane_ends(peer);
+  fence_end(peer.fetch_lane, out);
+  if (!peer.further) return;
+  for (FetchLane& end : peer.further->lanes) fence_end(end, out);
+}
+
+void FetchLanes::forget(const Now& now, Peer& peer, std::uint8_t number, Outbox& out) {
+  FetchLane& end = end_of(peer, number);
+  const bool told = end.told_;
+  const wire::LaneEnd theirs = end.theirs_;
+  const std::uint32_t left = end.left_pair_;
+  end = {};
+  end.left_pair_ = left;
+  if (!peer.connection.is_ready()) return forget_owed(peer);  // it may have been made meanwhile
+  if (told) on_told(now, peer, theirs, out);
+}
+
+// The end of one whose drop is under way already is known as soon as that is carried out.
+void FetchLanes::drop_end(FetchLane& end, Outbox& out) {
+  if (end.state_ == State::leaving) {
+    lanes_.abandon(end.lane_, out);
+  } else if (end.lane_ != LaneId::none) {
+    lanes_.release(end.lane_, false, out);
+  }
+  end = {};
 }
 
 void FetchLanes::drop(Peer& peer, Outbox& out) {
-  if (peer.fetch_lane.lane_ != LaneId::none) {
-    listener_.on_fetch_lane_ends(peer);
-    lanes_.release(peer.fetch_lane.lane_, false, out);
-  }
-  sender_.forget_lane_end(peer);
-  peer.fetch_lane = {};
+  if (peer.fetch_lane.lane_ != LaneId::none) listener_.on_fetch_lane_ends(peer);
+  drop_end(peer.fetch_lane, out);
+  forget_owed(peer);
+  if (!peer.further) return;
+  for (FetchLane& end : peer.further->lanes) drop_end(end, out);
+  peer.further->spread.clear();
 }
 
 }  // namespace weir

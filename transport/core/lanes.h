@@ -34,6 +34,7 @@ class Watched {
 struct Lane {
   PeerId peer = PeerId::none;
   LaneUse use = LaneUse::frames;
+  std::uint8_t number = 0;  // of a lane for fetches; from 1 on, of a further one (fetch_lane.h)
   bool open = false;
   std::uint32_t tx_sequence = 0;  // number of the next frame
   std::uint32_t rx_sequence = 0;
@@ -69,7 +70,7 @@ class Lanes {
     return std::min(std::max(4 * frames_.signal_interval, 2u), frames_.depth);
   }
 
-  LaneId make(PeerId peer, LaneUse use) {
+  LaneId make(PeerId peer, LaneUse use, std::uint8_t number = 0) {
     const SendQueue::Config& config = use == LaneUse::frames ? frames_ : fetches_;
     LaneId id;
     if (free_.empty()) {
@@ -83,6 +84,7 @@ class Lanes {
     Lane& lane = (*this)[id];
     lane.peer = peer;
     lane.use = use;
+    lane.number = number;
     lane.open = true;
     return id;
   }
@@ -90,12 +92,11 @@ class Lanes {
   // Reports all work in flight, and asks for the queue pair to be destroyed. `delivered`: the
   // frames are known to have arrived.
   void release(LaneId id, bool delivered, Outbox& out) {
-    Lane& lane = (*this)[id];
-    lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_released(slot, delivered, out); },
-                       [&](const RdmaInFlight& chunk) { listener_.on_chunk_lost(chunk); });
-    lane.open = false;
-    out.act({.kind = ConnectAction::Kind::drop, .peer = lane.peer, .lane = id});
+    give_up(id, delivered, out);
+    out.act({.kind = ConnectAction::Kind::drop, .peer = (*this)[id].peer, .lane = id});
   }
+  // The same for a lane whose queue pair is about to be destroyed anyway: `fence` asked for it.
+  void abandon(LaneId id, Outbox& out) { give_up(id, false, out); }
 
   // Asks for the queue pair to be destroyed, but takes its completions until that is done: the
   // fence. `close_fenced` comes then.
@@ -127,6 +128,13 @@ class Lanes {
   std::uint32_t size() const { return lanes_.size(); }
 
  private:
+  void give_up(LaneId id, bool delivered, Outbox& out) {
+    Lane& lane = (*this)[id];
+    lane.queue.abandon([&](SendSlot* slot) { listener_.on_frame_released(slot, delivered, out); },
+                       [&](const RdmaInFlight& chunk) { listener_.on_chunk_lost(chunk); });
+    lane.open = false;
+  }
+
   SendQueue::Config frames_;
   SendQueue::Config fetches_;
   Listener& listener_;

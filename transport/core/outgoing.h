@@ -32,6 +32,8 @@ class Outgoing {
   std::uint32_t credits() const { return credits_; }
   std::uint32_t control_credits() const { return control_credits_; }
   bool owes_lane_end() const { return owes_lane_end_; }
+  // The lane that this lane end is of.
+  std::uint8_t owed_lane() const { return lane_end_.number; }
 
  private:
   friend class Sender;

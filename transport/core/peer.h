@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 
 #include "flowctl/eager_window.h"
@@ -29,6 +30,7 @@ struct Peer {
   Outgoing outgoing;         // sender.h
   EagerWindow::Share share;  // receiver.h: what the peer may send to us
   FetchLane fetch_lane;      // fetch_lanes.h
+  std::unique_ptr<FurtherLanes> further;  // likewise; none before there are large gets
   TransferPeer transfers;    // rendezvous/scheduler.h
   bool fetches = false;      // transfers.h: there was a get or an atomic
   std::uint64_t seen_use = 0;  // places.h: as the hand of its clock last saw it
@@ -39,6 +41,7 @@ struct Peer {
   Link<Peer> lent;   // the sender's: the peer sent something, so it may hold more than its least
   Link<Peer> waits;  // the node line's: frames for the peer wait for tokens of the node
   Link<Peer> round;  // the places': the connection may be asked to part
+  Link<Peer> spreads;  // the transfers': chunks are under way on further lanes
   Link<Peer> wants;  // the connector's: the peer waits for a place for its connection
 };
 

@@ -19,6 +19,7 @@ void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& o
     return;
   scheduler_.submit(peer.transfers, request);
   if (scheduler_.wants_chain(request) && scheduler_.knows_c()) fetch_lanes_.want(peer, out);
+  if (config_.paths > 1 && wants_spread(request)) ask_for_further(now, peer, out);
   if (peer.connection.is_ready()) go_on(now, peer, out);
 }
 
@@ -26,7 +27,7 @@ void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& o
 bool Transfers::post_at_once(const Now& now, Peer& peer, const TransferRequest& request,
                              Outbox& out) {
   if (!peer.connection.is_ready()) return false;
-  const LaneId id = lane_for(peer, false, request.opcode);
+  const LaneId id = lane_for(peer, false, request.opcode, request.length_bytes);
   if (id == LaneId::none || !lanes_[id].queue.has_room(false)) return false;
   Chunk chunk;
   if (!scheduler_.submit_and_issue(peer.transfers, request, chunk)) return false;
@@ -74,7 +75,7 @@ void Transfers::issue_chunks(const Now& now, Outbox& out) {
   while (scheduler_.next(chunk, gate.get())) {
     Peer& peer = peers_[chunk.peer];
     const TransferRequest& request = scheduler_.request(chunk.transfer);
-    const LaneId id = lane_for(peer, chunk.chained, request.opcode);
+    const LaneId id = lane_for(peer, chunk.chained, request.opcode, chunk.length_bytes);
     post(now, peer, request, chunk, id, gate.take_tokens(), out);
     if (!chunk.chained) continue;
     if (chain_end && out.work[*chain_end].lane != id) end_chain();
@@ -93,12 +94,16 @@ void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request,
       request.opcode == Opcode::write && chunk.length_bytes <= config_.inline_bytes;
   const bool timed = is_timed(chunk);
   const SendQueue::Posted posted = lane.queue.post_rdma({.transfer = chunk.transfer,
-                                                         .bytes = chunk.length_bytes,
+                                                         .offset = chunk.offset,
                                                          .posted = timed ? now.time() : Time{},
+                                                         .bytes = chunk.length_bytes,
                                                          .tokens = tokens,
                                                          .chained = chunk.chained,
-                                                         .timed = timed},
+                                                         .timed = timed,
+                                                         .lane_number = lane.number},
                                                         !chunk.chained || chunk.last);
+  if (lane.number > 0) [[unlikely]]
+    note_spread(now, peer, lane.number, chunk.length_bytes);
   out.work.push_back({.id = posted.id,
                       .lane = id,
                       .opcode = request.opcode,
@@ -112,7 +117,7 @@ void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request,
                       .operand = request.operand,
                       .compare = request.compare});
   ++counters_.chunks_sent;
-  if (lane.queue.has_room(false)) [[likely]]
+  if (lane.queue.has_room(false) || lane.number > 0) [[likely]]
     return;
   if (lane.use == LaneUse::frames) {
     scheduler_.hold_peer(peer.transfers);
@@ -122,8 +127,12 @@ void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request,
   }
 }
 
-LaneId Transfers::lane_for(const Peer& peer, bool chained, Opcode opcode) const {
+LaneId Transfers::lane_for(Peer& peer, bool chained, Opcode opcode, std::uint64_t bytes) {
   if (chained) return peer.fetch_lane.lane();
+  if (peer.further && opcode == Opcode::read && bytes >= least_spread()) [[unlikely]] {
+    const Spread::Lanes open = open_further(peer);
+    if (open != 0) return peer.further->lanes[peer.further->spread.choose(open, bytes)].lane();
+  }
   return fetches(opcode) ? lane_for_fetches(peer) : peer.connection.lane();
 }
 
@@ -133,9 +142,19 @@ LaneId Transfers::lane_for_fetches(const Peer& peer) const {
   return peer.fetch_lane.usable() ? peer.fetch_lane.lane() : LaneId::none;
 }
 
-// How many such fetches may be under way; 0 if none may be posted now.
+// How many fetches may be under way; 0 if none may be posted now. Small ones on the other lane
+// count, too: so there is always room on a further lane for one that may go.
 std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   const LaneId lane = lane_for_fetches(peer);
+  if (peer.further && usable_further(peer) != 0) [[unlikely]] {
+    if (lane == LaneId::none || !lanes_[lane].queue.has_room(false)) return 0;
+    std::uint32_t sum = 0;
+    const Spread::Lanes usable = usable_further(peer);
+    for (std::size_t i = 0; i < Spread::most_lanes; ++i) {
+      if ((usable >> i & 1) != 0) sum += room_of(peer.further->lanes[i]);
+    }
+    return sum;
+  }
   if (lane == peer.connection.lane()) return peer.connection.most_fetches();
   return lane != LaneId::none && lanes_[lane].queue.has_room(false) ? peer.fetch_lane.reads() : 0;
 }
@@ -154,7 +173,7 @@ void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
     } else {
       scheduler_.hold_peer(peer.transfers);  // frames took the room while there were no transfers
     }
-    if (peer.fetch_lane.usable() && lanes_[peer.fetch_lane.lane()].queue.has_room(false)) {
+    if (chains(peer) && lanes_[peer.fetch_lane.lane()].queue.has_room(false)) {
       scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
     }
   }
@@ -167,12 +186,22 @@ void Transfers::drop(const Now& now, Peer& peer, Outbox& out) {
   issue(now, out);  // its part of the budget is free for others
 }
 
+void Transfers::on_chunk_lost(const Now& now, const RdmaInFlight& chunk) {
+  if (chunk.lane_number > 0) spread_of(chunk).lose(now, chunk.lane_number - 1u, chunk.bytes);
+  scheduler_.lose_chunk(chunk.transfer, chunk.offset, chunk.bytes, chunk.chained);
+  ++counters_.chunks_again;
+}
+
+void Transfers::go_again(const Now& now, Peer& peer, Outbox& out) {
+  scheduler_.go_again(peer.transfers);
+  go_on(now, peer, out);
+}
+
 bool Transfers::repeat_lost(const Now& now, Peer& peer, Outbox& out) {
-  const std::optional<std::uint64_t> chunks = scheduler_.issue_again(peer.transfers);
-  counters_.chunks_again += chunks.value_or(0);
+  const bool sound = scheduler_.lose_lanes(peer.transfers);
   note_reads();
   issue(now, out);  // its part of the budget is free for others
-  return chunks.has_value();
+  return sound;
 }
 
 // Reports what is over, after chunks were issued or given up.
@@ -205,9 +234,92 @@ std::uint32_t Transfers::most_reads() const {
 void Transfers::on_fetch_lane(const Now& now, Peer& peer, Outbox& out) {
   if (peer.fetch_lane.usable()) {
     ++counters_.bulk_lanes;
-    scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
+    if (chains(peer)) scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
   }
   go_on(now, peer, out);
+}
+
+// ---- further lanes ----
+
+// Without the first lane small gets have none where fetches are kept apart, so that comes first.
+void Transfers::ask_for_further(const Now& now, Peer& peer, Outbox& out) {
+  if (fetch_lanes_.has_no_further(peer)) return;
+  fetch_lanes_.want_further(now, peer, out);
+}
+
+// How many chunks a further lane has at most.
+std::uint32_t Transfers::room_of(const FetchLane& end) const {
+  return std::min(end.reads(), lanes_.fetch_depth());
+}
+
+// Those of ours: the peer may have made more for itself.
+Spread::Lanes Transfers::usable_further(const Peer& peer) const {
+  std::uint32_t usable = 0;
+  for (std::uint32_t i = 0; i < config_.paths && config_.paths > 1; ++i) {
+    usable |= peer.further->lanes[i].usable() ? 1u << i : 0;
+  }
+  return static_cast<Spread::Lanes>(usable);
+}
+
+Spread::Lanes Transfers::open_further(const Peer& peer) const {
+  std::uint32_t open = usable_further(peer);
+  for (std::uint32_t i = 0; i < Spread::most_lanes; ++i) {
+    const FetchLane& end = peer.further->lanes[i];
+    if ((open >> i & 1) != 0 && lanes_[end.lane()].queue.in_flight() >= room_of(end)) {
+      open &= ~(1u << i);
+    }
+  }
+  return static_cast<Spread::Lanes>(open);
+}
+
+// One lane goes through the adapter's hands in one go; several need to be dealt to.
+bool Transfers::chains(const Peer& peer) const {
+  return peer.fetch_lane.usable() && !(peer.further && usable_further(peer) != 0);
+}
+
+void Transfers::note_spread(const Now& now, Peer& peer, std::uint8_t number, std::uint64_t bytes) {
+  peer.further->spread.begin(now, number - 1u, bytes);
+  if (peer.spreads.linked) return;
+  if (spreading_.empty()) next_look_ = now + look_interval;
+  spreading_.push(&peer);
+}
+
+void Transfers::on_further_lane(const Now& now, Peer& peer, Outbox& out) {
+  if (!chains(peer)) scheduler_.end_chains(peer.transfers);
+  go_on(now, peer, out);
+}
+
+bool Transfers::leaves(const Now& now, Peer& peer, LaneId id, CompletionStatus status,
+                       Outbox& out) {
+  const Lane& lane = lanes_[id];
+  if (lane.number == 0) return false;
+  const FetchLane& end = peer.further->lanes[lane.number - 1u];
+  if (end.is_leaving()) return true;  // that is what a fence does
+  if (!end.usable() || !peer.connection.is_ready() || !connector_.may_be_the_way(status)) {
+    return false;
+  }
+  ++counters_.lanes_left;
+  fetch_lanes_.leave(now, peer, lane.number, out);
+  return true;
+}
+
+void Transfers::on_timer(const Now& now, Outbox& out) {
+  if (spreading_.empty() || now < next_look_) return;
+  next_look_ = now + look_interval;
+  Peer* next = spreading_.front();
+  for (std::size_t left = spreading_.size(); left > 0; --left) {
+    Peer& peer = *next;
+    next = spreading_.next(next);
+    const Spread& spread = peer.further->spread;
+    if (spread.waiting_bytes() == 0) {
+      spreading_.remove(&peer);
+    } else if (peer.connection.is_ready()) {
+      const std::optional<std::size_t> slow = spread.slow(now, usable_further(peer));
+      if (!slow) continue;
+      ++counters_.lanes_left;
+      fetch_lanes_.leave(now, peer, static_cast<std::uint8_t>(*slow + 1), out);
+    }
+  }
 }
 
 }  // namespace weir

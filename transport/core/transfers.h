@@ -6,10 +6,15 @@
 // max_rd_atomic reads under way, and its chunks wait here while its queue has room for control
 // frames only. Chains wait in the queue of the peer's lane for fetches, which carries no frames.
 //
+// With several `paths`, a peer with large gets has further lanes, and reads that are worth the
+// while go over them (rail/spread.h). While there are any, there are no chains. Atomics keep to one
+// lane.
+//
 // Pure; the caller serialises. The first transfer with a peer allocates, and so does a new maximum
 // of concurrent transfers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rendezvous/scheduler.h"
@@ -63,6 +68,8 @@ class Transfers final : private FetchLanes::Listener {
   }
   // A chunk is complete.
   void on_chunk(const Now& now, const RdmaInFlight& chunk) {
+    if (chunk.lane_number > 0) [[unlikely]]
+      spread_of(chunk).end(now, chunk.lane_number - 1u, chunk.bytes);
     const Time done = chunk.timed ? now.time() : Time::never();
     const Duration took = chunk.timed ? done - chunk.posted : Duration{};
     scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, took, chunk.chained);
@@ -75,9 +82,20 @@ class Transfers final : private FetchLanes::Listener {
   // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
-  // The peer's lanes broke, and are gone: the chunks under way go again once there are others.
-  // False if that must not be.
+  // A chunk of a lane that is destroyed did not complete.
+  void on_chunk_lost(const Now& now, const RdmaInFlight& chunk);
+  // The chunks of a lane are lost, but the peer's connection lasts: they go over other lanes.
+  void go_again(const Now& now, Peer& peer, Outbox& out);
+  // The peer's lanes broke, and are gone, and their chunks are lost: they go again once there are
+  // others. False if one must not go again.
   bool repeat_lost(const Now& now, Peer& peer, Outbox& out);
+  // Work on a lane for fetches failed, or its queue pair did. True if that is the lane's affair: a
+  // further one is left, and its connection goes on.
+  [[gnu::cold, gnu::noinline]] bool leaves(const Now& now, Peer& peer, LaneId id,
+                                           CompletionStatus status, Outbox& out);
+  // Leaves further lanes that are slow. Call at `next_look`.
+  void on_timer(const Now& now, Outbox& out);
+  Time next_look() const { return spreading_.empty() ? Time::never() : next_look_; }
 
   // Nothing of the peer's earlier connections can arrive any more, at either end.
   void settle(Peer& peer) {
@@ -131,6 +149,7 @@ class Transfers final : private FetchLanes::Listener {
   // Shorter reads are not timed: a clock costs as much as one, and they say little about how many
   // bytes fit into the fabric.
   static constexpr std::uint32_t least_timed_bytes = 4096;
+  static constexpr Duration look_interval = milliseconds(25);
 
   class Gate;
 
@@ -138,6 +157,7 @@ class Transfers final : private FetchLanes::Listener {
   std::uint32_t most_reads() const override;
   void on_fetch_lane(const Now& now, Peer& peer, Outbox& out) override;
   void on_fetch_lane_ends(Peer& peer) override { scheduler_.close_chain(peer.transfers); }
+  void on_further_lane(const Now& now, Peer& peer, Outbox& out) override;
 
   bool keeps_fetches_apart(const Peer& peer) const {
     return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
@@ -149,7 +169,25 @@ class Transfers final : private FetchLanes::Listener {
             scheduler_.controller().phase() == BudgetController::Phase::probe);
   }
   [[gnu::hot]] LaneId lane_for_fetches(const Peer& peer) const;
-  LaneId lane_for(const Peer& peer, bool chained, Opcode opcode) const;
+  [[gnu::hot]] LaneId lane_for(Peer& peer, bool chained, Opcode opcode, std::uint64_t bytes);
+  // ---- further lanes, of a peer that has some ----
+  std::uint32_t room_of(const FetchLane& end) const;
+  bool wants_spread(const TransferRequest& request) const {
+    return request.opcode == Opcode::read && request.length_bytes >= config_.spread_bytes;
+  }
+  // Smaller ones, which are not timed, are left to the lane that there is anyway.
+  std::uint64_t least_spread() const {
+    return std::min<std::uint64_t>(config_.spread_bytes, least_timed_bytes);
+  }
+  [[gnu::cold, gnu::noinline]] void ask_for_further(const Now& now, Peer& peer, Outbox& out);
+  bool chains(const Peer& peer) const;
+  [[gnu::noinline]] void note_spread(const Now& now, Peer& peer, std::uint8_t number,
+                                     std::uint64_t bytes);
+  Spread::Lanes usable_further(const Peer& peer) const;
+  Spread::Lanes open_further(const Peer& peer) const;
+  Spread& spread_of(const RdmaInFlight& chunk) {
+    return peers_[scheduler_.request(chunk.transfer).peer].further->spread;
+  }
   bool post_at_once(const Now& now, Peer& peer, const TransferRequest& request, Outbox& out);
   [[gnu::noinline]] void issue_chunks(const Now& now, Outbox& out);
   [[gnu::hot]] void post(const Now& now, Peer& peer, const TransferRequest& request,
@@ -167,6 +205,8 @@ class Transfers final : private FetchLanes::Listener {
   FetchLanes fetch_lanes_;
   Scheduler scheduler_;
   RequestGate* gate_ = nullptr;
+  List<Peer, &Peer::spreads> spreading_;  // chunks are, or were, under way on further lanes
+  Time next_look_{};
 };
 
 }  // namespace weir

@@ -119,6 +119,7 @@ std::array<std::byte, wire::card_bytes> Engine::card() const {
   card.port = connections_->port();
   verbs::describe_fabric(device_.port(), card);
   card.key = options_.core.key;
+  card.further_lanes = wire::most_further_lanes;
   return wire::encode(card);
 }
 
@@ -490,7 +491,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
     std::string why;
     ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth(), why) : 0;
-    if (ours.qp_number == 0 && options_.core.fetches_apart) {
+    if (ours.qp_number == 0 && ours.number == 0 && options_.core.fetches_apart) {
       tell(why + ".");  // the peer will be lost
     }
     ours.psn = random & wire::psn_mask;

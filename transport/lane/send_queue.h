@@ -20,11 +20,13 @@ namespace weir {
 // A chunk of a get or put, or an atomic, in flight.
 struct RdmaInFlight {
   TransferId transfer;
-  std::uint32_t bytes;
+  std::uint64_t offset = 0;  // in the transfer
   Time posted;
+  std::uint32_t bytes;
   std::uint16_t tokens = 0;  // tokens of the node
-  bool chained = false;
-  bool timed = true;  // else `posted` is not set
+  bool chained : 1 = false;
+  bool timed : 1 = true;         // else `posted` is not set
+  std::uint8_t lane_number = 0;  // as the lane's (core/lanes.h)
 };
 
 class SendQueue {

@@ -314,12 +314,27 @@ bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
   return bring_up(lane, path);
 }
 
+// Not 0, which means none. Pairs of other peers begin elsewhere.
+std::uint32_t Queues::flow_label(const ibv_qp& first, std::uint8_t number) {
+  constexpr std::uint32_t odd = 0x9e3779b1;
+  constexpr std::uint32_t port_bits = 0x3fff;
+  const std::uint32_t label = ((first.qp_num * odd) >> 18) + number;
+  return (label & port_bits) | (port_bits + 1);
+}
+
 bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                             const wire::LaneEnd& theirs, std::uint32_t reads) {
   if (!has_pair(lane) || !has_pair(beside)) return false;
   const Path& first = paths_[index(beside)];
   ibv_qp_attr path{};
   path.ah_attr = first.address;
+  // A fabric with ECMP chooses by UDP source port. mlx5 makes that of the flow label, so further
+  // lanes have neighbouring ones, which the usual hashes tell apart. Soft-RoCE makes it of the
+  // pair's number, and nobody can choose that: there more lanes than paths are likely to use all
+  // paths. So is any adapter that does not look at the label.
+  if (ours.number > 0 && path.ah_attr.is_global != 0) {
+    path.ah_attr.grh.flow_label = flow_label(*pair(beside), ours.number);
+  }
   path.path_mtu = first.mtu;
   path.port_num = first.port;
   path.pkey_index = first.pkey_index;

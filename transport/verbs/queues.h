@@ -152,6 +152,7 @@ class Queues {
             wc.byte_len, lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
   }
 
+  static std::uint32_t flow_label(const ibv_qp& first, std::uint8_t number);
   // From RESET to RTS. `path`: address vector, MTU, port and partition, the peer's queue pair, PSNs
   // and max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);

@@ -4,12 +4,12 @@ namespace weir::wire {
 
 namespace {
 
-// No lane end at all, or one that answers reads.
+// One that answers reads, or none; of a further lane, none for a pair of the receiver.
 bool check_lane_end(const std::byte* frame) {
-  std::uint64_t word;
-  std::memcpy(&word, frame + frame_header_bytes, sizeof word);
   const LaneEnd end = get_lane_end(frame + frame_header_bytes);
-  return end.qp_number == 0 ? word == 0 : end.reads > 0 && word >> 56 <= 1;
+  if (end.number > most_further_lanes) return false;
+  if (end.qp_number != 0) return end.reads > 0;
+  return end.reads == 0 && !end.joined && (end.psn != 0) == (end.number != 0);
 }
 
 // About a rail that there may be.

@@ -44,13 +44,17 @@ struct FrameHeader {
 // Packet sequence numbers have 24 bits. [IBTA 9.2]
 inline constexpr std::uint32_t psn_mask = 0xffffff;
 
-// One end of a second lane, for chains of reads: its queue pair. PROTOCOL.md §5.
+// One end of a lane for fetches: its queue pair. PROTOCOL.md §5.
 struct LaneEnd {
-  std::uint32_t qp_number = 0;  // 0: the sender has none and will have none
-  std::uint32_t psn = 0;        // of the first packet that the sender will send
+  std::uint32_t qp_number = 0;  // 0: the sender has none
+  // Of the first packet that the sender will send. Without an end: the pair of the receiver that
+  // has lost its other end, or gets none; 0: there will be none.
+  std::uint32_t psn = 0;
   std::uint8_t reads = 0;       // reads that the sender answers at a time
   bool joined = false;          // this end is connected to the end that the receiver told of
+  std::uint8_t number = 0;      // 0: the first lane; up to most_further_lanes: a further one
 };
+inline constexpr std::uint8_t most_further_lanes = 8;
 
 struct MessageHeader {
   std::uint32_t length_bytes = 0;
@@ -102,7 +106,8 @@ inline void put(std::byte* at, const MessageHeader& header) {
 
 inline void put(std::byte* at, const LaneEnd& end) {
   const std::uint64_t word = end.qp_number | std::uint64_t{end.psn & psn_mask} << 24 |
-                             std::uint64_t{end.reads} << 48 | std::uint64_t{end.joined} << 56;
+                             std::uint64_t{end.reads} << 48 | std::uint64_t{end.joined} << 56 |
+                             std::uint64_t{end.number} << 57;
   std::memcpy(at, &word, sizeof word);
 }
 
@@ -147,7 +152,7 @@ inline LaneEnd get_lane_end(const std::byte* at) {
   std::memcpy(&word, at, sizeof word);
   return {static_cast<std::uint32_t>(word & 0xffffff),
           static_cast<std::uint32_t>(word >> 24 & 0xffffff), static_cast<std::uint8_t>(word >> 48),
-          (word >> 56) != 0};
+          (word >> 56 & 1) != 0, static_cast<std::uint8_t>(word >> 57)};
 }
 
 inline HandoverMessage get_handover(const std::byte* at) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/wire/frame.h"
+
 namespace weir::wire {
 namespace {
 
@@ -38,6 +40,7 @@ std::array<std::byte, card_bytes> encode(const Card& card) {
   std::memcpy(&out[24], card.key.data(), card.key.size());
   store(&out[40], static_cast<std::uint8_t>(card.link_layer));
   store(&out[41], card.network_bits);
+  store(&out[42], card.further_lanes);
   std::memcpy(&out[48], card.subnet_prefix.data(), card.subnet_prefix.size());
   return out;
 }
@@ -52,6 +55,7 @@ std::optional<Card> decode_card(std::span<const std::byte> bytes) {
   std::memcpy(card.key.data(), &bytes[24], card.key.size());
   if (card.port == 0 || card.protocol_min > card.protocol_max) return std::nullopt;
   if (bytes.size() < card_bytes) return card;
+  card.further_lanes = std::min(load<std::uint8_t>(&bytes[42]), most_further_lanes);
   const auto layer = load<std::uint8_t>(&bytes[40]);
   if (layer > static_cast<std::uint8_t>(LinkLayer::infiniband)) return card;
   card.link_layer = static_cast<LinkLayer>(layer);

@@ -42,6 +42,7 @@ struct Card {
   Key key{};
   LinkLayer link_layer = LinkLayer::unknown;
   std::uint8_t network_bits = 0;                // of the address; 0: not known
+  std::uint8_t further_lanes = 0;               // lanes for fetches that it joins besides the first
   std::array<std::uint8_t, 8> subnet_prefix{};  // of the InfiniBand subnet
 };
 

@@ -8,8 +8,6 @@
 namespace weir {
 namespace {
 
-const Time start = Time{} + seconds(1000);
-
 TEST(RailMeter, TheRateIsThatOfTheTimeInWhichThereWasSomethingToMove) {
   RailMeter meter;
   EXPECT_EQ(meter.rate(), 0);

@@ -154,7 +154,8 @@ TEST(LaneEnd, SurvivesTheRoundTrip) {
     const LaneEnd out{.qp_number = random.between(1, 0xffffff),
                       .psn = random.between(0, 0xffffff),
                       .reads = static_cast<std::uint8_t>(random.between(1, 255)),
-                      .joined = random.chance(500)};
+                      .joined = random.chance(500),
+                      .number = static_cast<std::uint8_t>(random.between(0, 8))};
     const std::vector<std::byte> frame = frame_of(out);
     ASSERT_TRUE(check(frame));
     const LaneEnd in = get_lane_end(&frame[frame_header_bytes]);
@@ -162,6 +163,7 @@ TEST(LaneEnd, SurvivesTheRoundTrip) {
     EXPECT_EQ(in.psn, out.psn);
     EXPECT_EQ(in.reads, out.reads);
     EXPECT_EQ(in.joined, out.joined);
+    EXPECT_EQ(in.number, out.number);
   }
 }
 
@@ -170,6 +172,9 @@ TEST(LaneEnd, LooksOnTheWireAsProtocolMdSays) {
       frame_of(LaneEnd{.qp_number = 0x112233, .psn = 0x445566, .reads = 0x77, .joined = true});
   const std::uint8_t expected[] = {0x33, 0x22, 0x11, 0x66, 0x55, 0x44, 0x77, 0x01};
   EXPECT_EQ(std::memcmp(&frame[frame_header_bytes], expected, sizeof expected), 0);
+  const std::vector<std::byte> further =
+      frame_of(LaneEnd{.qp_number = 0x112233, .reads = 1, .joined = true, .number = 5});
+  EXPECT_EQ(further.back(), std::byte{0x0b});
 }
 
 TEST(LaneEnd, APacketNumberKeepsToItsBits) {
@@ -187,10 +192,19 @@ TEST(LaneEnd, IsNoneAtAllOrAnswersReads) {
   EXPECT_FALSE(check(frame_of(LaneEnd{.qp_number = 5})));
   std::vector<std::byte> frame = frame_of(LaneEnd{.qp_number = 5, .reads = 1});
   EXPECT_TRUE(check(frame));
-  frame.back() = std::byte{2};
+  frame.back() = std::byte{0x12};  // a ninth further lane
   EXPECT_FALSE(check(frame));
   frame.pop_back();
   EXPECT_FALSE(check(frame));
+}
+
+// None of a further lane is for one pair of the receiver, which tells old news from new.
+TEST(LaneEnd, NoneOfAFurtherLaneNamesThePair) {
+  EXPECT_TRUE(check(frame_of(LaneEnd{.psn = 7, .number = 1})));
+  EXPECT_TRUE(check(frame_of(LaneEnd{.qp_number = 5, .reads = 1, .number = 8})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.number = 1})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.psn = 7, .reads = 1, .number = 1})));
+  EXPECT_FALSE(check(frame_of(LaneEnd{.psn = 7, .joined = true, .number = 1})));
 }
 
 TEST(Frame, RefusesUnknownKinds) {
