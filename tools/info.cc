@@ -135,6 +135,18 @@ void print_device(const Json& device) {
   fmt::print("\n");
 }
 
+std::int64_t paths_of(const config::Settings& settings) {
+  return settings.paths == config::automatic ? 1 : settings.paths;
+}
+
+std::string why_paths(const config::Settings& settings) {
+  if (settings.paths == config::automatic) {
+    return "auto, and nothing measured says that more pay ('weir tune' between nodes does)";
+  }
+  const bool measured = settings.tuned_for != "any";
+  return measured ? "as measured on " + settings.tuned_for : "as configured";
+}
+
 void run(const InfoOptions& options) {
   const config::Configuration here = configuration_here();
   for (const config::Problem& problem : here.problems) {
@@ -165,12 +177,16 @@ void run(const InfoOptions& options) {
     Json whole{{"version", WEIR_VERSION},
                {"taken", rails.empty() ? Json() : names.front()},
                {"rails", names},
+               {"paths", paths_of(settings)},
                {"devices", devices}};
     if (rails.empty()) whole["error"] = why;
     fmt::print("{}\n", whole.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     for (const Json& device : devices) print_device(device);
-    if (!rails.empty()) fmt::print("* is what weir takes, as it is configured\n");
+    if (!rails.empty()) {
+      fmt::print("* is what weir takes, as it is configured\n");
+      fmt::print("  paths {}: {}\n", paths_of(settings), why_paths(settings));
+    }
     for (std::size_t i = 0; rails.size() > 1 && i < rails.size(); ++i) {
       fmt::print("  rail {}: {}, for {}\n", i, rails[i].name(),
                  i == 0 ? "everything" : "parts of large messages");

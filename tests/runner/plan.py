@@ -155,6 +155,8 @@ def faults_steps(long):
     yield Step("mpi programs over two rails", "faults",
                [*SUITE, "--set", "rails", *(["--long"] if long else [])], lab=["--rails", "2"],
                limit_s=1800)
+    yield Step("large messages over two paths", "faults", ["tests/lab/paths"],
+               lab=["--wire", "--paths", "2", "--rate", "100mbit"], limit_s=900)
     for name, script in ("faults", "tests/lab/faults"), ("weir doctor", "tests/lab/doctor"), \
             ("other adapters", "tests/adapter/variants"), \
             ("the fabric and processes break", "tests/lab/campaign"):

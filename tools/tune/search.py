@@ -11,6 +11,7 @@ from tables import (best_in_flight, congested, core_table_text, delay_text, own_
                     size_text, table_text, tables)
 
 SERVERS = ("1", "2", "4")
+PATHS = ("2", "4", "8")     # 1 is the default
 
 
 class Plan:
@@ -270,11 +271,13 @@ def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda
     next(filter(whole.confirm, candidates), None)  # the first that holds
     large = [p for p in plan.points() if p[2] >= large_bytes]
     if large and not plan.two_nodes:
-        whole.note("chunk_size and reads_max are for the way between nodes, which one node does not "
-                   "have: they stay what they are (--hostfile).")
+        whole.note("chunk_size, paths and reads_max are for the way between nodes, which one node does "
+                   "not have: they stay what they are (--hostfile).")
     elif large:
         say("chunks")
         whole.take_best(large, "chunk_size", ("64KiB", "256KiB", "512KiB"), "128KiB")
+        say("paths")
+        whole.take_best(large, "paths", PATHS, "1")
         # A bound is for those who contend. Where nobody does, the best one is as large as can be,
         # and would be wrong for a job in which they do.
         if set(large) & set(whole.result.congested):
