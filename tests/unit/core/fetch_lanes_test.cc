@@ -10,11 +10,11 @@
 namespace weir {
 namespace {
 
+using rig::KiB;
 using rig::other;
 using rig::Rig;
 using Kind = ConnectAction::Kind;
 
-constexpr std::uint32_t KiB = 1024;
 constexpr wire::LaneEnd mine{.qp_number = 77, .psn = 123, .reads = 16};
 constexpr wire::LaneEnd theirs{.qp_number = 99, .psn = 456, .reads = 16};
 

@@ -11,11 +11,10 @@
 namespace weir {
 namespace {
 
+using rig::KiB;
 using rig::other;
 using rig::Rig;
 using Kind = ConnectAction::Kind;
-
-constexpr std::uint32_t KiB = 1024;
 
 Core::Config paths_config(std::uint32_t paths) {
   Core::Config config = rig::small_config();

@@ -20,6 +20,7 @@ namespace weir::rig {
 inline constexpr PeerName self{1, 5};
 inline constexpr PeerName other{1, 9};   // greater than self
 inline constexpr PeerName lesser{1, 2};  // smaller than self
+inline constexpr std::uint32_t KiB = 1024;
 
 inline Core::Config small_config() {
   Core::Config config;

@@ -8,11 +8,10 @@
 namespace weir {
 namespace {
 
+using rig::KiB;
 using rig::lesser;
 using rig::other;
 using rig::Rig;
-
-constexpr std::uint32_t KiB = 1024;
 
 Core::Config rdma_config() {
   Core::Config config = rig::small_config();
