@@ -40,6 +40,7 @@ Transfer& Scheduler::add(TransferPeer& peer, const TransferRequest& request) {
   transfer.path = scheduled_path(request.kind);
   transfer.small = request.length_bytes <= small_bytes_;
   peer.transfers_.push(&transfer);
+  peer.atomics_ += is_atomic(request.opcode) ? 1 : 0;
   return transfer;
 }
 
@@ -434,6 +435,7 @@ void Scheduler::finish(Transfer& transfer) {
       transfer.state == TransferState::done || transfer.state == TransferState::failed;
   if (!over || transfer.outstanding_chunks > 0) return;
   transfer.peer->transfers_.remove(&transfer);
+  transfer.peer->atomics_ -= is_atomic(transfer.request.opcode) ? 1 : 0;
   finished_.push(&transfer);
   ++(transfer.state == TransferState::done ? counts_.done : counts_.failed);
 }
@@ -577,6 +579,7 @@ bool Scheduler::conserved() const {
     std::array<std::uint64_t, paths.size()> peer_chunks{};
     std::array<std::uint64_t, paths.size()> peer_bytes{};
     std::array<std::size_t, paths.size()> queued{};
+    std::uint32_t atomics = 0;
     reserved_chunks += peer.reserved_reads_;
     reserved_bytes += peer.reserved_bytes_;
     node_tokens += peer.reserved_tokens_;
@@ -589,6 +592,7 @@ bool Scheduler::conserved() const {
       peer_bytes[of(Path::chain)] += t->chained_bytes;
       node_tokens += t->read_tokens;
       if (t->queue.linked) ++queued[of(t->path)];
+      atomics += is_atomic(t->request.opcode) ? 1 : 0;
       if (t->issued_bytes > t->request.length_bytes) return false;
       if (t->queue.linked == (t->state == TransferState::failed || t->all_issued())) return false;
       std::uint64_t lost_bytes = 0;
@@ -598,6 +602,7 @@ bool Scheduler::conserved() const {
         return false;
       }
     }
+    if (atomics != peer.atomics_) return false;
     for (Path path : paths) {
       const Flow& flow = peer.flows_[of(path)];
       if (flow.use.chunks != peer_chunks[of(path)]) return false;

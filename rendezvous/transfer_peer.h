@@ -23,10 +23,8 @@ class TransferPeer {
 
   // Transfers that are not over.
   bool has_transfers() const { return !transfers_.empty(); }
-  // Some of these are atomics. Walks all.
-  bool has_atomics() const {
-    return any([](const Transfer& t) { return is_atomic(t.request.opcode); });
-  }
+  // Some of these are atomics.
+  bool has_atomics() const { return atomics_ > 0; }
   // Some of these may change the peer's memory without our doing anything more. Walks all.
   bool is_in_doubt() const {
     return any([](const Transfer& t) {
@@ -76,6 +74,7 @@ class TransferPeer {
   std::uint64_t reserved_bytes_ = 0;
   std::uint32_t reserved_tokens_ = 0;  // and part of the node's
   std::uint32_t chains_since_measured_ = 0;
+  std::uint32_t atomics_ = 0;  // not over
   bool atomics_lost_ = false;  // an atomic was lost: it may have been executed
   std::array<Flow, 3> flows_;  // by path
   TransfersOfPeer transfers_;

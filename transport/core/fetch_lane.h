@@ -52,7 +52,6 @@ class FetchLane {
   std::uint32_t reads_ = 0;
   wire::LaneEnd ours_{};    // our end, as far as it is made
   wire::LaneEnd theirs_{};  // what the peer told, before it could be answered
-  wire::LaneEnd owed_{};    // what the peer has to be told
   std::uint32_t their_pair_ = 0;  // that our end is connected to, or is about to be
   std::uint32_t left_pair_ = 0;   // that the last one was connected to
 };
@@ -60,7 +59,9 @@ class FetchLane {
 // The further lanes of a peer with large gets.
 struct FurtherLanes {
   std::array<FetchLane, Spread::most_lanes> lanes;  // the first is number 1 on the wire
-  std::uint16_t owed = 0;                           // a bit for each number of which the peer hears
+  // What the peer has still to hear, by number: also of lanes that are gone.
+  std::array<wire::LaneEnd, Spread::most_lanes + 1> owed_ends;
+  std::uint16_t owed = 0;  // a bit for each
   Spread spread;                                    // transfers.h
 
   bool is_settled() const {

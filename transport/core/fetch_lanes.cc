@@ -234,7 +234,7 @@ void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
 // One at a time; what is newer of the same lane takes the place of what is older.
 void FetchLanes::owe(Peer& peer, const wire::LaneEnd& end, Outbox& out) {
   if (end.number == 0 && !peer.further) return sender_.owe_lane_end(peer, end, out);
-  end_of(peer, end.number).owed_ = end;
+  peer.further->owed_ends[end.number] = end;
   if (peer.outgoing.owes_lane_end() && peer.outgoing.owed_lane() == end.number) {
     sender_.forget_lane_end(peer);
   }
@@ -249,7 +249,7 @@ void FetchLanes::tell_ends(Peer& peer, Outbox& out) {
   while (owed != 0 && !peer.outgoing.owes_lane_end()) {
     const auto number = static_cast<std::uint8_t>(std::countr_zero(owed));
     owed = static_cast<std::uint16_t>(owed & (owed - 1));
-    sender_.owe_lane_end(peer, end_of(peer, number).owed_, out);
+    sender_.owe_lane_end(peer, peer.further->owed_ends[number], out);
   }
 }
 

@@ -27,6 +27,7 @@ void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& o
 bool Transfers::post_at_once(const Now& now, Peer& peer, const TransferRequest& request,
                              Outbox& out) {
   if (!peer.connection.is_ready()) return false;
+  if (peer.further && is_atomic(request.opcode)) return false;  // there may be too many reads
   const LaneId id = lane_for(peer, false, request.opcode, request.length_bytes);
   if (id == LaneId::none || !lanes_[id].queue.has_room(false)) return false;
   Chunk chunk;
@@ -129,9 +130,11 @@ void Transfers::post(const Now& now, Peer& peer, const TransferRequest& request,
 
 LaneId Transfers::lane_for(Peer& peer, bool chained, Opcode opcode, std::uint64_t bytes) {
   if (chained) return peer.fetch_lane.lane();
-  if (peer.further && opcode == Opcode::read && bytes >= least_spread()) [[unlikely]] {
+  if (peer.further && opcode == Opcode::read) [[unlikely]] {
     const Spread::Lanes open = open_further(peer);
-    if (open != 0) return peer.further->lanes[peer.further->spread.choose(open, bytes)].lane();
+    if (open != 0 && (bytes >= least_spread() || near_is_full(peer))) {
+      return peer.further->lanes[peer.further->spread.choose(open, bytes)].lane();
+    }
   }
   return fetches(opcode) ? lane_for_fetches(peer) : peer.connection.lane();
 }
@@ -142,21 +145,28 @@ LaneId Transfers::lane_for_fetches(const Peer& peer) const {
   return peer.fetch_lane.usable() ? peer.fetch_lane.lane() : LaneId::none;
 }
 
-// How many fetches may be under way; 0 if none may be posted now. Small ones on the other lane
-// count, too: so there is always room on a further lane for one that may go.
+// How many fetches may be under way; 0 if none may be posted now. With further lanes, those on the
+// other lane count, too: so there is always room on a further lane for one that may go.
 std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   const LaneId lane = lane_for_fetches(peer);
-  if (peer.further && usable_further(peer) != 0) [[unlikely]] {
-    if (lane == LaneId::none || !lanes_[lane].queue.has_room(false)) return 0;
-    std::uint32_t sum = 0;
-    const Spread::Lanes usable = usable_further(peer);
-    for (std::size_t i = 0; i < Spread::most_lanes; ++i) {
-      if ((usable >> i & 1) != 0) sum += room_of(peer.further->lanes[i]);
-    }
-    return sum;
+  if (lane != peer.connection.lane() &&
+      (lane == LaneId::none || !lanes_[lane].queue.has_room(false))) {
+    return 0;
   }
-  if (lane == peer.connection.lane()) return peer.connection.most_fetches();
-  return lane != LaneId::none && lanes_[lane].queue.has_room(false) ? peer.fetch_lane.reads() : 0;
+  const Spread::Lanes usable = peer.further ? usable_further(peer) : Spread::Lanes{0};
+  if (usable == 0 || peer.transfers.has_atomics()) [[likely]]
+    return near_fetches(peer);
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < Spread::most_lanes; ++i) {
+    if ((usable >> i & 1) != 0) sum += room_of(peer.further->lanes[i]);
+  }
+  return sum;
+}
+
+// How many may be under way on the lane that is none of the further ones.
+std::uint32_t Transfers::near_fetches(const Peer& peer) const {
+  return lane_for_fetches(peer) == peer.connection.lane() ? peer.connection.most_fetches()
+                                                          : peer.fetch_lane.reads();
 }
 
 void Transfers::go_on(const Now& now, Peer& peer, Outbox& out) {
@@ -194,6 +204,7 @@ void Transfers::on_chunk_lost(const Now& now, const RdmaInFlight& chunk) {
 
 void Transfers::go_again(const Now& now, Peer& peer, Outbox& out) {
   scheduler_.go_again(peer.transfers);
+  note_reads();
   go_on(now, peer, out);
 }
 
@@ -252,6 +263,16 @@ std::uint32_t Transfers::room_of(const FetchLane& end) const {
   return std::min(end.reads(), lanes_.fetch_depth());
 }
 
+bool Transfers::near_is_full(const Peer& peer) const {
+  std::uint32_t near = peer.transfers.outstanding(TransferKind::get);
+  for (const FetchLane& end : peer.further->lanes) {
+    if (end.lane() != LaneId::none) {
+      near -= static_cast<std::uint32_t>(lanes_[end.lane()].queue.in_flight());
+    }
+  }
+  return near >= near_fetches(peer);
+}
+
 // Those of ours: the peer may have made more for itself.
 Spread::Lanes Transfers::usable_further(const Peer& peer) const {
   std::uint32_t usable = 0;
@@ -286,6 +307,7 @@ void Transfers::note_spread(const Now& now, Peer& peer, std::uint8_t number, std
 
 void Transfers::on_further_lane(const Now& now, Peer& peer, Outbox& out) {
   if (!chains(peer)) scheduler_.end_chains(peer.transfers);
+  scheduler_.limit_reads(peer.transfers, fetches_open(peer));
   go_on(now, peer, out);
 }
 

@@ -172,6 +172,7 @@ class Transfers final : private FetchLanes::Listener {
   [[gnu::hot]] LaneId lane_for(Peer& peer, bool chained, Opcode opcode, std::uint64_t bytes);
   // ---- further lanes, of a peer that has some ----
   std::uint32_t room_of(const FetchLane& end) const;
+  bool near_is_full(const Peer& peer) const;
   bool wants_spread(const TransferRequest& request) const {
     return request.opcode == Opcode::read && request.length_bytes >= config_.spread_bytes;
   }
@@ -193,6 +194,7 @@ class Transfers final : private FetchLanes::Listener {
   [[gnu::hot]] void post(const Now& now, Peer& peer, const TransferRequest& request,
                          const Chunk& chunk, LaneId id, std::uint16_t tokens, Outbox& out);
   std::uint32_t fetches_open(const Peer& peer) const;
+  std::uint32_t near_fetches(const Peer& peer) const;
   void count(const TransferRequest& request);
   [[gnu::hot]] void take_finished(Outbox& out);
   void note_reads();
