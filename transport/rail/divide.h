@@ -2,6 +2,11 @@
 // A rail has bytes of earlier messages to move first, and moves so many bytes a second. One that
 // would get less than is worth while gets nothing; of equal ones, the first is kept.
 //
+// Rails that are nearly equal, within a quarter of the fastest, are pulled together. Where the ends
+// of two parts are noticed at the same time, because the process had no processor before, any
+// division confirms itself: an accident would last. (A rail that is truly slower by a quarter costs
+// a message 9 % more so.)
+//
 // Pure; any thread.
 #pragma once
 
@@ -21,11 +26,31 @@ struct RailLoad {
 using RailLoads = std::array<RailLoad, most_rails>;
 using RailParts = std::array<std::uint64_t, most_rails>;  // bytes for each rail
 
+// Takes those half way to their mean.
+inline void pull_together(RailLoads& loads) {
+  double best = 0;
+  for (const RailLoad& load : loads) best = std::max(best, load.rate);
+  const auto is_near = [least = best * 3 / 4](const RailLoad& load) {
+    return load.rate > 0 && load.rate >= least;
+  };
+  double sum = 0;
+  std::size_t near = 0;
+  for (const RailLoad& load : loads) {
+    if (!is_near(load)) continue;
+    sum += load.rate;
+    ++near;
+  }
+  for (RailLoad& load : loads) {
+    if (is_near(load)) load.rate = (load.rate + sum / static_cast<double>(near)) / 2;
+  }
+}
+
 // Parts of at least `least_bytes`, all but one a multiple of `grain_bytes`. With no rail to be
 // used, the first one gets all.
 inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
                         std::uint64_t least_bytes, std::uint64_t grain_bytes = 4096) {
   RailLoads left = loads;
+  pull_together(left);
   std::array<double, most_rails> parts{};
   for (;;) {
     double rates = 0;

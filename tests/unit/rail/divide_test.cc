@@ -21,6 +21,18 @@ TEST(Divide, EqualRailsGetEqualParts) {
   EXPECT_EQ(parts[1], MiB / 2);
 }
 
+// A process that notices the ends of both parts at the same time measures what it has divided.
+TEST(Divide, AnAccidentOfEqualRailsDoesNotLast) {
+  RailLoads loads{{{1.25e9, 0}, {1e9, 0}, {0.5e9, 0}}};
+  RailParts parts;
+  for (int times = 0; times < 6; ++times) {
+    parts = divide(loads, 16 * MiB, 65536);
+    for (std::size_t i = 0; i < 3; ++i) loads[i].rate = static_cast<double>(parts[i]);
+  }
+  EXPECT_NEAR(static_cast<double>(parts[0]) / static_cast<double>(parts[1]), 1, 0.01);
+  EXPECT_NEAR(static_cast<double>(parts[2]) / (16 * MiB), 0.5 / 2.75, 0.01) << "is slower in truth";
+}
+
 TEST(Divide, PartsFollowTheRates) {
   const RailParts parts = divide({RailLoad{1e8, 0}, {5e7, 0}}, 3 * MiB, 65536);
   EXPECT_EQ(parts[0], 2 * MiB);
