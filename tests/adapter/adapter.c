@@ -196,7 +196,7 @@ static int post_srq_recv(struct ibv_srq* receives, struct ibv_recv_wr* chain,
 
 static bool keeps_completions(void) {
   return behaviour.completions_late || behaviour.completions_burst || behaviour.completions_mixed ||
-         behaviour.destroy_cleans || behaviour.limit_at_once;
+         behaviour.flushes_late || behaviour.destroy_cleans || behaviour.limit_at_once;
 }
 
 static int poll_cq(struct ibv_cq* queue, int most, struct ibv_wc* found) {
@@ -355,6 +355,9 @@ int ibv_modify_qp(struct ibv_qp* pair, struct ibv_qp_attr* attributes, int mask)
     snprintf(path, sizeof path, "a path with service level %d, traffic class %d",
              attributes->ah_attr.sl, attributes->ah_attr.grh.traffic_class);
     say(path);
+  }
+  if (behaviour.flushes_late && (mask & IBV_QP_STATE) != 0 && attributes->qp_state == IBV_QPS_ERR) {
+    delay_completions(pair->send_cq, pair->qp_num);
   }
   return REAL(ibv_modify_qp)(pair, attributes, mask);
 }

@@ -27,6 +27,7 @@ struct behaviour {
   long completions_late;    /* completions are seen this long after they came */
   long completions_burst;   /* completions are seen only once in this time */
   long completions_mixed;   /* completions of different queue pairs overtake each other */
+  long flushes_late;        /* a queue pair in error completes what it had this long afterwards */
   long destroy_cleans;      /* what a queue pair left in the completion queue goes with it */
   long no_inline;           /* queue pairs that want inline data are refused */
   long reads;               /* so many reads and atomics at a time at most */
@@ -53,6 +54,8 @@ int poll_as_wanted(poll_function real, bool dead, struct ibv_cq* queue, int most
                    struct ibv_wc* found);
 /* So many receives have completed and were not polled yet. */
 int receives_unpolled(poll_function real, struct ibv_cq* queue);
+/* This queue pair goes into error: what was not polled of it is to come later. */
+void delay_completions(struct ibv_cq* queue, unsigned queue_pair);
 /* Forgets what was not polled yet of this queue pair. */
 void clean_completions(poll_function real, struct ibv_cq* queue, unsigned queue_pair);
 /* The queue ends. */

@@ -20,6 +20,8 @@ static struct queue {
   int count, room;
   long long taken_ns; /* the last time: what is found later came later */
   long long opens_ns; /* of bursts: when completions may be seen next */
+  unsigned stopped;   /* the queue pair that went into error last, */
+  long long flush_ns; /* and when its completions come */
   unsigned drawn;     /* of random numbers */
 } queues[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -85,6 +87,7 @@ int poll_as_wanted(poll_function real, bool dead, struct ibv_cq* queue, int most
   while (open && count < most && q->count > 0) {
     const int next = choose(q);
     if (now - q->list[next].came_ns < behaviour.completions_late * 1000) break;
+    if (q->list[next].completion.qp_num == q->stopped && now < q->flush_ns) break;
     found[count++] = q->list[next].completion;
     remove_at(q, next);
   }
@@ -100,6 +103,14 @@ int receives_unpolled(poll_function real, struct ibv_cq* queue) {
   for (int i = 0; i < q->count; ++i) count += (q->list[i].completion.opcode & IBV_WC_RECV) != 0;
   pthread_mutex_unlock(&lock);
   return count;
+}
+
+void delay_completions(struct ibv_cq* queue, unsigned queue_pair) {
+  pthread_mutex_lock(&lock);
+  struct queue* const q = find(queue);
+  q->stopped = queue_pair;
+  q->flush_ns = now_ns() + behaviour.flushes_late * 1000;
+  pthread_mutex_unlock(&lock);
 }
 
 void clean_completions(poll_function real, struct ibv_cq* queue, unsigned queue_pair) {

@@ -53,6 +53,8 @@ static const struct variant {
     {"completions-late", &behaviour.completions_late, 2000},
     {"completions-in-bursts", &behaviour.completions_burst, 3000},
     {"completions-mixed", &behaviour.completions_mixed, 1},
+    /* A queue pair in error completes what it has in hand in its own time. [IBTA 10.3.1.5] */
+    {"flushes-late", &behaviour.flushes_late, 5000},
     /* providers/mlx5/verbs.c, mlx5_destroy_qp, and mlx4 and mthca likewise: they take a queue
      * pair's completions out of the queue. */
     {"destroy-cleans", &behaviour.destroy_cleans, 1},

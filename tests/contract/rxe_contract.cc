@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <ctime>
+#include <iostream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -976,6 +977,46 @@ TEST_F(QueuePairs, APartitionThatThePortLacksIsNamed) {
   std::string why;
   EXPECT_FALSE(device->pkey_index(0x8001, why));
   EXPECT_NE(why.find("no partition key 0x8001; it has 0xffff"), std::string::npos) << why;
+}
+
+// Up, with a full send queue, or never connected: what a pair had under way is over in a moment.
+TEST_F(QueuePairs, ThatAreRetiredCompleteAllTheyHad) {
+  for (const bool up : {true, false}) {
+    const LaneId lane{up ? 0u : 1u};
+    std::uint32_t posted = 0;
+    if (up) {
+      // To a queue pair that is not there: nothing of it completes before the adapter gives up.
+      ASSERT_TRUE(queues->connect_on_port(lane, numbers[0] ^ 0x3ff000));
+      WorkRequest probe{.id = 0,
+                        .lane = lane,
+                        .opcode = Opcode::probe,
+                        .signalled = true,
+                        .inlined = false,
+                        .length_bytes = 0,
+                        .lkey = 0,
+                        .address = 0};
+      while (posted < 100'000 && queues->post({&probe, 1})) probe.id = ++posted;
+      ASSERT_GE(posted, verbs::QueuePairOptions{}.send_depth);
+    }
+    const Time start = EnginePair::wall();
+    std::uint64_t next = 0;
+    const auto poll = [&] {
+      return queues->poll(verbs::Queues::poll_most, [&](const Completion& completion) {
+        EXPECT_EQ(completion.lane, lane);
+        EXPECT_EQ(completion.id, next++);
+        EXPECT_NE(completion.status, CompletionStatus::success);
+      });
+    };
+    queues->retire_pair(lane);
+    while (!queues->is_flushed() && EnginePair::wall() - start < seconds(5)) poll();
+    EXPECT_EQ(next, posted);
+    EXPECT_TRUE(queues->is_flushed());
+    EXPECT_EQ(poll(), 0) << "the marker is nobody's";
+    std::cout << posted << " work requests flushed in " << (EnginePair::wall() - start).ns / 1000
+              << " us\n";
+    queues->destroy_retired();
+    queues->forget_retired();
+  }
 }
 
 // One that answers two reads, and one that answers more than we start.

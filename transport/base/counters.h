@@ -78,6 +78,7 @@ namespace weir {
   X(proxy_coalesced, "frames", "Frames of theirs that shared a send with an earlier one")          \
   X(proxy_terms, "times", "Times this process became a server of the node")                        \
   X(proxy_duplicates, "frames", "Relayed frames that had arrived before, and were dropped")        \
+  X(flushes_late, "times", "Queue pairs destroyed before they had completed all they had")         \
   X(connections, "connections", "Connections established")                                         \
   X(connections_broken, "connections", "Connections that broke, and were to be made again")        \
   X(connections_resumed, "connections", "Of these, connections made again")                        \

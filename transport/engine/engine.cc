@@ -29,6 +29,11 @@ constexpr std::size_t most_link_news = 1024;
 // Outages that are told of; the rest is only counted.
 constexpr int most_outages_told = 8;
 
+// A queue pair that ends has completed what it had under way in microseconds. An adapter that was
+// late so many times is not waited for any more.
+constexpr Duration flush_patience = milliseconds(20);
+constexpr std::uint64_t most_late_flushes = 50;
+
 // Polls between two looks at the connection manager, while an application waits for a connection.
 constexpr int polls_per_connection_look = 8;
 
@@ -406,10 +411,9 @@ void Engine::carry_out(const ConnectAction& action) {
   }
   if (action.kind == Kind::drop) {
     connections_->drop(action.lane);
-    // Some adapters lose the completions of a pair they destroy, and with them receive buffers.
     // What is completed before the pair is gone counts; after that nothing of it can come.
     queues_->retire_pair(action.lane);
-    drain();
+    await_flush();
     queues_->destroy_retired();
     drain();
     queues_->forget_retired();
@@ -462,6 +466,21 @@ void Engine::carry_out(const ConnectAction& action) {
     case Kind::reject:
     case Kind::drop:
     case Kind::lane_end: break;
+  }
+}
+
+// Some adapters lose the completions of a pair they destroy, and with them receive buffers: so all
+// of them are to be there before. The wait has a bound, because it is under the lock.
+void Engine::await_flush() {
+  const bool waits = core_.counters().flushes_late < most_late_flushes;
+  const Time end = clock() + (waits ? flush_patience : Duration{});
+  drain();
+  while (!queues_->is_flushed() && !broken_) {
+    if (clock() >= end) {
+      ++core_.counters().flushes_late;
+      return;
+    }
+    drain();
   }
 }
 

@@ -501,6 +501,7 @@ class Engine : private Driver<Engine> {
   [[gnu::cold, gnu::noinline]] void refuse_lane(LaneId lane);
   void on_port_event(const ibv_async_event& event);
   bool tells_for_node() const { return options_.node.processes > 0; }
+  void await_flush();
   void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);
   [[gnu::noinline]] void finish_nested(const Delivery& message);

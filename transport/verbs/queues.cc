@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace weir::verbs {
@@ -27,7 +28,7 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
 }
 
 [[gnu::hot]] void translate(const WorkRequest& work, ibv_send_wr& request, ibv_sge& piece,
-                             ibv_send_wr* next) {
+                            ibv_send_wr* next) {
   piece = {work.address, work.length_bytes, work.lkey};
   request.wr_id = work.id;
   request.next = next;
@@ -82,7 +83,8 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   std::unique_ptr<Queues> queues(new Queues(device, options));
   queues->max_receives_ = max_receives;
   const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
-  const std::uint32_t depth = std::min(limit, max_receives + pairs_planned * options.send_depth);
+  const std::uint32_t depth =
+      std::min(limit, max_receives + pairs_planned * options.send_depth + 1);
   // Without a channel the event thread only looks less often.
   queues->channel_.reset(ibv_create_comp_channel(device.context()));
   if (queues->channel_) {
@@ -122,9 +124,9 @@ void Queues::take_events() {
 }
 
 // Every work request of every pair may end in a completion of its own (if it is flushed), and so
-// may every posted receive.
+// may every posted receive; and there is a marker.
 std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
-  return max_receives_ + sends_ + send_depth;
+  return max_receives_ + sends_ + send_depth + 1;
 }
 
 bool Queues::make_room_for_completions(std::uint32_t wanted) {
@@ -215,14 +217,36 @@ std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
 }
 
 void Queues::retire_pair(LaneId lane) {
+  marker_ = Marker::none;
   if (pair(lane) == nullptr) return;
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(pair(lane), &error, IBV_QP_STATE);
+  // If it cannot be stopped, nothing was ever posted to it, or the device is gone.
+  if (ibv_modify_qp(pair(lane), &error, IBV_QP_STATE) == 0) marker_ = Marker::due;
+  marked_number_ = pair(lane)->qp_num;
   retired_numbers_.push_back(pair(lane)->qp_num);
   retired_.push_back(std::move(pairs_[index(lane)]));
   sends_ -= depths_[index(lane)];
   --pair_count_;
+}
+
+// In a queue pair in error everything is flushed in order [IBTA 10.3.1.5]. The marker has no bytes
+// and no target, should it be sent after all.
+bool Queues::is_flushed() {
+  if (marker_ == Marker::due) {
+    ibv_send_wr marker{};
+    marker.wr_id = marker_bit | marked_number_;
+    marker.opcode = IBV_WR_RDMA_WRITE;
+    marker.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* bad = nullptr;
+    const int error = ibv_post_send(retired_.back().get(), &marker, &bad);
+    if (error == 0) {
+      marker_ = Marker::posted;
+    } else if (std::abs(error) != ENOMEM) {  // else it is full, until its completions are polled
+      marker_ = Marker::none;
+    }
+  }
+  return marker_ == Marker::none;
 }
 
 void Queues::forget_retired() {

@@ -59,9 +59,12 @@ class Queues {
   // The same for a second lane, of `send_depth` work requests. Also 0 if too little would be left
   // for the first lanes of further peers.
   std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
-  // The pair of `lane` ends in two steps: retired, it stops sending and receiving, and its
-  // completions belong to no lane; once the caller has polled these, it is destroyed.
+  // The pair of `lane` ends in two steps: retired, it stops sending and receiving; once the caller
+  // has polled what it had under way, it is destroyed. One at a time.
   void retire_pair(LaneId lane);
+  // Whether all of that was polled. Behind its last work request comes a marker, which this posts,
+  // so call it again after a poll. A pair that takes no marker counts as flushed.
+  bool is_flushed();
   void destroy_retired() { retired_.clear(); }
   // Their completions were taken, too.
   void forget_retired();
@@ -98,18 +101,26 @@ class Queues {
   static constexpr int poll_most = 32;
 
   // Polls up to `most` finished work requests (at most poll_most), and calls `handle(Completion)`
-  // for each. Returns the count; less than 0: broken queue.
+  // for each but a marker. Returns how many there were; less than 0: broken queue.
   template <typename Handle>
   int poll(int most, Handle&& handle) {
     std::array<ibv_wc, poll_most> done;
     const int count = ibv_poll_cq(cq_.get(), most, done.data());
-    for (int i = 0; i < count; ++i) handle(to_completion(done[static_cast<std::size_t>(i)]));
+    for (int i = 0; i < count; ++i) {
+      const ibv_wc& one = done[static_cast<std::size_t>(i)];
+      if ((one.wr_id & marker_bit) != 0) [[unlikely]] {
+        on_marker(one);
+      } else {
+        handle(to_completion(one));
+      }
+    }
     return count;
   }
   int poll(std::span<Completion> completions) {
     auto next = completions.begin();
-    return poll(std::min(static_cast<int>(completions.size()), poll_most),
-                [&](const Completion& completion) { *next++ = completion; });
+    const int count = poll(std::min(static_cast<int>(completions.size()), poll_most),
+                           [&](const Completion& completion) { *next++ = completion; });
+    return count < 0 ? count : static_cast<int>(next - completions.begin());
   }
 
   // Readable after a frame whose sender asks the event thread to look (WorkRequest::solicited); -1
@@ -141,6 +152,8 @@ class Queues {
   // Set in the wr_id of a receive; the rest is its buffer. (The opcode of a failed completion is
   // undefined [IBTA 11.4.2.1], so the id has to tell.)
   static constexpr std::uint64_t receive_bit = std::uint64_t{1} << 63;
+  // Set in that of a marker; the rest is its pair's number.
+  static constexpr std::uint64_t marker_bit = std::uint64_t{1} << 62;
 
   Queues(const Device& device, const QueuePairOptions& options)
       : device_(device), options_(options) {}
@@ -150,6 +163,11 @@ class Queues {
             wc.status <= IBV_WC_GENERAL_ERR ? static_cast<CompletionStatus>(wc.status)
                                             : CompletionStatus::general_err,
             wc.byte_len, lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
+  }
+
+  void on_marker(const ibv_wc& wc) {
+    // One that comes late belongs to a pair that nobody waits for any more.
+    if ((wc.wr_id & ~marker_bit) == marked_number_) marker_ = Marker::none;
   }
 
   static std::uint32_t flow_label(const ibv_qp& first, std::uint8_t number);
@@ -174,6 +192,9 @@ class Queues {
   std::size_t old_rnr_timers_ = 0;     // so many of the first ones may have another than advertised
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
+  enum class Marker : std::uint8_t { none, due, posted };
+  Marker marker_ = Marker::none;     // of the pair retired last
+  std::uint32_t marked_number_ = 0;  // its number
   std::vector<Pair> retired_;
   std::vector<std::uint32_t> retired_numbers_;
   Pair spare_;
