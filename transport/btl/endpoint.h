@@ -13,9 +13,8 @@
 #include "transport/base/ids.h"
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
-#include "transport/rail/divide.h"
 #include "transport/rail/links.h"
-#include "transport/rail/way.h"
+#include "transport/rail/transfers.h"
 
 // Open MPI only passes pointers to this around; the type is ours, its name is not.
 struct mca_btl_base_endpoint_t {
@@ -27,11 +26,10 @@ struct mca_btl_base_endpoint_t {
   // The peer on the further rails; only Rails changes this.
   struct Side {
     weir::PeerId id = weir::PeerId::none;
-    weir::Way way;
   };
   std::array<Side, weir::most_rails - 1> sides;
+  weir::RailTransfers::Ways ways;
   weir::Links links;
-  std::atomic<std::uint32_t> turn{0};    // of the rails, if frames are spread
 };
 
 namespace weir::btl {

@@ -11,23 +11,38 @@
 
 namespace weir::btl {
 
-// What an exchange about frames needs done with one peer.
+// One peer over all rails (rail/frames.h).
 class Rails::Ways {
  public:
   Ways(Rails& rails, Endpoint& endpoint) : rails_(rails), endpoint_(endpoint) {}
 
-  std::optional<std::uint32_t> hold(std::size_t rail, Handover::Hold how) {
-    if (rail > rails_.count_) return std::nullopt;
+  std::size_t count() const { return rails_.count_ + 1; }
+  std::optional<std::uint32_t> hold(std::size_t rail, bool even_if_ready) {
     const PeerId peer = id_on(endpoint_, rail);
     if (peer == PeerId::none) return std::nullopt;
-    return rails_.engine(rail).hold(peer, how == Handover::Hold::anyway);
+    return rails_.engine(rail).hold(peer, even_if_ready);
   }
-  bool give_away(std::size_t rail, std::uint32_t received) {
-    return rails_.give_away(endpoint_, rail, received);
+  auto give_away(std::size_t rail, std::uint32_t received) {
+    return rails_.engine(rail).give_away(id_on(endpoint_, rail), received);
   }
   void let_go(std::size_t rail) { rails_.engine(rail).let_go(id_on(endpoint_, rail)); }
   bool send(std::size_t over, const HandoverMessage& message) {
     return rails_.engine(over).send_handover(id_on(endpoint_, over), message);
+  }
+  Status carry(std::size_t over, const SendSlot& frame) {
+    return rails_.engine(over).carry(id_on(endpoint_, over), frame);
+  }
+  void discard(std::size_t rail, SendSlot* slot) { rails_.engine(rail).discard(slot); }
+  void connect(std::size_t rail) {
+    const PeerId peer = id_on(endpoint_, rail);
+    if (peer != PeerId::none) rails_.engine(rail).connect(peer);
+  }
+  void withdraw(std::size_t rail) { rails_.withdraw(endpoint_, rail); }
+  void on_way_lost(std::size_t rail, FailReason reason) {
+    rails_.lose_way(rail, endpoint_, reason);
+  }
+  void on_given_away(std::size_t rail, std::size_t frames, std::size_t lost) {
+    rails_.on_given_away(endpoint_, rail, frames, lost);
   }
 
  private:
@@ -42,44 +57,42 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
   if (endpoint == nullptr) return;
   serve_links();
   if (endpoint->leaving.load(std::memory_order_relaxed)) return;
-  const bool carried = endpoint->links.take_carried(side + 1);
-  const bool was_last = endpoint->links.is_lost(0) && endpoint->links.up() == 0;
-  if (was_last || failure.in_doubt || (carried && failure.lost_work)) {
+  Ways ways(*this, *endpoint);
+  if (!RailFrames(endpoint->links, ways)
+           .outlives(side + 1, failure.reason, failure.lost_work, failure.in_doubt)) {
     return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(),
                      failure);
   }
-  lose_way(side, *endpoint, failure.reason);
+  lose_way(side + 1, *endpoint, failure.reason);
   const bool known = failure.completion != CompletionStatus::success;
   note(1, way_text(*endpoint, side + 1) + " was given up: " + to_text(failure.reason) +
               (known ? std::string(" (") + to_text(failure.completion) + ")" : ""));
 }
 
-void Rails::lose_way(std::size_t side, Endpoint& endpoint, FailReason reason) {
+void Rails::lose_way(std::size_t rail, Endpoint& endpoint, FailReason reason) {
   add_to(module_.rdma_counters.rail_losses);
   if (endpoint.leaving.load(std::memory_order_relaxed)) return;
   Duration pause{};
   {
     std::lock_guard guard(lock_);
-    pause = endpoint.sides[side].way.lose(Engine::clock());
+    pause = endpoint.ways[rail].lose(Engine::clock());
   }
   // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
   const bool told = reason != FailReason::vanished && tells_loss();
-  const std::string text = way_text(endpoint, side + 1) +
+  const std::string text = way_text(endpoint, rail) +
                            " is lost. Messages go over the other rails, for " +
                            std::to_string(pause.ns / milliseconds(1).ns) + " ms at least.";
   later([text, told] { told ? complain(text) : note(1, text); });
 }
 
 bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
-  const auto is_of_way = [](FailReason reason) {
-    return reason == FailReason::send_failed || reason == FailReason::stalled ||
-           reason == FailReason::connect_timeout || reason == FailReason::connect_unreachable ||
-           reason == FailReason::connect_refused || reason == FailReason::connect_spoilt;
-  };
   serve_links();
-  const bool other = endpoint.links.up() != 0;
-  if (failure.lost_work && other) explain_loss(endpoint, failure);
-  if (failure.lost_work || !other || !is_of_way(failure.reason)) return false;
+  if (failure.lost_work && endpoint.links.up() != 0) explain_loss(endpoint, failure);
+  Ways ways(*this, endpoint);
+  if (!RailFrames(endpoint.links, ways)
+           .outlives(0, failure.reason, failure.lost_work, failure.in_doubt)) {
+    return false;
+  }
   const std::string text = way_text(endpoint, 0) + " is given up: " + to_text(failure.reason) +
                            ". The job goes on over its other rails.";
   tells_loss() ? complain(text) : note(1, text);
@@ -117,7 +130,6 @@ void Rails::serve_links() {
   }
 }
 
-// When the first rail breaks, the others may have no connection yet.
 void Rails::on_news(std::size_t rail, const LinkNews& news) {
   Endpoint* const endpoint = endpoint_on(rail, news.peer);
   if (endpoint == nullptr) return;
@@ -125,66 +137,34 @@ void Rails::on_news(std::size_t rail, const LinkNews& news) {
   const bool was_down = links.is_down(0);
   const bool was_lost = links.is_lost(0);
   links.set_first(module_.engine->options().core.self < endpoint->name);
-  links.on_news(rail, news, Ways(*this, *endpoint));
+  Ways ways(*this, *endpoint);
+  RailFrames(links, ways).on_news(rail, news);
   const bool is_down = links.is_down(0);
   if (is_down && !was_down) endpoints_down_.fetch_add(1, std::memory_order_relaxed);
   if (was_down && !is_down) endpoints_down_.fetch_sub(1, std::memory_order_relaxed);
   if (was_lost && !links.is_lost(0) && may_tell()) {
     later([text = way_text(*endpoint, 0) + " is there again."] { complain(text); });
   }
-  switch (news.kind) {
-    case LinkNews::Kind::down:
-      rail > 0 ? lose_way(rail - 1, *endpoint, news.reason) : ask_for_sides(*endpoint);
-      [[fallthrough]];
-    case LinkNews::Kind::up: return go_on_elsewhere(*endpoint);
-    default: return;
-  }
 }
 
-// Transfers of rails that broke go on over those with a connection.
-void Rails::go_on_elsewhere(Endpoint& endpoint) {
-  if (endpoint.links.up() == 0) return;
-  for (std::size_t broken = 0; broken <= count_; ++broken) {
-    if (endpoint.links.is_down(broken)) withdraw(endpoint, broken);
-  }
-}
-
-// Order does not matter: ob1 numbers its messages.
-bool Rails::give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received) {
-  const auto frames = engine(rail).give_away(id_on(endpoint, rail), received);
-  if (!frames) return false;
-  for (SendSlot* const slot : *frames) {
-    const Status status = send(endpoint, [&](Engine& over, PeerId peer) {
-      return &over == &engine(rail) ? Status::elsewhere : over.carry(peer, *slot);
-    });
-    engine(rail).discard(slot);
-    if (status == Status::ok) continue;
+void Rails::on_given_away(Endpoint& endpoint, std::size_t rail, std::size_t frames,
+                          std::size_t lost) {
+  if (lost > 0) {
     later([this, &endpoint, rail] {
       const Failure failure{
           id_on(endpoint, rail), FailReason::no_resources, CompletionStatus::success, {}, {}};
       lose_peer(module_, &endpoint, endpoint.name, engine(rail).port().name(), failure);
     });
   }
-  withdraw(endpoint, rail);
-  add_to(module_.rdma_counters.rail_frames, frames->size());
+  add_to(module_.rdma_counters.rail_frames, frames);
   later([text = "messages to " + rank_text(endpoint.name) + " do not go over " +
-                engine(rail).port().name() + " for now; " + std::to_string(frames->size()) +
+                engine(rail).port().name() + " for now; " + std::to_string(frames) +
                 " frames were given to another rail"] { note(1, text); });
-  return true;
-}
-
-void Rails::ask_for_sides(const Endpoint& endpoint) {
-  for (std::size_t i = 0; i < count_; ++i) {
-    const PeerId peer = endpoint.sides[i].id;
-    if (peer != PeerId::none) sides_[i].engine->connect(peer);
-  }
 }
 
 std::size_t Rails::next_in_turn(Endpoint& endpoint) {
-  const std::uint32_t turn = endpoint.turn.fetch_add(1, std::memory_order_relaxed);
-  if (turn % turns_an_ask == 0) [[unlikely]]
-    ask_for_sides(endpoint);
-  return turn % (count_ + 1);
+  Ways ways(*this, endpoint);
+  return RailFrames(endpoint.links, ways).next_in_turn();
 }
 
 Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
@@ -231,7 +211,8 @@ void Rails::do_later() {
 void Rails::ask_again() {
   const std::int64_t now = Engine::clock().ns;
   std::int64_t asked = asked_ns_.load(std::memory_order_relaxed);
-  if (now - asked < asks_every.ns || !asked_ns_.compare_exchange_strong(asked, now)) return;
+  if (now - asked < first_rail_asked_every.ns || !asked_ns_.compare_exchange_strong(asked, now))
+    return;
   module_.endpoints.for_each([&](const Endpoint& endpoint) {
     if (endpoint.links.is_lost(0) && !endpoint.leaving.load(std::memory_order_relaxed)) {
       module_.engine->connect(endpoint.id);

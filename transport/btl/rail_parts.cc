@@ -10,11 +10,6 @@
 #include "transport/btl/report.h"
 
 namespace weir::btl {
-namespace {
-
-constexpr std::uint8_t bit_of(std::size_t rail) { return static_cast<std::uint8_t>(1u << rail); }
-
-}  // namespace
 
 // ---- memory ----
 
@@ -48,20 +43,6 @@ void Rails::deregister(Handle& handle) {
 
 // ---- which rails ----
 
-// One that was never measured is as fast as those that were, as far as the ports' speeds tell.
-double Rails::rate_of(std::size_t rail) const {
-  const double own = divisions_.meter(rail).rate();
-  if (own > 0) return own;
-  const auto speed = [&](std::size_t of) {
-    return std::max(1.0, static_cast<double>(engine(of).port().speed_mbps));
-  };
-  for (std::size_t other = 0; other <= count_; ++other) {
-    const double measured = divisions_.meter(other).rate();
-    if (measured > 0) return measured * speed(rail) / speed(other);
-  }
-  return speed(rail) * 1e6 / 8;
-}
-
 // Asks for the connection if there is none.
 bool Rails::may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys) {
   return endpoint.sides[side].id != PeerId::none && keys[side + 1].rkey != 0 &&
@@ -86,7 +67,6 @@ RailKeys Rails::keys_of(const Operation& operation, Opcode opcode) const {
   return keys;
 }
 
-// A small one keeps to the first rail, so that it comes after the others there.
 void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport& sides,
                      TransferRequest request) {
   operation.side_rkeys = sides.rkeys;
@@ -96,11 +76,10 @@ void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport&
   if (sides.any() && request.length_bytes > 0) {
     keys = keys_of(operation, request.opcode);
     for (std::size_t i = 1; i <= count_; ++i) {
-      if (keys[i].rkey != 0) others |= bit_of(i);
+      if (keys[i].rkey != 0) others |= RailTransfers::bit_of(i);
     }
   }
-  const bool first_works = !endpoint.links.is_down(0);
-  if (others == 0 || (first_works && request.length_bytes < least_part)) {
+  if (RailTransfers::keeps_to_first(request, others, endpoint.links)) {
     request.movable = others != 0;
     engine(0).transfer(request);
     return look_back(endpoint, 0, others);
@@ -108,16 +87,23 @@ void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport&
   divide(endpoint, operation, request, keys);
 }
 
-// When the first rail is broken, others are used even if they broke a moment ago.
-std::array<bool, most_rails> Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
-  std::array<bool, most_rails> usable{!endpoint.links.is_down(0)};
+RailTransfers::Usable Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
+  RailTransfers::Usable usable{RailTransfers::is_open(now, 0, endpoint.ways, endpoint.links)};
   for (std::size_t i = 0; i < count_; ++i) {
     std::unique_lock guard(lock_);
-    const bool is_open = endpoint.sides[i].way.is_open(now) || !usable[0];
+    const bool is_open = RailTransfers::is_open(now, i + 1, endpoint.ways, endpoint.links);
     guard.unlock();
     usable[i + 1] = is_open && may_use(i, endpoint, keys);
   }
   return usable;
+}
+
+RailTransfers::Speeds Rails::speeds() const {
+  RailTransfers::Speeds speeds{};
+  for (std::size_t rail = 0; rail <= count_; ++rail) {
+    speeds[rail] = static_cast<double>(engine(rail).port().speed_mbps);
+  }
+  return speeds;
 }
 
 // ---- parts ----
@@ -125,19 +111,12 @@ std::array<bool, most_rails> Rails::usable(Time now, Endpoint& endpoint, const R
 void Rails::divide(Endpoint& endpoint, const Operation& operation, const TransferRequest& request,
                    const RailKeys& keys) {
   const Time now = Engine::clock();
-  const std::array<bool, most_rails> may = usable(now, endpoint, keys);
-  const std::uint64_t least =
-      request.length_bytes < least_message ? request.length_bytes : least_part;
+  const RailTransfers::Usable may = usable(now, endpoint, keys);
   const SideExport sides{operation.side_rkeys, operation.side_traits};
   Divisions::Parts parts{};
   try {
     std::lock_guard guard(lock_);
-    RailLoads loads;
-    for (std::size_t rail = 0; rail <= count_; ++rail) {
-      const std::uint32_t share = rail == 0 ? Way::whole : endpoint.sides[rail - 1].way.share();
-      loads[rail].rate = may[rail] ? rate_of(rail) * share / Way::whole : 0;
-    }
-    parts = divisions_.begin(now, request, loads, least, keys, {sides.fenced(), may[0]});
+    parts = transfers_.begin(now, request, may, endpoint.ways, speeds(), keys, sides.fenced());
   } catch (const std::exception&) {
     return engine(0).transfer(request);
   }
@@ -154,7 +133,7 @@ void Rails::submit(Divisions::Part& part, Endpoint& endpoint) {
   const bool is_bytes = part.step() == Divisions::Step::bytes;
   std::uint8_t others = 0;
   for (std::size_t i = 1; i <= count_; ++i) {
-    if (part.may_use(i)) others |= bit_of(i);
+    if (part.may_use(i)) others |= RailTransfers::bit_of(i);
   }
   TransferRequest request = part.request();
   request.peer = id_on(endpoint, rail);
@@ -179,64 +158,34 @@ void Rails::submit(Divisions::Part& part, Endpoint& endpoint) {
   look_back(endpoint, rail, others);
 }
 
-// Another thread may have heard that the rail is broken, and withdrawn what was there, just before
-// something more was given to it. `others`: rails that it may go over instead, a bit for each.
+// `others`: rails that it may go over instead, a bit for each.
 void Rails::look_back(Endpoint& endpoint, std::size_t rail, std::uint8_t others) {
-  if (!endpoint.links.is_down(rail)) [[likely]]
-    return;
-  const auto elsewhere = static_cast<std::uint8_t>((others | 1u) & ~bit_of(rail));
-  if ((endpoint.links.up() & elsewhere) != 0) withdraw(endpoint, rail);
-}
-
-// Back to the first rail if that works, and from there to the next one that does. With none, the
-// first one gets it when it is back.
-std::size_t Rails::other_rail(const Endpoint& endpoint, const Divisions::Part& part) const {
-  const std::size_t lost = part.over();
-  const bool first_works = !endpoint.links.is_down(0);
-  if (first_works && lost > 0) return 0;
-  for (std::size_t rail = 1; rail <= count_; ++rail) {
-    if (rail != lost && endpoint.links.is_up(rail) && part.may_use(rail)) return rail;
-  }
-  return 0;
+  if (RailTransfers::came_too_late(rail, others, endpoint.links)) withdraw(endpoint, rail);
 }
 
 void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
+  using Kind = RailTransfers::Next::Kind;
   Divisions::Part& part = *done.part;
   Endpoint& endpoint = *done.endpoint;
   const Time now = Engine::clock();
   const std::size_t rail = part.over();
-  std::string recovered;
-  bool goes_on = false;
-  Divisions::Outcome outcome{};
+  RailTransfers::Next next{};
   {
     std::lock_guard guard(lock_);
     if (rail > 0) side_parts_.fetch_sub(1, std::memory_order_relaxed);
-    if (rail > 0 && ok) {
-      Way& way = endpoint.sides[rail - 1].way;
-      if (way.is_lost() && may_tell()) {
-        recovered = way_text(endpoint, rail) + " carries messages again, after " +
-                    std::to_string((now - way.lost_at()).ns / milliseconds(1).ns) + " ms.";
-      }
-      way.carry();
-    }
-    goes_on = ok && tell && Divisions::go_on(part);
-    if (!goes_on) {
-      const bool first_works = !endpoint.links.is_down(0);
-      const std::optional<std::size_t> next =
-          tell ? std::optional(other_rail(endpoint, part)) : std::nullopt;
-      outcome = divisions_.end(now, part, ok, next, first_works);
-    }
+    next = transfers_.end_of_step(now, part, ok, tell, endpoint.links, endpoint.ways);
   }
-  if (!recovered.empty() && tell) complain(recovered);
-  if (goes_on) return submit(part, endpoint);
-  switch (outcome.next) {
-    case Divisions::Next::going: return;
-    case Divisions::Next::again:
-      add_to(module_.rdma_counters.rail_parts_again);
-      return submit(part, endpoint);
-    case Divisions::Next::over: break;
+  if (next.was_lost && tell && may_tell()) {
+    complain(way_text(endpoint, rail) + " carries messages again, after " +
+             std::to_string(next.was_lost->ns / milliseconds(1).ns) + " ms.");
   }
-  const TransferEnd end{outcome.token, outcome.ok};
+  switch (next.kind) {
+    case Kind::going: return;
+    case Kind::again: add_to(module_.rdma_counters.rail_parts_again); [[fallthrough]];
+    case Kind::step: return submit(part, endpoint);
+    case Kind::over: break;
+  }
+  const TransferEnd end{next.token, next.ok};
   if (upcalls) return finish_operation(module_, end, tell);
   later([this, end] { finish_operation(module_, end, true); });
 }
@@ -259,7 +208,7 @@ void Rails::withdraw(Endpoint& endpoint, std::size_t rail) {
 
 std::size_t Rails::parts_out() {
   std::lock_guard guard(lock_);
-  return divisions_.parts_out();
+  return transfers_.parts_out();
 }
 
 void Rails::explain_loss(const Endpoint& endpoint, const Failure& failure) {

@@ -30,8 +30,9 @@
 #include "transport/btl/operation.h"
 #include "transport/config/settings.h"
 #include "transport/engine/engine.h"
-#include "transport/rail/divide.h"
 #include "transport/rail/divisions.h"
+#include "transport/rail/frames.h"
+#include "transport/rail/transfers.h"
 #include "transport/verbs/registration_cache.h"
 
 namespace weir::btl {
@@ -40,12 +41,6 @@ struct Module;
 
 class Rails {
  public:
-  // A message is divided from this size on, into parts no smaller than `least_part`. A smaller one
-  // goes over the rail that is through with it first, and less than a part over the first rail that
-  // works.
-  static constexpr std::uint64_t least_message = 256 << 10;
-  static constexpr std::uint64_t least_part = 64 << 10;
-
   // The cards of all rails, for the modex.
   static std::vector<std::byte> cards(const Engine& first,
                                       const std::vector<std::unique_ptr<Engine>>& further);
@@ -134,27 +129,23 @@ class Rails {
   void divide(Endpoint& endpoint, const Operation& operation, const TransferRequest& request,
               const RailKeys& keys);
   void submit(Divisions::Part& part, Endpoint& endpoint);
-  std::size_t other_rail(const Endpoint& endpoint, const Divisions::Part& part) const;
   // What may go over another rail than this one does so.
   void withdraw(Endpoint& endpoint, std::size_t rail);
   void look_back(Endpoint& endpoint, std::size_t rail, std::uint8_t others);
   bool may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys);
-  std::array<bool, most_rails> usable(Time now, Endpoint& endpoint, const RailKeys& keys);
-  double rate_of(std::size_t rail) const;
+  RailTransfers::Usable usable(Time now, Endpoint& endpoint, const RailKeys& keys);
+  RailTransfers::Speeds speeds() const;
   Engine& engine(std::size_t rail) const;
   static PeerId id_on(const Endpoint& endpoint, std::size_t rail) {
     return rail == 0 ? endpoint.id : endpoint.sides[rail - 1].id;
   }
-  // The rail to try first; asks now and then for the connections that are not there.
   std::size_t next_in_turn(Endpoint& endpoint);
-  void ask_for_sides(const Endpoint& endpoint);
   Endpoint* endpoint_on(std::size_t rail, PeerId peer);
   void on_news(std::size_t rail, const LinkNews& news);
-  bool give_away(Endpoint& endpoint, std::size_t rail, std::uint32_t received);
-  void go_on_elsewhere(Endpoint& endpoint);
   void explain_loss(const Endpoint& endpoint, const Failure& failure);
   void on_failure(std::size_t side, const Failure& failure);
-  void lose_way(std::size_t side, Endpoint& endpoint, FailReason reason);
+  void lose_way(std::size_t rail, Endpoint& endpoint, FailReason reason);
+  void on_given_away(Endpoint& endpoint, std::size_t rail, std::size_t frames, std::size_t lost);
   std::string way_text(const Endpoint& endpoint, std::size_t rail) const;
 
   int look();
@@ -169,8 +160,6 @@ class Rails {
 
   static constexpr int most_losses_told = 8;
   static constexpr std::uint32_t idle_calls_a_look = 64;
-  static constexpr std::uint32_t turns_an_ask = 64;
-  static constexpr Duration asks_every = seconds(1);
 
   Module& module_;
   std::array<Side, most_rails - 1> sides_;
@@ -193,7 +182,7 @@ class Rails {
   std::atomic<bool> has_later_{false};
 
   std::mutex lock_;  // of what follows, and of the endpoints' ways
-  Divisions divisions_;
+  RailTransfers transfers_;
 };
 
 }  // namespace weir::btl

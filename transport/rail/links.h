@@ -88,6 +88,8 @@ class Links {
     const Mask bit = static_cast<Mask>(1u << rail);
     return (carried_.fetch_and(static_cast<Mask>(~bit)) & bit) != 0;
   }
+  // Rises with each call: where to begin, if frames go over all rails in turn.
+  std::uint32_t next_turn() { return turn_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   static void set(std::atomic<Mask>& mask, std::size_t rail, bool value) {
@@ -99,6 +101,7 @@ class Links {
   std::atomic<Mask> down_{0};
   std::atomic<Mask> lost_{0};     // given up, and not there again
   std::atomic<Mask> carried_{0};  // frames
+  std::atomic<std::uint32_t> turn_{0};
   Handover handover_;
 };
 

@@ -117,8 +117,8 @@ void World::settle(std::optional<std::size_t> away) {
     if (round == most_rounds) return stage_.violate(what_lacks());
     const Time before = stage_.now;
     const bool lost = rails_.size() > 1 && (ends_[0].links.is_lost(0) || ends_[1].links.is_lost(0));
-    if (lost && next_deadline() > before + asks_again_every) {
-      stage_.now = before + asks_again_every;
+    if (lost && next_deadline() > before + first_rail_asked_every) {
+      stage_.now = before + first_rail_asked_every;
     } else if (next_deadline() == Time::never()) {
       return stage_.violate("nobody waits for anything, and yet: " + text());
     } else {

@@ -33,21 +33,31 @@ Core::Config config_for(const Scenario& scenario, std::size_t end) {
 
 }  // namespace
 
-// What an exchange about frames needs done, as in btl/rail_frames.cc.
+// The peer of an end over all rails (rail/frames.h). There are no transfers.
 class World::Ways {
  public:
   Ways(World& world, std::size_t end) : world_(world), end_(end) {}
 
-  std::optional<std::uint32_t> hold(std::size_t rail, Handover::Hold how) {
-    if (rail >= world_.rails_.size()) return std::nullopt;
-    return world_.side(end_, rail).hold(how == Handover::Hold::anyway);
+  std::size_t count() const { return world_.rails_.size(); }
+  std::optional<std::uint32_t> hold(std::size_t rail, bool even_if_ready) {
+    return world_.side(end_, rail).hold(even_if_ready);
   }
-  bool give_away(std::size_t rail, std::uint32_t received) {
-    return world_.give_away(end_, rail, received);
+  auto give_away(std::size_t rail, std::uint32_t received) {
+    return world_.side(end_, rail).give_away(received);
   }
   void let_go(std::size_t rail) { world_.side(end_, rail).let_go(); }
   bool send(std::size_t over, const HandoverMessage& message) {
     return world_.side(end_, over).send_handover(message);
+  }
+  Status carry(std::size_t over, const SendSlot& frame) {
+    return world_.side(end_, over).carry(frame);
+  }
+  void discard(std::size_t, SendSlot*) {}
+  void connect(std::size_t rail) { world_.side(end_, rail).connect(); }
+  void withdraw(std::size_t) {}
+  void on_way_lost(std::size_t, FailReason) {}
+  void on_given_away(std::size_t, std::size_t, std::size_t lost) {
+    if (lost > 0) world_.stage_.violate("a frame that was given away found no rail");
   }
 
  private:
@@ -75,20 +85,13 @@ void World::make_ready() {
 
 // ---- the layer above ----
 
-Status World::send_over(std::size_t end, std::uint8_t tag, const void* bytes, std::uint32_t length,
-                        const SendSlot* frame, std::size_t except) {
-  return ends_[end].links.send(rails_.size(), 0, [&](std::size_t rail) {
-    if (rail == except) return Status::elsewhere;
-    Side& over = side(end, rail);
-    return frame != nullptr ? over.carry(*frame) : over.send(tag, bytes, length);
-  });
-}
-
 void World::send(std::size_t end) {
   std::array<std::uint32_t, 2> bytes{++ends_[end].sent, 0};
   const Status status = rails_.size() == 1
                             ? side(end, 0).send(1, bytes.data(), sizeof bytes)
-                            : send_over(end, 1, bytes.data(), sizeof bytes, nullptr, SIZE_MAX);
+                            : ends_[end].links.send(rails_.size(), 0, [&](std::size_t rail) {
+                                return side(end, rail).send(1, bytes.data(), sizeof bytes);
+                              });
   if (status != Status::ok && !scenario_.may_end) {
     stage_.violate(std::string(name(end)) + " could not send: " + to_text(status));
   }
@@ -112,7 +115,8 @@ void World::look(std::size_t end) {
   }
   End& of = ends_[end];
   if (of.closing && !of.closed) close(end);
-  if (rails_.size() > 1 && of.links.is_lost(0) && stage_.now - of.asked_again >= asks_again_every) {
+  if (rails_.size() > 1 && of.links.is_lost(0) &&
+      stage_.now - of.asked_again >= first_rail_asked_every) {
     of.asked_again = stage_.now;
     side(end, 0).connect();
   }
@@ -141,9 +145,8 @@ void World::serve_links(std::size_t end) {
 void World::on_news(std::size_t end, std::size_t rail, const LinkNews& news) {
   End& of = ends_[end];
   of.links.set_first(end == 0);
-  of.links.on_news(rail, news, Ways(*this, end));
-  if (news.kind != LinkNews::Kind::down || rail > 0) return;
-  for (std::size_t i = 1; i < rails_.size(); ++i) side(end, i).connect();
+  Ways ways(*this, end);
+  RailFrames(of.links, ways).on_news(rail, news);
 }
 
 // A peer that was given up ends the job, unless another rail can do without this one. No outage of
@@ -166,19 +169,11 @@ void World::on_failure(std::size_t end, std::size_t rail, const Failure& failure
     return;
   }
   serve_links(end);
-  const bool carried = of.links.take_carried(rail) || rail == 0;
-  if (of.links.up() == 0 || (carried && failure.lost_work)) of.has_ended = true;
-}
-
-bool World::give_away(std::size_t end, std::size_t rail, std::uint32_t received) {
-  const auto frames = side(end, rail).give_away(received);
-  if (!frames) return false;
-  for (const SendSlot* const slot : *frames) {
-    if (send_over(end, 0, nullptr, 0, slot, rail) != Status::ok) {
-      stage_.violate("a frame that was given away found no rail");
-    }
+  Ways ways(*this, end);
+  if (!RailFrames(of.links, ways)
+           .outlives(rail, failure.reason, failure.lost_work, failure.in_doubt)) {
+    of.has_ended = true;
   }
-  return true;
 }
 
 void World::close(std::size_t end) {

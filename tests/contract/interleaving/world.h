@@ -2,8 +2,8 @@
 // played from its beginning by choices; what it then is may be told in a number, and it may be left
 // to itself, to see whether it comes to an end.
 //
-// The layer above is that of transport/btl: messages go over the first rail that takes them, and
-// what the cores say of their connections goes to the handover.
+// The layer above does as transport/btl does: messages go over the first rail that takes them, and
+// what the cores say of their connections goes to rail/frames.h.
 //
 // Single-threaded.
 #pragma once
@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "tests/contract/interleaving/rail.h"
-#include "transport/rail/links.h"
+#include "transport/rail/frames.h"
 
 namespace weir::interleaving {
 
@@ -74,9 +74,6 @@ struct Choice {
   std::uint16_t which = 0;
 };
 
-// For the first rail (btl/rails.h).
-inline constexpr Duration asks_again_every = seconds(1);
-
 inline const char* name(std::size_t end) { return end == 0 ? "A" : "B"; }
 
 class World {
@@ -114,8 +111,6 @@ class World {
 
   Side& side(std::size_t end, std::size_t rail) { return rails_[rail]->side(end); }
   const Side& side(std::size_t end, std::size_t rail) const { return rails_[rail]->side(end); }
-  Status send_over(std::size_t end, std::uint8_t tag, const void* bytes, std::uint32_t length,
-                   const SendSlot* frame, std::size_t except);
   void send(std::size_t end);
   void look(std::size_t end);
   void take(std::size_t end, std::size_t rail);
@@ -123,7 +118,6 @@ class World {
   void serve_links(std::size_t end);
   void on_news(std::size_t end, std::size_t rail, const LinkNews& news);
   void on_failure(std::size_t end, std::size_t rail, const Failure& failure);
-  bool give_away(std::size_t end, std::size_t rail, std::uint32_t received);
   void close(std::size_t end);
   void pass_time();
   Time next_deadline() const;
