@@ -58,6 +58,10 @@ struct CoreConfig {
   // above hears when connections come and go, to carry frames over another way.
   bool among_rails = false;
   Duration repeats_for{};                      // how long an adapter repeats before it gives up
+  // What the frames of a session, and what is given to relays, are counted from: other than 0 only
+  // where these numbers are to wrap soon. The same in all processes.
+  std::uint32_t first_frame = 0;
+  std::uint32_t first_relayed = 0;
   bool proxy = false;                          // leave room for what a relay adds to a frame
   Duration server_silence = milliseconds(50);  // then we go on without a silent server
 };

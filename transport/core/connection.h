@@ -18,6 +18,9 @@ namespace weir {
 
 class Connection {
  public:
+  Connection() = default;
+  explicit Connection(std::uint32_t first_frame) : received_(first_frame), sent_(first_frame) {}
+
   PeerState state() const { return state_; }
   bool is_ready() const { return state_ == PeerState::ready; }
   // One side has asked, or is about to, and the request is not settled.

@@ -221,8 +221,9 @@ class Connector {
     const Connection& connection = peer.connection;
     return connection.left_ && !(config_.resumes && connection.state_ == PeerState::parted);
   }
-  static bool is_over_for(const Connection& connection, const wire::Hello& hello);
+  bool is_over_for(const Connection& connection, const wire::Hello& hello) const;
   bool is_stale(const Peer& peer, const wire::Hello& hello) const;
+  static bool is_unknown_session(const Connection& connection);
   static bool is_being_fenced(const Peer& peer) {
     return peer.connection.state_ == PeerState::broken && peer.connection.lane_ != LaneId::none;
   }

@@ -126,8 +126,9 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
 
 // Who has given the session up, or left it, takes it up no more. But the asker may be in a session
 // that we do not know of: nothing has come of our answer yet.
-bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) {
-  return hello.resumes && !connection.in_session_ && (hello.received != 0 || connection.ended_);
+bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) const {
+  return hello.resumes && !connection.in_session_ &&
+         (hello.received != config_.first_frame || connection.ended_);
 }
 
 // A request that was sent before its owner had all that its adapter has acknowledged since, or more
@@ -206,6 +207,7 @@ void Connector::on_request(const Now& now, RequestId request, const wire::Hello&
     connection.told_ = hello.received;
   } else {
     end_session(peer);
+    connection.ended_ = false;  // the peer knows: it begins another one
   }
   connection.since_ = since;
   // The connection manager repeats our answer, so this deadline only bounds its silence. A deadline

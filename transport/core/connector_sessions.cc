@@ -221,7 +221,12 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
     connection.broke_ = FailReason::none;  // it was the peer that saw it break
     return true;
   }
-  if (!connection.is_resuming() || connection.broke_in_ != PeerState::ready) return false;
+  if (even_if_ready && is_unknown_session(connection)) {
+    if (!connection.is_pending()) connection.since_ = now;
+    connection.in_session_ = true;
+  } else if (!connection.is_resuming() || connection.broke_in_ != PeerState::ready) {
+    return false;
+  }
   switch (connection.state_) {
     case PeerState::broken:
       if (connection.after_ == AfterFence::fail || connection.after_ == AfterFence::end) return false;
@@ -231,6 +236,8 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
       if (!even_if_ready) return false;
       end_accepted(peer, AfterFence::hold, out);
       return true;
+    case PeerState::idle:
+    case PeerState::closed:
     case PeerState::connecting:
     case PeerState::waiting:
       drop_lane(peer, out);
@@ -239,6 +246,15 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
       [[fallthrough]];
     default: set_deadline(peer, now + config_.attempt_timeout); return true;
   }
+}
+
+// The peer is in a session that we do not know of: nothing has come of our answer (PROTOCOL.md §4.2).
+// So nothing has arrived, and nothing can any more once our end of that is fenced.
+bool Connector::is_unknown_session(const Connection& connection) {
+  const bool none = connection.is_idle() || connection.state_ == PeerState::connecting ||
+                    connection.state_ == PeerState::waiting ||
+                    connection.state_ == PeerState::accepting;
+  return none && !connection.in_session_ && !connection.ended_;
 }
 
 bool Connector::give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
@@ -285,7 +301,7 @@ void Connector::end_session(Peer& peer) {
   connection.futile_ = 0;
   connection.broke_in_ = PeerState::ready;
   connection.broke_ = FailReason::none;
-  connection.received_ = connection.sent_ = 0;
+  connection.received_ = connection.sent_ = config_.first_frame;
   set_deadline(peer, Time::never());
 }
 

@@ -17,6 +17,7 @@ CoreConfig fitted(CoreConfig config) {
 
 Core::Core(const Config& config)
     : config_(fitted(config)),
+      peers_(config.first_frame, config.first_relayed),
       lanes_(config_.queue, *this),
       receiver_(config_, counters_, *this),
       sender_(config_, counters_, peers_, lanes_, receiver_, *this),

@@ -47,12 +47,19 @@ struct Peer {
 
 class Peers {
  public:
+  Peers() = default;
+  // As CoreConfig has them.
+  Peers(std::uint32_t first_frame, std::uint32_t first_relayed)
+      : first_frame_(first_frame), first_relayed_(first_relayed) {}
+
   Peer& find_or_make(PeerName name) {
     const auto [found, is_new] = by_name_.try_emplace(key(name), PeerId{size()});
     if (is_new) {
       Peer& peer = peers_.emplace_back();
       peer.id = found->second;
       peer.name = name;
+      peer.connection = Connection(first_frame_);
+      peer.relayed = Relayed(first_relayed_);
     }
     return (*this)[found->second];
   }
@@ -72,6 +79,8 @@ class Peers {
  private:
   static std::uint64_t key(PeerName name) { return std::uint64_t{name.job} << 32 | name.rank; }
 
+  std::uint32_t first_frame_ = 0;
+  std::uint32_t first_relayed_ = 0;
   StableVector<Peer> peers_;
   std::unordered_map<std::uint64_t, PeerId> by_name_;
 };

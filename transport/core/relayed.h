@@ -12,6 +12,9 @@ namespace weir {
 
 class Relayed {
  public:
+  Relayed() = default;
+  explicit Relayed(std::uint32_t first) : sequence_(first), expected_(first) {}
+
   // Frames that servers of the node have, or may have, for the peer.
   std::uint32_t given() const { return given_; }
 

@@ -11,7 +11,7 @@ using enum PeerState;
 
 // Row: from. Bits: the states it may go to.
 constexpr std::uint16_t edges[] = {
-    /* idle       */ bit(connecting) | bit(accepting) | bit(closed) | bit(failed),
+    /* idle       */ bit(connecting) | bit(accepting) | bit(held) | bit(closed) | bit(failed),
     /* connecting */ bit(idle) | bit(connecting) | bit(waiting) | bit(accepting) | bit(ready) |
         bit(held) | bit(closed) | bit(failed),
     /* waiting    */ bit(idle) | bit(connecting) | bit(accepting) | bit(held) | bit(closed) |
@@ -25,7 +25,7 @@ constexpr std::uint16_t edges[] = {
     /* parting    */ bit(ready) | bit(broken) | bit(parted) | bit(idle) | bit(closed) | bit(failed),
     /* parted     */ bit(broken) | bit(idle) | bit(closed) | bit(failed),
     /* closing    */ bit(broken) | bit(closed) | bit(failed),
-    /* closed     */ bit(idle) | bit(connecting) | bit(accepting),
+    /* closed     */ bit(idle) | bit(connecting) | bit(accepting) | bit(held),
     /* failed     */ bit(closed),
 };
 

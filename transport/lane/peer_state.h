@@ -13,6 +13,7 @@
 //                                                           ├──fenced──▶ held ──let go──▶ connecting
 //                                                           └──fenced──▶ idle, closed or failed
 //   connecting ──the peer had our goodbye──▶ idle
+//   idle, closed ──the peer has a session that we do not know of──▶ held
 //   any of them ──▶ failed
 //
 // A lane that may have carried frames is fenced before anything else happens (broken): what arrived

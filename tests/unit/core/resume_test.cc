@@ -362,6 +362,30 @@ TEST(Resume, WhatCameOverAnAttemptThatWasGivenUpCounts) {
   EXPECT_EQ(rig.core.received(rig.peer), 1u);
 }
 
+// The peer may be in a session that began when the last one had ended; we saw nothing come of it.
+TEST(Resume, WhoBeginsASessionKnowsThatTheLastOneIsOver) {
+  Session rig(0);
+  rig.arrive(rig.lane, {.kind = wire::FrameKind::goodbye});
+  rig.core.on_disconnected(rig.now, rig.lane, rig.out);
+  rig.take_connects();
+  ASSERT_EQ(rig.core.state(rig.peer), PeerState::closed);
+  wire::Hello hello = rig.hello(other, 6);
+  hello.resumes = true;
+  rig.core.on_request(rig.now, RequestId{7}, hello, rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.take_connects().back().reason, wire::Reject::over);
+
+  rig.core.on_request(rig.now, RequestId{8}, rig.hello(other), rig.out);
+  rig.settle();
+  const LaneId accepted = rig.take_connects().back().lane;
+  rig.core.on_connect_failed(rig.now, accepted, FailReason::connect_timeout, rig.out);
+  rig.take_connects();
+  hello.attempt = rig.hello(other).attempt;
+  rig.core.on_request(rig.now, RequestId{9}, hello, rig.out);
+  rig.settle();
+  EXPECT_EQ(rig.take_connects().back().kind, Kind::accept);
+}
+
 // The asker may find that the acceptance was withdrawn.
 TEST(Resume, ASpoiltAttemptIsNoFailure) {
   Session rig;
@@ -578,6 +602,28 @@ TEST(GiveAway, NobodyHoldsForLongerThanAnAttempt) {
   EXPECT_EQ(again.kind, Kind::connect);
   rig.resume(again, 2);
   EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+// The peer took our acceptance for a connection, whose confirmation we never had.
+TEST(GiveAway, ASessionThatWeDoNotKnowOfHasBroughtNothing) {
+  rig::Rig rig(among_rails());
+  rig.core.on_request(rig.now, RequestId{7}, rig.hello(other), rig.out);
+  rig.settle();
+  const LaneId accepted = rig.take_connects().back().lane;
+  const PeerId peer = rig.core.find(other);
+  rig.core.on_connect_failed(rig.now, accepted, FailReason::connect_timeout, rig.out);
+  rig.take_connects();
+  ASSERT_EQ(rig.core.state(peer), PeerState::closed);
+  EXPECT_FALSE(rig.core.hold(rig.now, peer, false, rig.out)) << "nobody asked";
+  ASSERT_TRUE(rig.core.hold(rig.now, peer, true, rig.out));
+  EXPECT_TRUE(rig.core.is_held(peer));
+  EXPECT_EQ(rig.core.received(peer), 0u);
+  rig.core.give_away(rig.now, peer, 0, rig.out, [](SendSlot*) { FAIL(); });
+  rig.core.let_go(rig.now, peer, rig.out);
+  const ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::connect);
+  EXPECT_TRUE(again.hello.resumes);
+  EXPECT_TRUE(rig.core.conserved());
 }
 
 TEST(GiveAway, OldNewsOfABreakEndsNoConnection) {

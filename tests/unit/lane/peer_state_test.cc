@@ -12,7 +12,7 @@ TEST(PeerState, HasExactlyTheseEdges) {
   // Columns and rows: idle connecting waiting accepting ready broken held parting parted closing
   // closed failed
   constexpr const char* table[] = {
-      /* idle       */ ".x.x......xx",
+      /* idle       */ ".x.x..x...xx",
       /* connecting */ "xxxxx.x...xx",
       /* waiting    */ "xx.x..x...xx",
       /* accepting  */ "...xxx....xx",
@@ -22,7 +22,7 @@ TEST(PeerState, HasExactlyTheseEdges) {
       /* parting    */ "x...xx..x.xx",
       /* parted     */ "x....x....xx",
       /* closing    */ ".....x....xx",
-      /* closed     */ "xx.x........",
+      /* closed     */ "xx.x..x.....",
       /* failed     */ "..........x.",
   };
   for (unsigned from = 0; from < 12; ++from) {
