@@ -2,7 +2,7 @@
 // it again. Fails, too, if what the worlds are there for did not happen in enough of them.
 //
 //   weir_explore [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]
-//                [--one-fault | --outages | --absences]
+//                [--one-fault | --outages | --absences | --rails]
 //
 // WEIR_SEEDS sets K. Seeds in FILE, which failed once, run first.
 
@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/contract/rail_world.h"
 #include "tests/contract/random_world.h"
 
 namespace {
@@ -26,29 +27,34 @@ using weir::sim::Outcome;
 using weir::sim::Trouble;
 
 // Something that is to happen: in `least` of 10,000 worlds, about half of what was seen when that
-// was set; with --outages, in `least_outages`, with --absences, in `least_absences`.
+// was set; with --outages, in `least_outages`, and so on.
 struct Event {
   const char* name;
   std::uint64_t least;
   std::uint64_t (*count)(const Outcome&);
   std::uint64_t least_outages = 0;
   std::uint64_t least_absences = 0;
+  std::uint64_t least_rails = 0;
 
   std::uint64_t least_with(Trouble trouble) const {
-    if (trouble == Trouble::outages) return least_outages;
-    return trouble == Trouble::absences ? least_absences : least;
+    switch (trouble) {
+      case Trouble::outages: return least_outages;
+      case Trouble::absences: return least_absences;
+      case Trouble::rails: return least_rails;
+      default: return least;
+    }
   }
 };
 
 constexpr std::array events = {
     Event{"processes killed", 1900, [](const Outcome& o) { return o.kills; }},
-    Event{"ways cut", 1100, [](const Outcome& o) { return o.cuts; }},
-    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.broken_pairs; }, 2800},
-    Event{"outages", 0, [](const Outcome& o) { return o.outages; }, 2300},
+    Event{"ways cut", 1100, [](const Outcome& o) { return o.cuts; }, 0, 0, 1400},
+    Event{"queue pairs broken", 540, [](const Outcome& o) { return o.broken_pairs; }, 2800, 0, 3200},
+    Event{"outages", 0, [](const Outcome& o) { return o.outages; }, 2300, 0, 3800},
     Event{"connections resumed", 0, [](const Outcome& o) { return o.total.connections_resumed; },
-          2900},
-    Event{"frames resent", 0, [](const Outcome& o) { return o.total.frames_resent; }, 1700},
-    Event{"chunks issued again", 0, [](const Outcome& o) { return o.total.chunks_again; }, 900},
+          2900, 0, 3400},
+    Event{"frames resent", 0, [](const Outcome& o) { return o.total.frames_resent; }, 1700, 0, 1100},
+    Event{"chunks issued again", 0, [](const Outcome& o) { return o.total.chunks_again; }, 900, 0, 800},
     Event{"second faults and more", 1200,
           [](const Outcome& o) {
             const std::uint64_t all = o.kills + o.cuts + o.broken_pairs;
@@ -98,6 +104,12 @@ constexpr std::array events = {
     Event{"solicited events late", 0, [](const Outcome& o) { return o.hazards.late_event.struck; },
           0, 1000},
     Event{"frames delivered twice", 650, [](const Outcome& o) { return o.total.frames_twice; }},
+    Event{"frames given to another rail", 0, [](const Outcome& o) { return o.rails.frames_carried; },
+          0, 0, 1000},
+    Event{"parts over further rails", 0, [](const Outcome& o) { return o.rails.parts; }, 0, 0, 750},
+    Event{"parts done again", 0, [](const Outcome& o) { return o.rails.parts_again; }, 0, 0, 550},
+    Event{"peers given up on a rail", 0, [](const Outcome& o) { return o.rails.given_up; }, 0, 0,
+          850},
 };
 
 struct Totals {
@@ -116,10 +128,11 @@ struct Seed {
 };
 
 // By Trouble, and as options.
-constexpr std::array troubles = {"one-fault", "several", "outages", "absences"};
+constexpr std::array troubles = {"one-fault", "several", "outages", "absences", "rails"};
 
-void play(const Seed& seed, bool verbose, bool trace, const char* program, Totals& totals) {
-  const weir::sim::Plan plan = weir::sim::random_plan(seed.number, seed.trouble);
+template <typename Plan>
+void play(const Plan& plan, const Seed& seed, bool verbose, bool trace, const char* program,
+          Totals& totals) {
   const auto number = static_cast<unsigned long long>(seed.number);
   if (verbose) std::printf("seed %llu: %s\n", number, describe(plan).c_str());
   std::function<void(const std::string&)> sink;
@@ -149,6 +162,13 @@ void play(const Seed& seed, bool verbose, bool trace, const char* program, Total
   for (const std::string& text : outcome.violations) std::printf("  %s\n", text.c_str());
   std::printf("  again: %s --seed %llu --%s --verbose\n", program, number,
               troubles[static_cast<std::size_t>(seed.trouble)]);
+}
+
+void play(const Seed& seed, bool verbose, bool trace, const char* program, Totals& totals) {
+  if (seed.trouble == Trouble::rails) {
+    return play(weir::sim::rail_plan(seed.number), seed, verbose, trace, program, totals);
+  }
+  play(weir::sim::random_plan(seed.number, seed.trouble), seed, verbose, trace, program, totals);
 }
 
 std::optional<Trouble> trouble_of(const std::string& word) {
@@ -224,7 +244,7 @@ int main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "usage: %s [--seed N] [--seeds K] [--first N] [--verbose] [--trace] "
-                   "[--failed FILE] [--one-fault | --outages | --absences]\n",
+                   "[--failed FILE] [--one-fault | --outages | --absences | --rails]\n",
                    argv[0]);
       return 2;
     }

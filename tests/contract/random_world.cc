@@ -68,6 +68,13 @@ void add_absences(std::uint64_t seed, Plan& plan) {
   }
 }
 
+// Numbers that wrap soon: of frames at 2^32, of what relays were given at 2^24.
+void add_wraps(std::uint64_t seed, Plan& plan) {
+  Random random(mix(mix(seed) + 6));
+  if (random.chance(300)) plan.engine.core.first_frame = 0u - random.between(1, 40);
+  if (random.chance(300)) plan.engine.core.first_relayed = (1u << 24) - random.between(1, 20);
+}
+
 }  // namespace
 
 // Small numbers on purpose: full queues, empty credits and crossing connections are where the
@@ -206,6 +213,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (trouble == Trouble::several) add_faults(seed, plan);
   if (trouble == Trouble::outages) add_outages(seed, plan);
   if (trouble == Trouble::absences) add_absences(seed, plan);
+  add_wraps(seed, plan);
   return plan;
 }
 
@@ -219,6 +227,8 @@ std::string describe(const Plan& plan) {
     text += ", hosts of " + std::to_string(plan.processes_per_host) + " with " +
             std::to_string(plan.engine.proxy_servers) + " servers";
   }
+  if (core.first_frame != 0) text += ", frames wrap";
+  if (core.first_relayed != 0) text += ", relays wrap";
   if (core.connections_max > 0) {
     text += ", at most " + std::to_string(core.connections_max) + " connections";
   }

@@ -18,6 +18,7 @@ enum class Trouble : std::uint8_t {
   several,
   outages,   // several that no session ends with
   absences,  // none but that applications compute for long, for whom somebody stands in
+  rails,     // of rails, of which each process has several (rail_world.h)
 };
 Plan random_plan(std::uint64_t seed, Trouble trouble = Trouble::several);
 // In a line, for people.

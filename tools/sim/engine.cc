@@ -143,6 +143,86 @@ void Engine::finish_send() {
   if (leaves_work()) note_work_left();
 }
 
+// ---- among rails ----
+
+bool Engine::connect(PeerId peer) {
+  core_.connect(now(), peer, out_);
+  settle();
+  return core_.state(peer) == PeerState::ready;
+}
+
+std::optional<std::uint32_t> Engine::hold(PeerId peer, bool even_if_ready) {
+  drain();
+  const bool held = core_.hold(now(), peer, even_if_ready, out_);
+  settle();
+  if (!held || !core_.is_held(peer)) return std::nullopt;
+  return core_.received(peer);
+}
+
+std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32_t received) {
+  std::vector<SendSlot*> frames;
+  const bool gave = core_.give_away(now(), peer, received, out_,
+                                    [&](SendSlot* slot) { frames.push_back(slot); });
+  settle();
+  return gave ? std::optional(std::move(frames)) : std::nullopt;
+}
+
+void Engine::let_go(PeerId peer) {
+  core_.let_go(now(), peer, out_);
+  settle();
+}
+
+bool Engine::send_handover(PeerId peer, const HandoverMessage& message) {
+  const bool sent = core_.send_handover(peer, message, out_);
+  settle();
+  return sent;
+}
+
+Status Engine::carry(PeerId peer, const SendSlot& frame) {
+  SendSlot* const slot =
+      acquire(frame.frame_bytes - static_cast<std::uint32_t>(wire::first_payload_offset));
+  std::memcpy(slot->frame, frame.frame, frame.frame_bytes);
+  slot->frame_bytes = frame.frame_bytes;
+  slot->messages = frame.messages;
+  slot->notify = frame.notify;
+  slot->user = frame.user;
+  const Status status = core_.send_frame(now(), peer, slot, out_);
+  if (status != Status::ok) discard(slot);
+  finish_send();
+  return status;
+}
+
+std::vector<TransferRequest> Engine::withdraw(PeerId peer) {
+  std::vector<TransferRequest> taken;
+  core_.withdraw(now(), peer, out_,
+                 [&](const TransferRequest& request) { taken.push_back(request); });
+  settle();
+  return taken;
+}
+
+void Engine::hand_up(const LinkNews& news) {
+  fabric_.note(node(), news.kind, news.reason, news.message.kind, news.message.received);
+  if (!serve_links_) return;
+  constexpr const char* kinds[] = {"up", "down", "out", "waited", "parted", "over", "handover"};
+  constexpr const char* messages[] = {"", " ask", " answer", " confirm", " cancel"};
+  fabric_.trace(node(), kinds[static_cast<int>(news.kind)], ", peer ", index(news.peer),
+                news.kind == LinkNews::Kind::message
+                    ? messages[static_cast<int>(news.message.kind)] + std::string(" for rail ") +
+                          std::to_string(news.message.rail) + " exchange " +
+                          std::to_string(news.message.exchange) + " received " +
+                          std::to_string(news.message.received)
+                    : std::string());
+  arrived_links_.push_back(news);
+  wake_thread();
+}
+
+void Engine::lose_port() {
+  soon([this] {
+    drain();
+    core_.on_port_down(now(), out_);
+  });
+}
+
 // ---- what the core wants ----
 
 void Engine::settle() {
@@ -509,6 +589,7 @@ void Engine::wake_thread() {
 void Engine::run_thread(const EventQueue::Action& step) {
   if (dead_) return;
   const Time woken = fabric_.events.now();
+  if (!arrived_links_.empty()) serve_links_();
   if (step) step();
   serve_requests();
   settle();

@@ -18,7 +18,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tools/sim/connections.h"
@@ -84,6 +86,18 @@ class Engine : private Driver<Engine> {
   // A get, put or atomic.
   void transfer(const TransferRequest& request);
 
+  // ---- among rails, as transport/engine has it ----
+  // `serve` is called by the event thread when there is news.
+  void watch_links(std::function<void()> serve) { serve_links_ = std::move(serve); }
+  std::vector<LinkNews> take_links() { return std::exchange(arrived_links_, {}); }
+  bool connect(PeerId peer);
+  std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
+  std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
+  void let_go(PeerId peer);
+  bool send_handover(PeerId peer, const HandoverMessage& message);
+  Status carry(PeerId peer, const SendSlot& frame);
+  std::vector<TransferRequest> withdraw(PeerId peer);
+
   // ---- progress ----
   // Polls once and hands up what there is. Returns how many things that was.
   int progress(Upcalls& upcalls);
@@ -107,6 +121,8 @@ class Engine : private Driver<Engine> {
   void abandon_all();
 
   // ---- trouble ----
+  // The event thread hears that the port is down.
+  void lose_port();
   // The process dies. With `told`, its kernel closes its connections.
   void kill(bool told);
   bool dead() const { return dead_; }
@@ -173,7 +189,7 @@ class Engine : private Driver<Engine> {
   void hand_up(const Retired& retired);
   void hand_up(const Failure& failure);
   void hand_up(const Outage& outage) { fabric_.note(index(outage.peer), outage.over); }
-  void hand_up(const LinkNews&) {}  // there is one rail
+  void hand_up(const LinkNews& news);
   void hand_up(const TransferEnd& end);
   void hand_up(PeerName) {}  // all know all
   void wake_thread();
@@ -221,6 +237,9 @@ class Engine : private Driver<Engine> {
 
   std::deque<std::function<void(Upcalls&)>> arrived_;
   std::uint32_t failures_arrived_ = 0;  // of these: only the application is to hear of them
+
+  std::vector<LinkNews> arrived_links_;
+  std::function<void()> serve_links_;  // empty: there is one rail
 
   // Of who stands in for the application.
   Upcalls* stand_in_ = nullptr;

@@ -132,6 +132,7 @@ class Fabric {
  private:
   static void append(std::string& line, const char* text) { line += text; }
   static void append(std::string& line, std::uint64_t number) { line += std::to_string(number); }
+  static void append(std::string& line, const std::string& text) { line += text; }
 
   struct Cut {
     Node a;

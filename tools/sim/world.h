@@ -22,6 +22,7 @@
 
 #include "tools/sim/application.h"
 #include "tools/sim/fabric.h"
+#include "tools/sim/rails.h"
 #include "transport/base/counters.h"
 
 namespace weir::sim {
@@ -101,6 +102,7 @@ struct Outcome {
   std::uint64_t broken_pairs = 0;
   std::uint64_t outages = 0;
   Wire::Counts wire;
+  Rails::Counts rails;  // of the processes, added up
   Time end{};
   std::uint64_t hash = 0;  // of all that the processes decided and heard
 

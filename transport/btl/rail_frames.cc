@@ -30,7 +30,8 @@ class Rails::Ways {
     return rails_.engine(over).send_handover(id_on(endpoint_, over), message);
   }
   Status carry(std::size_t over, const SendSlot& frame) {
-    return rails_.engine(over).carry(id_on(endpoint_, over), frame);
+    const PeerId peer = id_on(endpoint_, over);
+    return peer != PeerId::none ? rails_.engine(over).carry(peer, frame) : Status::elsewhere;
   }
   void discard(std::size_t rail, SendSlot* slot) { rails_.engine(rail).discard(slot); }
   void connect(std::size_t rail) {

@@ -76,7 +76,9 @@ class Rails {
   Status send(Endpoint& endpoint, Send&& send) {
     return endpoint.links.send(count_ + 1, spread_ ? next_in_turn(endpoint) : 0,
                                [&](std::size_t rail) {
-                                 return send(engine(rail), id_on(endpoint, rail));
+                                 const PeerId peer = id_on(endpoint, rail);
+                                 return peer != PeerId::none ? send(engine(rail), peer)
+                                                             : Status::elsewhere;
                                });
   }
   // Sends a message that is in a slot of the first rail's, which goes back there.

@@ -61,7 +61,7 @@ class RailFrames {
   // The core of a rail has given the peer up, and all news was served. False if that loses
   // something, or there is no other rail: then the peer is lost.
   bool outlives(std::size_t rail, FailReason reason, bool lost_work, bool in_doubt) {
-    const bool other = links_.up() != 0;
+    const bool other = links_.others_go_on(rail);
     if (rail == 0) return !lost_work && other && is_of_way(reason);
     const bool carried = links_.take_carried(rail);
     const bool was_last = links_.is_lost(0) && !other;
@@ -101,6 +101,8 @@ class RailFrames {
     switch (reason) {
       case FailReason::send_failed:
       case FailReason::stalled:
+      case FailReason::port_down:
+      case FailReason::vanished:
       case FailReason::connect_timeout:
       case FailReason::connect_unreachable:
       case FailReason::connect_refused:
@@ -121,6 +123,7 @@ class RailFrames {
       ways_.discard(rail, slot);
       lost += status != Status::ok ? 1 : 0;
     }
+    links_.set_moved(rail);
     ways_.withdraw(rail);
     ways_.on_given_away(rail, frames->size(), lost);
     return true;

@@ -38,6 +38,7 @@ class Links {
         set(up_, rail, true);
         set(down_, rail, false);
         set(lost_, rail, false);
+        set(moved_, rail, false);
         break;
       case Kind::over: set(lost_, rail, true); [[fallthrough]];
       case Kind::down:
@@ -63,14 +64,24 @@ class Links {
     return (lost_.load(std::memory_order_relaxed) >> rail & 1) != 0;
   }
 
+  // Its frames went over another one, and it takes none before it has a connection.
+  void set_moved(std::size_t rail) { set(moved_, rail, true); }
+  // Another rail has a connection, or a session that takes frames and waits for one.
+  bool others_go_on(std::size_t rail) const {
+    const Mask none =
+        lost_.load(std::memory_order_relaxed) | moved_.load(std::memory_order_relaxed);
+    return ((up() | (down() & ~none)) & ~(1u << rail)) != 0;
+  }
+
   // Sends a frame over one of `count` rails: `send(rail)`, until one takes it. First over those
   // with a connection, from `turn` on; then over the first rail, which makes one; then over those
-  // that broke.
+  // that broke; then over the others, which make one.
   template <typename Send>
   Status send(std::size_t count, std::size_t turn, Send&& send) {
     const Mask up = this->up();
     const Mask down = this->down();
-    const Mask among[] = {up, static_cast<Mask>(~(up | down) & 1), static_cast<Mask>(down & ~up)};
+    const Mask among[] = {up, static_cast<Mask>(~(up | down) & 1), static_cast<Mask>(down & ~up),
+                          static_cast<Mask>(~(up | down) & ~1u)};
     for (const Mask tried : among) {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t rail = (turn + i) % count;
@@ -99,7 +110,8 @@ class Links {
 
   std::atomic<Mask> up_{0};
   std::atomic<Mask> down_{0};
-  std::atomic<Mask> lost_{0};     // given up, and not there again
+  std::atomic<Mask> lost_{0};  // given up, and not there again
+  std::atomic<Mask> moved_{0};
   std::atomic<Mask> carried_{0};  // frames
   std::atomic<std::uint32_t> turn_{0};
   Handover handover_;

@@ -16,11 +16,11 @@ struct Frame {
   int number;
 };
 
-// A process with three rails. Each rail takes what comes, unless it is `full`.
+// A process with three rails. Each rail takes what comes, unless they are `full`.
 struct ThreeRails {
   std::vector<std::string> done;
   std::vector<Frame> lacked{{1}, {2}};
-  std::size_t full = most_rails;
+  bool full = false;
 
   void note(const std::string& what, std::size_t rail) {
     done.push_back(what + " " + std::to_string(rail));
@@ -41,7 +41,7 @@ struct ThreeRails {
     return true;
   }
   Status carry(std::size_t over, const Frame& frame) {
-    if (over == full) return Status::elsewhere;
+    if (full) return Status::elsewhere;
     note("frame " + std::to_string(frame.number) + " over", over);
     return Status::ok;
   }
@@ -97,7 +97,7 @@ TEST_F(RailFramesTest, FramesThatNoOtherRailTakesAreTold) {
   hear(0, Kind::up);
   hear(1, Kind::up);
   hear(0, Kind::down);
-  rails.full = 1;
+  rails.full = true;
   frames.on_news(1, {.kind = Kind::message,
                      .message = {HandoverMessage::Kind::answer, 0, 0, rails.sent.exchange}});
   EXPECT_EQ(rails.unsent, 2u);
@@ -115,6 +115,7 @@ TEST_F(RailFramesTest, APeerIsLostWithWhatARailHasLost) {
   hear(0, Kind::up);
   hear(1, Kind::up);
   EXPECT_TRUE(outlives(0, FailReason::send_failed, false));
+  EXPECT_TRUE(outlives(0, FailReason::port_down, false));
   EXPECT_FALSE(outlives(0, FailReason::send_failed, true));
   EXPECT_FALSE(outlives(0, FailReason::bad_frame, false)) << "that is no fault of the way";
   EXPECT_TRUE(outlives(1, FailReason::send_failed, true)) << "its parts go over another rail";
@@ -123,6 +124,31 @@ TEST_F(RailFramesTest, APeerIsLostWithWhatARailHasLost) {
   carry_a_frame_over(1);
   EXPECT_FALSE(outlives(1, FailReason::send_failed, true)) << "it carried frames";
   EXPECT_TRUE(outlives(1, FailReason::send_failed, true)) << "and none since";
+}
+
+TEST_F(RailFramesTest, ARailThatIsAwayForAMomentIsARail) {
+  hear(0, Kind::up);
+  hear(1, Kind::up);
+  hear(0, Kind::down);
+  hear(1, Kind::down);
+  hear(0, Kind::over);
+  EXPECT_TRUE(outlives(0, FailReason::send_failed, false));
+  hear(1, Kind::over);
+  EXPECT_FALSE(outlives(1, FailReason::send_failed, false));
+}
+
+TEST_F(RailFramesTest, ARailWhoseFramesMovedTakesNone) {
+  hear(0, Kind::up);
+  hear(1, Kind::up);
+  hear(0, Kind::down);
+  frames.on_news(1, {.kind = Kind::message,
+                     .message = {HandoverMessage::Kind::answer, 0, 0, rails.sent.exchange}});
+  hear(1, Kind::down);
+  hear(1, Kind::over);
+  EXPECT_FALSE(links.others_go_on(1));
+  hear(0, Kind::up);
+  hear(0, Kind::down);
+  EXPECT_TRUE(links.others_go_on(1));
 }
 
 TEST_F(RailFramesTest, TheLastRailIsNotOutlived) {
