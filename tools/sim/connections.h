@@ -50,6 +50,8 @@ class Connections {
   // The asker takes the answer: its queue pair is connected, the acceptor will hear of it.
   bool establish(EndId end);
   void reject(EndId end, wire::Reject reason);
+  // Answers nothing to a request.
+  void forget(EndId end) { ends_.erase(end); }
   void drop(EndId end);
 
  private:

@@ -346,7 +346,11 @@ void Engine::carry_out(const ConnectAction& action) {
   if (action.kind == Kind::reject) {
     const auto found = requests_.find(action.request);
     if (found == requests_.end()) return fabric_.violation("an unknown request was refused");
-    connections_.reject(found->second, action.reason);
+    if (action.silent) {
+      connections_.forget(found->second);
+    } else {
+      connections_.reject(found->second, action.reason);
+    }
     requests_.erase(found);
     return;
   }

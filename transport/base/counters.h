@@ -92,6 +92,7 @@ namespace weir {
   X(connections_over, "connections", "Connections beyond connections_max: all others were in use") \
   X(requests_stale, "times", "Connection requests dropped because the asker has asked again")      \
   X(requests_refused, "times", "Connection requests of strangers or of another version refused")   \
+  X(refusals_dropped, "times", "Refusals left out because there were too many at a time")          \
   X(connect_retries, "times", "Connection attempts repeated")                                      \
   X(connect_ns_sum, "ns", "Time from first send to connection, summed over connections")           \
   X(overlap_wakeups, "wake-ups",                                                                   \

@@ -314,6 +314,8 @@ bool Sender::owes_all_control(const Outgoing& to) const {
 }
 
 void Sender::send_owed(Outbox& out) {
+  if (offers_left_ > 0) [[unlikely]]
+    offer_some();
   Peer* next = owed_.front();
   bool short_of_credits = false;
   for (std::size_t left = owed_.size(); left > 0; --left) {
@@ -361,10 +363,17 @@ void Sender::recall(Peer& peer, Outbox& out) {
 }
 
 void Sender::offer_shares(Outbox& out) {
-  for (std::uint32_t i = 0; i < peers_.size(); ++i) {
-    if (peers_.at(i).connection.is_ready()) note_owed(peers_.at(i));
-  }
+  offers_left_ = peers_.size();
   send_owed(out);
+}
+
+void Sender::offer_some() {
+  for (std::uint32_t looks = offers_at_once; looks > 0 && offers_left_ > 0; --looks) {
+    --offers_left_;
+    if (offer_turn_ >= peers_.size()) offer_turn_ = 0;
+    Peer& peer = peers_.at(offer_turn_++);
+    if (peer.connection.is_ready()) note_owed(peer);
+  }
 }
 
 void Sender::recall_excess(Outbox& out) {

@@ -205,7 +205,8 @@ class Sender {
   // that had to wait; these carry credits, too. Where there are no credits, peers are asked for
   // what they hold beyond their share.
   void send_owed(Outbox& out);
-  // The shares grew: offers credits to peers that lack them.
+  // The shares grew: offers credits to peers that lack them, to some at once, and with each
+  // `send_owed` to some more. (Who has none waits in that line already.)
   void offer_shares(Outbox& out);
   // The shares shrank: asks peers for what they hold beyond theirs. A peer with frames waiting
   // keeps it, a peer that computes answers later: only the memory depends on the answer.
@@ -221,6 +222,7 @@ class Sender {
                                       Outbox& out);
   [[gnu::noinline]] void send_lane_end(Peer& peer, Outbox& out);
   bool owes_all_control(const Outgoing& to) const;
+  void offer_some();
   void recall_lent(Outbox& out);
   void recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
@@ -245,6 +247,9 @@ class Sender {
   List<Peer, &Peer::held> held_;  // youngest first
   List<Peer, &Peer::owed> owed_;
   List<Peer, &Peer::lent> lent_;
+  static constexpr std::uint32_t offers_at_once = 64;
+  std::uint32_t offers_left_ = 0;  // peers that may be due for more since the shares grew
+  std::uint32_t offer_turn_ = 0;   // the next of them
   std::uint64_t recall_turn_ = 0;  // the receiver's, when `lent_` was last begun with
   std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;

@@ -7,7 +7,6 @@ namespace weir {
 namespace {
 
 constexpr int looks_in_timeout = 8;
-constexpr std::uint32_t lanes_at_once = 256;
 constexpr std::uint8_t work_looks = 7;       // without progress, after the look that found work
 constexpr std::uint8_t probe_looks = 4;      // without an answer to a probe
 constexpr std::uint32_t probe_interval = 3;  // looks from probe to probe of an idle lane
@@ -20,10 +19,15 @@ static_assert(1 + probe_interval + probe_looks <= looks_in_timeout);
 
 Time Watch::next_look() const {
   if (next_lane_ != all_seen) return look_began_;
-  for (std::uint32_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_.at(i).open && is_watched(lanes_.at(i))) return next_look_;
+  const std::uint32_t count = lanes_.size();
+  const std::uint32_t most = std::min(count, lanes_at_once);
+  for (std::uint32_t i = 0; i < most; ++i) {
+    const std::uint32_t at = (last_watched_ + i) % count;
+    if (!lanes_.at(at).open || !is_watched(lanes_.at(at))) continue;
+    last_watched_ = at;
+    return next_look_;
   }
-  return Time::never();
+  return most < count ? next_look_ : Time::never();  // a look finds out
 }
 
 bool Watch::is_watched(const Lane& lane) const {

@@ -31,13 +31,15 @@ class Watch {
   Watch(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender, Connector& connector)
       : config_(config), peers_(peers), lanes_(lanes), sender_(sender), connector_(connector) {}
 
-  // Time of the next look, or of the one that is under way; never, if there is no lane to look at.
+  // Time of the next look, or of the one that is under way; never, if there is no lane to look at. It
+  // is asked for at each wake-up, so it looks no further than at a few hundred lanes.
   Time next_look() const;
   // Call when all available completions have been handed over.
   void on_timer(const Now& now, Outbox& out);
 
  private:
   static constexpr std::uint32_t all_seen = UINT32_MAX;
+  static constexpr std::uint32_t lanes_at_once = 256;
 
   bool is_watched(const Lane& lane) const;
   bool may_probe(const Lane& lane) const;
@@ -52,6 +54,7 @@ class Watch {
   Time look_began_{};
   std::uint32_t looks_ = 0;
   std::uint32_t next_lane_ = all_seen;  // of the look that is under way
+  mutable std::uint32_t last_watched_ = 0;  // the lane that `next_look` found
 };
 
 }  // namespace weir

@@ -27,6 +27,7 @@
 #include "transport/base/now.h"
 #include "transport/core/core.h"
 #include "transport/drive/attendance.h"
+#include "transport/drive/refusal_rate.h"
 #include "transport/drive/request_line.h"
 
 namespace weir {
@@ -175,7 +176,11 @@ class Driver {
   // A connection request came. It gets in line, because each takes long to serve; strangers take
   // nobody's turn.
   void add_request(const RequestLine::Waiting& asked) {
-    if (const auto reason = core_.refusal(asked.hello)) return refuse(asked, *reason);
+    if (const auto reason = core_.refusal(asked.hello)) {
+      const bool answers = refusals_.take(self().now().time());
+      core_.counters().refusals_dropped += answers ? 0 : 1;
+      return refuse(asked, *reason, answers);
+    }
     if (const auto stale = asked_.add(asked)) refuse_stale(*stale);
   }
   // The peer has answered ours: its own, if it waits, is out of date.
@@ -258,10 +263,11 @@ class Driver {
     refuse({request, {}}, wire::Reject::crossed);
   }
 
-  void refuse(const RequestLine::Waiting& asked, wire::Reject reason) {
+  void refuse(const RequestLine::Waiting& asked, wire::Reject reason, bool answers = true) {
     out_.act({.kind = ConnectAction::Kind::reject,
               .request = asked.request,
               .reason = reason,
+              .silent = !answers,
               .hello = asked.hello});
     flush();
   }
@@ -346,6 +352,7 @@ class Driver {
 
   Attendance attendance_;
   RequestLine asked_;
+  RefusalRate refusals_;
   std::vector<BufferId> released_;
   bool housework_due_ = false;        // something happened since the last housework
   Time waits_since_ = Time::never();  // for the node

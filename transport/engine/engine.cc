@@ -406,7 +406,8 @@ void Engine::carry_out(const ConnectAction& action) {
   };
   if (action.kind == Kind::reject) {
     note_refusal(action);
-    connections_->reject(action.request, action.reason);
+    action.silent ? connections_->forget(action.request)
+                  : connections_->reject(action.request, action.reason);
     return;
   }
   if (action.kind == Kind::drop) {
@@ -531,6 +532,7 @@ void Engine::note_refusal(const ConnectAction& action) {
       action.reason == wire::Reject::over) {
     return;
   }
+  if (action.silent) return;  // counted, too
   const std::uint64_t count = ++core_.counters().requests_refused;
   if (count > refusals_told) return;
   tell(Refusal{action.reason, action.hello.from, connections_->asker(action.request),

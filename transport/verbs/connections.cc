@@ -133,6 +133,10 @@ void Connections::reject(RequestId request, wire::Reject reason) {
   requests_.erase(found);
 }
 
+void Connections::forget(RequestId request) {
+  requests_.erase(static_cast<std::uint64_t>(request));
+}
+
 void Connections::drop(LaneId lane) {
   const auto found = connections_.find(index(lane));
   if (found == connections_.end()) return;

@@ -60,6 +60,8 @@ class Connections {
   // The address that a request came from, for a person.
   std::string asker(RequestId request) const;
   void reject(RequestId request, wire::Reject reason);
+  // Without a word of ours.
+  void forget(RequestId request);
   // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);
 

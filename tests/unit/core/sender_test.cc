@@ -8,8 +8,30 @@ namespace {
 
 using rig::other;
 using rig::Rig;
+using rig::Rooms;
 using wire::Wakes;
 using Kind = ConnectAction::Kind;
+
+// A private member, by way of explicit instantiation [C++20 temp.spec.general].
+template <auto member, typename Tag>
+struct ExposeOffers {
+  friend constexpr auto inner(Tag) { return member; }
+};
+struct OffersLeftOf {
+  friend constexpr auto inner(OffersLeftOf);
+};
+template struct ExposeOffers<&Sender::offers_left_, OffersLeftOf>;
+
+// W grows with each new peer of many.
+TEST(Shares, OnePeerMoreIsNotALookAtAll) {
+  Rooms rooms;
+  for (std::uint32_t rank = 100; rank < 1100; ++rank) rooms.add({1, rank});
+  rooms.sender.offer_shares(rooms.out);
+  EXPECT_EQ(rooms.sender.*inner(OffersLeftOf{}), 1000u - 64u);
+  int calls = 1;
+  for (; rooms.sender.*inner(OffersLeftOf{}) > 0; ++calls) rooms.sender.send_owed(rooms.out);
+  EXPECT_EQ(calls, 16);
+}
 
 TEST(Send, TheFirstMessageAsksForAConnectionAndGoesWithTheAnswer) {
   Rig rig;

@@ -52,6 +52,20 @@ TEST(Stall, NothingToLookAtIsNoReasonToWake) {
   EXPECT_EQ(rig.core.next_deadline(), Time::never());
 }
 
+// Nothing is watched of lanes that are only asked for, and yet a process with very many of them
+// does not look at all of them at each wake-up: a look finds out.
+TEST(Stall, AWakeUpLooksAtAFewHundredLanesAtMost) {
+  const auto deadline_with = [](std::uint32_t lanes) {
+    Rooms rooms;
+    Watch watch(rooms.config, rooms.peers, rooms.lanes, rooms.sender, rooms.connector);
+    const Peer& peer = rooms.add(other);
+    for (std::uint32_t i = 0; i < lanes; ++i) rooms.lanes.make(peer.id, LaneUse::frames);
+    return watch.next_look();
+  };
+  EXPECT_EQ(deadline_with(256), Time::never());
+  EXPECT_NE(deadline_with(257), Time::never());
+}
+
 TEST(Stall, WorkAfterALongTimeHasItsPatience) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);

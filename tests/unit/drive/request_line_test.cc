@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "transport/drive/refusal_rate.h"
+
 namespace weir {
 namespace {
 
@@ -66,6 +68,22 @@ TEST(RequestLine, WhoIsPassedOverComesLast) {
   line.pass_over();
   EXPECT_EQ(line.first().from, (PeerName{1, 8}));
   EXPECT_EQ(line.size(), 2u);
+}
+
+TEST(RefusalRate, WhoAsksAgainAndAgainIsAnsweredNowAndThen) {
+  RefusalRate rate;
+  Time now{seconds(5).ns};
+  int answered = 0;
+  for (int i = 0; i < 10'000; ++i) answered += rate.take(now) ? 1 : 0;
+  EXPECT_EQ(answered, RefusalRate::at_once);
+  EXPECT_FALSE(rate.take(now + RefusalRate::each / 2));
+  now = now + RefusalRate::each;
+  EXPECT_TRUE(rate.take(now));
+  EXPECT_FALSE(rate.take(now));
+  now = now + seconds(3600);
+  for (answered = 0; rate.take(now); ++answered) {
+  }
+  EXPECT_EQ(answered, RefusalRate::at_once);
 }
 
 }  // namespace
