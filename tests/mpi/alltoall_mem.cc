@@ -1,9 +1,10 @@
 // alltoall_mem: rounds of everyone to everyone, to watch what receiving costs in memory.
 //
-//   mpirun -n 8 alltoall_mem [--rounds 20] [--bytes 1K] [--depth 16] [--prefix btl_weir_]
+//   mpirun -n 8 alltoall_mem [--rounds 20] [--bytes 1K] [--depth 16] [--prefix btl_weir_] [--tell]
 //
 // Each round every rank has --depth messages to every peer in flight. At the end: the transport's
-// counters and each process's peak resident memory, smallest, largest and sum over the ranks.
+// counters and each process's peak resident memory, smallest, largest and sum over the ranks. With
+// --tell every rank says when it begins to connect, and when only MPI_Finalize is left.
 
 #include <mpi.h>
 
@@ -44,6 +45,7 @@ MPI_TEST(alltoall_mem) {
   const auto bytes = static_cast<std::size_t>(session.options.number("bytes", 1024));
   const auto depth = static_cast<std::uint32_t>(session.options.number("depth", 16));
   Counters counters(session.options.text("prefix", "btl_weir_"));
+  const bool tells = session.options.flag("tell");
   session.options.done();
 
   const int rank = session.rank, size = session.size;
@@ -52,6 +54,7 @@ MPI_TEST(alltoall_mem) {
   std::vector<unsigned char> out(slots * bytes), in(slots * bytes);
   std::vector<MPI_Request> requests;
   check::phase("the rounds");
+  if (tells) std::fprintf(stderr, "alltoall_mem: rank %d connects\n", rank);
   for (std::uint32_t round = 0; round < rounds; ++round) {
     requests.clear();
     for (std::uint32_t d = 0; d < depth; ++d) {
@@ -78,5 +81,6 @@ MPI_TEST(alltoall_mem) {
   counters.close();  // before MPI_Finalize: see pvars.h
   report_kb("resident_before_kb", resident_before_kb);
   report_kb("resident_peak_kb", status_kb("VmHWM"));
+  if (tells) std::fprintf(stderr, "alltoall_mem: rank %d leaves\n", rank);
   return session.finish();
 }

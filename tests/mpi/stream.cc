@@ -3,7 +3,7 @@
 //
 //   mpirun -n 6 stream [--seconds 10] [--roles traffic,receive,compute] [--largest 20000]
 //                      [--slow-ms 0] [--end exit|segfault|abort|kill] [--victim 0]
-//                      [--connect-on-signal] [--no-atomics] [--counters]
+//                      [--connect-on-signal] [--no-atomics] [--posted 0] [--counters]
 //
 // Ranks 2i and 2i+1 are a pair; without a role for it, a pair has the last one.
 //   traffic  both send and receive, all the time, every byte checked; ends together
@@ -11,10 +11,12 @@
 //   compute  the even one waits like that; the odd one sleeps, makes no call of MPI, and receives
 //            only --seconds later
 //   beside   the odd one makes no call of MPI for --seconds; the even one sends to it all the time, a
-//            few messages a second, and waits for the answer to the last one; ends together
+//            few messages a second, some of them large, and waits for the answer to the last one;
+//            with --posted the odd one has posted so many receives before
 //   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
 //   rma      both put into a window of the other, get it back and add (but for --no-atomics), every
-//            byte checked, while the other does the same and never waits; a role for all or none
+//            byte checked, while the other does the same and never waits; for all or none, but for
+//   target   the same of the even one alone; the odd one makes no call of MPI for --seconds
 // The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.
 //
@@ -37,16 +39,22 @@
 namespace {
 
 using Bytes = std::vector<unsigned char>;
-constexpr int kTag = 3, kNever = 4, kWindow = 8;
+constexpr int kTag = 3, kNever = 4, kLast = 5, kWindow = 8;
 
 int rank, size;
 std::size_t largest;
 double longest_pause_s = 0, seconds = 0;
 std::atomic<bool> told_to_end = false;
 bool is_victim = false, adds = true;
+std::size_t posted = 0;
 std::string ending;
 
 bool has_time(double begin) { return MPI_Wtime() - begin < seconds && !told_to_end; }
+
+void compute(double begin) {
+  while (has_time(begin)) usleep(10000);
+  std::fprintf(stderr, "stream: rank %d has computed\n", rank);
+}
 
 [[noreturn]] void end_badly() {
   std::fprintf(stderr, "stream: rank %d ends by %s\n", rank, ending.c_str());
@@ -107,33 +115,66 @@ void traffic(int partner) {
   }
 }
 
-// The last one is as large as they get.
+// Each is in memory of its own until the end, because the receiver takes nothing before.
 void send_beside_computation(int partner) {
-  constexpr std::uint32_t a_second = 4;
-  const auto count = static_cast<std::uint32_t>(seconds * a_second);
-  const auto bytes_at = [&](std::uint32_t i) { return i + 1 < count ? bytes_of(i) % 4096 : largest; };
-  Bytes bytes(largest + 1);
+  constexpr double interval_s = 0.25;
+  constexpr std::uint32_t large_every = 8;
+  const auto bytes_at = [](std::uint32_t i, int tag) {
+    return tag == kLast || i % large_every == 3 ? largest : bytes_of(i) % 4096;
+  };
   const double begin = MPI_Wtime();
+  std::uint32_t count = 0, received = 0;
+  int tag = kTag;
   if (rank % 2 == 1) {
-    while (has_time(begin)) usleep(10000);
-    std::fprintf(stderr, "stream: rank %d has computed\n", rank);
-  }
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const int n = static_cast<int>(bytes_at(i));
-    if (rank % 2 == 0) {
-      while (MPI_Wtime() - begin < static_cast<double>(i) / a_second) usleep(10000);
-      check::fill(bytes.data(), bytes_at(i), {rank, partner, kTag, i});
-      MPI_Send(bytes.data(), n, MPI_BYTE, partner, kTag, check::world);
-    } else {
+    std::vector<Bytes> in(posted + 1, Bytes(largest + 1));
+    std::vector<MPI_Request> requests(posted + 1);
+    const auto receive = [&](std::size_t i) {
+      MPI_Irecv(in[i].data(), static_cast<int>(in[i].size()), MPI_BYTE, partner, MPI_ANY_TAG,
+                check::world, &requests[i]);
+    };
+    for (std::size_t i = 0; i < posted; ++i) receive(i);
+    compute(begin);
+    for (; tag != kLast; ++received) {
+      const auto at = std::min<std::size_t>(received, posted);
+      const Bytes& bytes = in[at];
       MPI_Status status;
-      MPI_Recv(bytes.data(), n + 1, MPI_BYTE, partner, kTag, check::world, &status);
-      check::verify_status(status, partner, kTag, bytes_at(i), "beside");
-      check::verify(bytes.data(), bytes_at(i), {partner, rank, kTag, i}, "beside");
+      if (at == posted) receive(at);
+      MPI_Wait(&requests[at], &status);
+      tag = status.MPI_TAG;
+      check::verify_status(status, partner, tag, bytes_at(received, tag), "beside");
+      check::verify(bytes.data(), bytes_at(received, tag), {partner, rank, tag, received}, "beside");
     }
+    for (std::size_t i = received; i < posted; ++i) {
+      MPI_Cancel(&requests[i]);
+      MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    }
+    MPI_Send(&received, 1, MPI_UINT32_T, partner, kTag, check::world);
+    return;
   }
-  std::uint32_t answer = rank % 2 == 1 ? count : 0;
-  MPI_Bcast(&answer, 1, MPI_UINT32_T, 1, check::world);
-  CHECK(answer == count, "answered %u", answer);
+  std::vector<Bytes> out;
+  std::vector<MPI_Request> requests;
+  std::vector<int> which;
+  for (; tag != kLast; ++count) {
+    while (has_time(begin) && MPI_Wtime() - begin < count * interval_s) {
+      int done = 0;
+      which.resize(requests.size());
+      MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &done, which.data(),
+                   MPI_STATUSES_IGNORE);
+      for (int i = 0; done != MPI_UNDEFINED && i < done; ++i)
+        if (const auto at = static_cast<std::uint32_t>(which[static_cast<std::size_t>(i)]);
+            bytes_at(at, kTag) == largest)
+          std::fprintf(stderr, "stream: message %u, a large one, has moved\n", at);
+      usleep(10000);
+    }
+    if (!has_time(begin)) tag = kLast;
+    Bytes& bytes = out.emplace_back(bytes_at(count, tag));
+    check::fill(bytes.data(), bytes.size(), {rank, partner, tag, count});
+    MPI_Isend(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, partner, tag, check::world,
+              &requests.emplace_back());
+  }
+  MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+  MPI_Recv(&received, 1, MPI_UINT32_T, partner, kTag, check::world, MPI_STATUS_IGNORE);
+  CHECK(received == count, "of %u messages %u were received", count, received);
 }
 
 [[noreturn]] void receive_nothing(int partner) {
@@ -179,14 +220,16 @@ void gather(long slow_ms) {
 
 // What a rank puts, it gets back at once, so either would show. The window's owner looks at it at
 // the end.
-void one_sided(int partner) {
+void one_sided(int partner, bool odd_computes) {
   const std::size_t slot = (largest + 7) / 8 * 8;
   Window window("create", 8 + slot);
   const double begin = MPI_Wtime();
   double last = begin;
   std::uint32_t round = 0;
   MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
-  for (; has_time(begin) || !ending.empty(); ++round) {
+  const bool computes = odd_computes && rank % 2 == 1;
+  if (computes) compute(begin);
+  for (; !computes && (has_time(begin) || !ending.empty()); ++round) {
     Bytes out(slot), in(slot);
     check::fill(out.data(), slot, {rank, partner, kTag, round});
     const auto put = [&](std::size_t from, std::size_t bytes) {
@@ -216,7 +259,8 @@ void one_sided(int partner) {
   MPI_Sendrecv_replace(&round, 1, MPI_UINT32_T, partner, kTag, partner, kTag, check::world,
                        MPI_STATUS_IGNORE);
   MPI_Barrier(check::world);
-  check::verify(window.at(8), slot, {partner, rank, kTag, round - 1}, "what was put last");
+  if (round > 0)
+    check::verify(window.at(8), slot, {partner, rank, kTag, round - 1}, "what was put last");
 }
 
 }  // namespace
@@ -229,6 +273,7 @@ MPI_TEST(stream) {
   std::istringstream list(session.options.text("roles", "traffic"));
   ending = session.options.text("end", "");
   const bool on_signal = session.options.flag("connect-on-signal");
+  posted = static_cast<std::size_t>(session.options.number("posted", 0));
   adds = !session.options.flag("no-atomics");
   const bool show_counters = session.options.flag("counters");
   is_victim = !ending.empty() && session.rank == session.options.number("victim", 0);
@@ -238,7 +283,7 @@ MPI_TEST(stream) {
   std::string role, next;
   for (int pair = 0; pair <= rank / 2 && std::getline(list, next, ','); ++pair) role = next;
   CHECK(role == "traffic" || role == "receive" || role == "compute" || role == "beside" ||
-            role == "gather" || role == "rma",
+            role == "gather" || role == "rma" || role == "target",
         "there is no role '%s'", role.c_str());
   CHECK(size % 2 == 0, "ranks come in pairs");
   const int partner = rank ^ 1;
@@ -262,14 +307,10 @@ MPI_TEST(stream) {
     send_beside_computation(partner);
   } else if (role == "gather") {
     gather(slow_ms);
-  } else if (role == "rma") {
-    one_sided(partner);
+  } else if (role == "rma" || role == "target") {
+    one_sided(partner, role == "target");
   } else {
-    if (role == "compute" && rank % 2 == 1) {
-      const double begin = MPI_Wtime();
-      while (has_time(begin)) usleep(10000);
-      std::fprintf(stderr, "stream: rank %d has computed\n", rank);
-    }
+    if (role == "compute" && rank % 2 == 1) compute(MPI_Wtime());
     receive_nothing(partner);
   }
 
