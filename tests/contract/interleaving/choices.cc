@@ -61,6 +61,9 @@ std::vector<Choice> World::choices() const {
     if (left_.messages[end] > 0 && !leaves) add({.kind = Event::send, .end = end});
     if (left_.third[end] > 0 && !of.closing) add({.kind = Event::third, .end = end}, true);
     if (left_.connects[end] > 0 && !of.closing) add({.kind = Event::connect, .end = end}, true);
+    if (left_.strangers > 0 && side(end, 0).state() == PeerState::ready) {
+      add({.kind = Event::stranger, .end = end});
+    }
     if (left_.closes[end] > 0 && !of.closing) add({.kind = Event::close, .end = end}, true);
     bool has_completions = false;
     bool has_news = of.closing && !of.closed;
@@ -105,6 +108,7 @@ std::string World::text(const Choice& choice) const {
     case Event::close: text = who + " leaves"; break;
     case Event::third: text = who + " sends to a third process"; break;
     case Event::connect: text = who + " asks for a connection ahead"; break;
+    case Event::stranger: text = who + " sends a frame that is none"; break;
     case Event::timer: text = "time passes until the next deadline"; break;
   }
   if (rails_.size() > 1 && choice.kind < Event::send) {
@@ -163,6 +167,10 @@ void World::apply(const Choice& choice) {
       ends_[choice.end].asked = true;
       side(choice.end, 0).connect();
       break;
+    case Event::stranger:
+      --left_.strangers;
+      side(choice.end, 0).send_none();
+      break;
     case Event::timer:
       --left_.timers;
       pass_time();
@@ -170,12 +178,29 @@ void World::apply(const Choice& choice) {
   }
   stage_.late = false;
   note_ready();
+  check_now();
 }
 
 void World::note_ready() {
   for (std::uint8_t end = 0; end < 2; ++end) {
     End& of = ends_[end];
     of.was_ready = of.was_ready || (of.asked && side(end, 0).state() == PeerState::ready);
+  }
+}
+
+// What must not be at any time.
+void World::check_now() {
+  for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
+    for (std::size_t end = 0; end < 2; ++end) {
+      const Core& core = side(end, rail).core();
+      const bool held = core.is_held(side(end, rail).peer());
+      Time& since = held_since_[rail][end];
+      if (!held || since == Time{}) since = held ? stage_.now : Time{};
+      if (held && stage_.now - since > core.config().attempt_timeout * 5 / 4) {
+        stage_.violate(std::string(name(end)) +
+                       " holds a session for longer than an attempt takes");
+      }
+    }
   }
 }
 

@@ -78,6 +78,11 @@ void Rail::hang_up(std::size_t pair) {
   Phase& phase = asked ? attempt.asker : attempt.acceptor;
   const Phase before = std::exchange(phase, Phase::over);
   if (before == Phase::over || before == Phase::none) return;
+  const Pair& of = pairs_[pair];
+  if (stage_.steady && of.acked && !of.broken && is_able(of.remote) &&
+      !sides_[of.side].has_completions()) {
+    stage_.violate(std::string(of.side == 0 ? "A" : "B") + " ends a connection that is whole");
+  }
   put(before == Phase::established ? News::hang_up : News::withdrawal, number,
       1 - pairs_[pair].side);
 }
@@ -165,6 +170,7 @@ void Rail::post(std::size_t number, const WorkRequest& work) {
   Packet packet{.id = work.id,
                 .opcode = work.opcode,
                 .signalled = work.signalled,
+                .none = false,
                 .bytes = work.length_bytes,
                 .data = {}};
   if (work.opcode == Opcode::send) {
@@ -177,6 +183,13 @@ void Rail::post(std::size_t number, const WorkRequest& work) {
     return;
   }
   pair.sent.push_back(packet);
+}
+
+void Rail::post_none(std::size_t number) {
+  Packet packet{
+      .id = {}, .opcode = Opcode::send, .signalled = false, .none = true, .bytes = 8, .data = {}};
+  packet.data.fill(std::byte{0x7f});
+  if (!pairs_[number].broken) pairs_[number].sent.push_back(packet);
 }
 
 bool Rail::may_deliver(std::size_t number) const {
@@ -197,6 +210,7 @@ void Rail::ack(std::size_t number) {
   Pair& pair = pairs_[number];
   for (std::size_t i = 0; i < pair.delivered; ++i) {
     if (!pair.sent[i].signalled) continue;
+    pair.acked = true;
     sides_[pair.side].complete(
         {Opcode::send, CompletionStatus::success, 0, pair.lane, pair.sent[i].id});
   }
@@ -210,6 +224,7 @@ void Rail::flush_pair(Pair& pair) {
   pair.broken = true;
   CompletionStatus status = CompletionStatus::retry_exc_err;
   for (const Packet& packet : pair.sent) {
+    if (packet.none) continue;
     sides_[pair.side].complete({Opcode::send, status, 0, pair.lane, packet.id});
     status = CompletionStatus::wr_flush_err;
   }

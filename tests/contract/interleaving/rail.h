@@ -18,7 +18,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/contract/interleaving/inner.h"
@@ -33,9 +35,12 @@ class Rail;
 // What all parts of a world share.
 struct Stage {
   Time now{seconds(1000).ns};
-  bool late = false;  // frames under way arrive while a queue pair is being destroyed
+  bool late = false;    // frames under way arrive while a queue pair is being destroyed
+  bool steady = false;  // nobody has a cause to end a connection that is whole
+  bool leaves[2] = {};  // ends that need no messages any more
   std::string violation;
-  std::function<void(const std::string&)> note;  // if somebody listens
+  std::set<std::pair<std::size_t, std::uint32_t>> arrived{};  // end, message: in its memory
+  std::function<void(const std::string&)> note;               // if somebody listens
 
   void violate(const std::string& what) {
     if (violation.empty()) violation = what;
@@ -63,6 +68,8 @@ class Side : public Driver<Side> {
   Status send(std::uint8_t tag, const void* bytes, std::uint32_t length);
   void connect();
   void turn_to_third();
+  // Bytes that no weir sends.
+  void send_none();
   // Asks for the end of the connection; true once it has come.
   bool close();
   // Polls and hands up. Messages and news are taken with `take_...`.
@@ -226,6 +233,8 @@ class Rail {
   int accept(std::size_t side, LaneId lane, RequestId request, const wire::Hello& hello);
   void reject(RequestId request, wire::Reject reason);
   void post(std::size_t pair, const WorkRequest& work);
+  // One that is not of the core.
+  void post_none(std::size_t pair);
   void hang_up(std::size_t pair);
   // Before the pair is gone, what its adapter had under way completes.
   void retire(std::size_t pair);
@@ -242,6 +251,7 @@ class Rail {
     WorkId id;
     Opcode opcode;
     bool signalled;
+    bool none;  // its sender knows nothing of it
     std::uint32_t bytes;
     std::array<std::byte, most_frame_bytes> data;
   };
@@ -254,6 +264,7 @@ class Rail {
     bool broken = false;
     bool exists = true;
     bool third = false;
+    bool acked = false;          // something that was sent, and its sender may know
     std::vector<Packet> sent{};  // not acknowledged
     std::size_t delivered = 0;   // of these
   };

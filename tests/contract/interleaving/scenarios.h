@@ -22,7 +22,22 @@ inline constexpr std::array scenarios = {
              .budget = {.breaks = 1},
              .ready = true,
              .reorders = true,
-             .depth = 12},
+             .steady = true,
+             .signal_interval = 1,
+             .depth = 17},
+    // An accepted connection breaks before it is confirmed, and frames have come.
+    Scenario{.name = "unconfirmed",
+             .budget = {.messages = {1, 0}, .breaks = 2},
+             .ready = true,
+             .signal_interval = 1,
+             .depth = 16},
+    // Somebody sends what no weir sends.
+    Scenario{.name = "stranger",
+             .budget = {.breaks = 1, .strangers = 1},
+             .ready = true,
+             .late = true,
+             .may_end = true,
+             .depth = 9},
     // It breaks for so long that the session may end.
     Scenario{.name = "outage",
              .budget = {.breaks = 1, .losses = 1, .timers = 6},
@@ -72,7 +87,7 @@ inline constexpr std::array scenarios = {
     // An application computes through the outage.
     Scenario{.name = "away",
              .rails = 2,
-             .budget = {.breaks = 1, .timers = 1},
+             .budget = {.breaks = 1, .timers = 4},
              .ready = true,
              .computes = true,
              .depth = 6},

@@ -20,6 +20,16 @@ Core::Config named(Core::Config config, std::size_t which) {
   return config;
 }
 
+// Of the message in a frame; 0: there is none.
+std::uint32_t number_of(const std::byte* frame) {
+  std::uint32_t number = 0;
+  if (wire::get_frame_header(frame).kind == wire::FrameKind::messages) {
+    std::memcpy(&number, frame + wire::frame_header_bytes + wire::message_header_bytes,
+                sizeof number);
+  }
+  return number;
+}
+
 }  // namespace
 
 Side::Side(Stage& stage, Rail& rail, std::size_t which, const Core::Config& config)
@@ -65,6 +75,14 @@ void Side::turn_to_third() {
   std::memset(slot->payload(), 0, 8);
   if (core_.send(now(), third_, slot, 8, 1, true, out_) != Status::ok) free_slots_.push_back(slot);
   finish_call();
+}
+
+void Side::send_none() {
+  for (std::size_t lane = 0; lane < pairs_.size(); ++lane) {
+    if (pairs_[lane] < 0 || core_.peer_of(LaneId{static_cast<std::uint32_t>(lane)}) != peer_)
+      continue;
+    rail_.post_none(static_cast<std::size_t>(pairs_[lane]));
+  }
 }
 
 bool Side::close() {
@@ -130,7 +148,15 @@ Status Side::carry(const SendSlot& frame) {
   return status;
 }
 
-void Side::hand_up(const Retired& retired) { free_slots_.push_back(retired.slot); }
+void Side::hand_up(const Retired& retired) {
+  const std::uint32_t number = number_of(retired.slot->frame);
+  if (retired.delivered && number > 0 && !stage_.leaves[1 - which_] &&
+      stage_.arrived.count({1 - which_, number}) == 0) {
+    stage_.violate("message " + std::to_string(number) + (which_ == 0 ? " of A" : " of B") +
+                   " is told as delivered, and never arrived");
+  }
+  free_slots_.push_back(retired.slot);
+}
 
 void Side::hand_up(const Failure& failure) {
   if (failure.peer == peer_) failures_.push_back(failure);
@@ -181,6 +207,7 @@ void Side::receive(LaneId lane, const std::byte* bytes, std::uint32_t length) {
   if (first_posted_ == posted_.size()) return stage_.violate("a frame found no buffer");
   const ReceivePost post = posted_[first_posted_++];
   std::memcpy(reinterpret_cast<void*>(post.address), bytes, length);
+  stage_.arrived.insert({which_, number_of(bytes)});
   arrived_.push_back(
       {Opcode::receive, CompletionStatus::success, length, lane, index(post.buffer)});
 }

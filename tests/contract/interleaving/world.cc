@@ -71,6 +71,7 @@ World::World(const Scenario& scenario) : scenario_(scenario), left_(scenario.bud
         stage_, std::array{config_for(scenario, 0), config_for(scenario, 1)}));
   }
   if (scenario.ready) make_ready();
+  stage_.steady = scenario.steady;
 }
 
 void World::make_ready() {
@@ -163,7 +164,11 @@ void World::on_failure(std::size_t end, std::size_t rail, const Failure& failure
       failure.reason == FailReason::connect_refused || failure.reason == FailReason::no_resources ||
       failure.reason == FailReason::connect_spoilt || failure.reason == FailReason::send_failed ||
       failure.reason == FailReason::stalled || failure.reason == FailReason::vanished;
-  if (!(scenario_.may_end && is_of_outage) && !of.closing) stage_.violate(text);
+  const bool is_of_stranger =
+      scenario_.budget.strangers > 0 && failure.reason == FailReason::bad_frame;
+  if (!(scenario_.may_end && is_of_outage) && !is_of_stranger && !of.closing) {
+    stage_.violate(text);
+  }
   if (rails_.size() == 1) {
     of.has_ended = true;
     return;
@@ -178,7 +183,7 @@ void World::on_failure(std::size_t end, std::size_t rail, const Failure& failure
 
 void World::close(std::size_t end) {
   End& of = ends_[end];
-  of.closed = true;
+  of.closed = stage_.leaves[end] = true;
   for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
     of.closed = side(end, rail).close() && of.closed;
   }
@@ -217,7 +222,7 @@ std::uint64_t World::digest() const {
     for (const std::uint32_t number : of.got) digest.add(number);
     if (rails_.size() > 1) interleaving::describe(of.links, digest);
   }
-  digest.add(left_.breaks, left_.losses, left_.timers);
+  digest.add(left_.breaks, left_.losses, left_.timers, left_.strangers);
   return digest.value();
 }
 

@@ -31,6 +31,7 @@ struct Budget {
   std::uint8_t breaks = 0;            // of queue pairs
   std::uint8_t losses = 0;            // of messages of the connection manager
   std::uint8_t timers = 0;            // jumps to the next deadline
+  std::uint8_t strangers = 0;         // frames that are none
 };
 
 struct Scenario {
@@ -42,6 +43,7 @@ struct Scenario {
   bool computes = false;  // an end may stay away from its application for long
   bool may_end = false;   // an outage may last longer than a peer may be silent
   bool reorders = false;  // messages of different attempts overtake each other
+  bool steady = false;    // nobody has a cause to end a connection that is whole
   std::uint32_t places[2] = {0, 0};
   std::uint32_t credits = 4;
   std::uint32_t signal_interval = 2;  // frames that one completion tells of
@@ -65,6 +67,7 @@ struct Choice {
     close,
     third,
     connect,
+    stranger,
     timer,
   };
   Kind kind;
@@ -122,6 +125,7 @@ class World {
   void pass_time();
   Time next_deadline() const;
   void note_ready();
+  void check_now();
 
   void make_ready();
   void run_all(std::optional<std::size_t> away);
@@ -136,6 +140,7 @@ class World {
   std::array<End, 2> ends_;
   Budget left_;
   std::size_t steps_ = 0;
+  Time held_since_[2][2];  // by rail and end
 };
 
 }  // namespace weir::interleaving
