@@ -479,7 +479,7 @@ class World {
     LanePair& lane = found->second;
     const PeerState state = core_.state(lane.peer);
     REQUIRE(state != PeerState::connecting && state != PeerState::accepting &&
-            state != PeerState::broken);
+            !any_broken.has(state));
     REQUIRE(work.id == lane.next++);
     lane.posted.push_back(work);
     REQUIRE(lane.posted.size() <= (lane.bulk ? core_.fetch_depth() : queue_depth));

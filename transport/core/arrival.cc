@@ -27,8 +27,6 @@ FrameFault Arrival::take_header(Peer& peer, Lane& lane, const wire::FrameHeader&
   if (costs_eager) [[likely]] {
     if (!receiver_.spend(peer.share)) return FrameFault::eager_credits;
     sender_.note_lent(peer);
-  } else if (header.kind == Kind::goodbye) {
-    connector_.on_goodbye(peer);
   } else if (!wire::is_free(header.kind) && !sender_.owe_control_credit(peer)) {
     return FrameFault::control_credits;
   }

@@ -22,23 +22,20 @@ class Connection {
   explicit Connection(std::uint32_t first_frame) : received_(first_frame), sent_(first_frame) {}
 
   PeerState state() const { return state_; }
-  bool is_ready() const { return state_ == PeerState::ready; }
+  // Frames flow. (What is asked for each message is one comparison.)
+  bool is_ready() const { return state_ >= PeerState::ready; }
   // One side has asked, or is about to, and the request is not settled.
-  bool is_pending() const {
-    return state_ == PeerState::connecting || state_ == PeerState::waiting ||
-           state_ == PeerState::accepting || state_ == PeerState::broken ||
-           state_ == PeerState::held;
-  }
+  bool is_pending() const { return pending.has(state_); }
   // The connection broke, and the next one takes up its session.
-  bool is_resuming() const { return in_session_ && is_pending(); }
+  bool is_resuming() const { return is_in_session() && is_pending(); }
   // Pending frames may be posted.
-  bool is_open() const { return is_ready() || state_ == PeerState::closing; }
+  bool is_open() const { return state_ >= PeerState::closing; }
   // The peer takes nothing more from us: it was given up, or we leave it.
-  bool is_over() const { return state_ == PeerState::failed || state_ == PeerState::closing; }
+  bool is_over() const { return state_ >= PeerState::failed && state_ <= PeerState::said; }
   // The connection is about to end because it is idle, and later frames wait for the next one.
   bool is_leaving() const { return state_ == PeerState::parting || state_ == PeerState::parted; }
   // There is no connection, and one may be made.
-  bool is_idle() const { return state_ == PeerState::idle || state_ == PeerState::closed; }
+  bool is_idle() const { return state_ <= PeerState::closed; }
 
   // The session is not taken up again for now: both ends agree on what has arrived.
   bool is_held() const { return state_ == PeerState::held; }
@@ -46,7 +43,7 @@ class Connection {
   bool has_moved() const { return moved_; }
 
   // The peer's goodbye arrived, or both agreed to part: it sends nothing more.
-  bool left() const { return left_; }
+  bool left() const { return departed.has(state_); }
   // The peer waits for our answer whether the connection may end.
   bool asked_to_part() const { return asked_to_part_; }
   // The lane for frames; none while no connection is made or asked for.
@@ -62,27 +59,35 @@ class Connection {
  private:
   friend class Connector;
 
+  static constexpr PeerStates pending = PeerState::connecting | PeerState::waiting |
+                                        PeerState::accepting | PeerState::held | any_broken;
+  static constexpr PeerStates departed =
+      PeerState::left | PeerState::parted | PeerState::broken_part | PeerState::broken_leave;
+  // Of the frames that are numbered on from connection to connection.
+  enum class Session : std::uint8_t {
+    none,  // nor does the peer know of one
+    open,  // there was a connection, and its frames are to be delivered
+    over,  // there was one, and the peer may not know that it is over
+  };
+  bool is_in_session() const { return session_ == Session::open; }
+
   PeerState state_ = PeerState::idle;
-  bool left_ = false;
-  bool goodbye_sent_ = false;
-  bool asked_to_part_ = false;
-  Time stays_until_{};  // the peer wanted to stay: ask it no earlier
+  PeerState broke_in_ = PeerState::ready;  // what it was doing when its connection broke
+  Session session_ = Session::none;
+  // Facts, which no state depends on.
+  bool asked_to_part_ = false;  // the peer's question waits for our answer
+  bool wanted_ahead_ = false;   // asked for, though nothing goes to the peer yet
+  bool is_out_ = false;         // it is counted among those that broke and are not there again
+  bool moved_ = false;          // where frames go: over another rail
+  Time stays_until_{};          // the peer wanted to stay: ask it no earlier
   LaneId lane_ = LaneId::none;
   std::uint32_t most_fetches_ = 1;
   wire::Card card_{};
-  bool in_session_ = false;  // there was a connection, and its frames are to be delivered
-  bool ended_ = false;       // there was a session before, and the peer may not know that it is over
-  AfterFence after_ = AfterFence::ask;  // while it is broken
-  PeerState broke_in_ = PeerState::ready;  // what it was doing when its connection broke
-  bool is_given_up_ = false;  // while it is fenced: nothing of the session is wanted any more
-  bool wanted_ahead_ = false;              // asked for, though nothing goes to the peer yet
-  bool is_out_ = false;                    // it broke, and is not made again yet
-  bool moved_ = false;
   std::uint8_t futile_ = 0;     // connections in a row that broke before anything went over them
   std::uint32_t received_ = 0;  // frames of the session, when its connection broke
   std::uint32_t sent_ = 0;      // the same; the number of the next one
   std::uint32_t told_ = 0;      // those that the peer has received, by the request we accepted
-  std::unique_ptr<Failure> noted_;  // told once the lane is fenced
+  std::unique_ptr<Failure> noted_;       // told once the lane is fenced
   FailReason broke_ = FailReason::none;  // why it did
   CompletionStatus broke_with_ = CompletionStatus::success;
   std::uint64_t attempt_ = 0;       // number of our last request

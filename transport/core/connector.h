@@ -23,11 +23,14 @@
 // arrive any more. After `peer_timeout` without a connection the peer is given up. Among rails, the
 // frames that the other lacks may go over another one instead; then the session has none to send.
 //
+// What happens in which state is a table (connector_table.h); each event is looked up there.
+//
 // Pure; the caller serialises. A new peer, an attempt and new lanes allocate. A deadline costs the
 // same with few peers and many.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -38,6 +41,7 @@
 #include "transport/base/status.h"
 #include "transport/base/time.h"
 #include "transport/core/config.h"
+#include "transport/core/connector_table.h"
 #include "transport/core/lanes.h"
 #include "transport/core/outbox.h"
 #include "transport/core/peer.h"
@@ -90,9 +94,14 @@ class Connector {
   // ---- making them ----
 
   // Asks an idle peer for a connection, once there is a place for it.
-  [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out);
+  [[gnu::noinline]] void connect(const Now& now, Peer& peer, Outbox& out) {
+    on(Event::wanted, now, peer, out);
+  }
   // The same for a peer that nothing goes to yet.
-  void connect_ahead(const Now& now, Peer& peer, Outbox& out);
+  void connect_ahead(const Now& now, Peer& peer, Outbox& out) {
+    if (peer.connection.is_idle()) peer.connection.wanted_ahead_ = true;
+    connect(now, peer, out);
+  }
   // Why such a request is refused at any time, if it is: it is from a stranger, or does not fit.
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const;
   // Whether the request may be answered now. If not, makes room for its connection; so many
@@ -113,24 +122,22 @@ class Connector {
   void on_connect_failed(const Now& now, LaneId lane, FailReason reason, Outbox& out);
   // A frame came on a lane that the peer has not confirmed yet: it overtook the confirmation.
   void on_first_frame(const Now& now, Peer& peer, Outbox& out) {
-    if (peer.connection.state() == PeerState::accepting) become_ready(now, peer, out);
+    if (peer.connection.state() == PeerState::accepting) on(Event::first_frame, now, peer, out);
   }
 
   // ---- ending them ----
 
   // The peer asks whether the connection may end. False if it has asked, and has no answer yet.
-  [[gnu::cold, gnu::noinline]] bool on_part(const Now& now, Peer& peer, Outbox& out) {
+  bool on_part(const Now& now, Peer& peer, Outbox& out) {
     if (std::exchange(peer.connection.asked_to_part_, true)) return false;
-    answer_part(now, peer, out);
-    return true;
+    return on(Event::part, now, peer, out);
   }
   // Call again while the peer `asked_to_part`: the answer may have found no slot.
-  [[gnu::cold, gnu::noinline]] void answer_part(const Now& now, Peer& peer, Outbox& out);
+  void answer_part(const Now& now, Peer& peer, Outbox& out) { on(Event::part, now, peer, out); }
   // The peer does not want to part. False if it was not asked.
-  [[gnu::cold, gnu::noinline]] bool on_stay(const Now& now, Peer& peer, Outbox& out);
-
+  bool on_stay(const Now& now, Peer& peer, Outbox& out) { return on(Event::stay, now, peer, out); }
   // The peer's goodbye arrived: from here on errors on its lane are no failures.
-  void on_goodbye(Peer& peer) { peer.connection.left_ = true; }
+  void on_goodbye(const Now& now, Peer& peer, Outbox& out) { on(Event::goodbye, now, peer, out); }
   void on_disconnected(const Now& now, LaneId lane, Outbox& out);
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
   // Whether such an error can be one of the way, or of the queue pair, and not of what was sent.
@@ -143,8 +150,9 @@ class Connector {
 
   // The lane makes no progress, or is gone: the session goes on over another one, or the peer is
   // given up.
-  [[gnu::cold, gnu::noinline]] void on_lane_lost(const Now& now, Peer& peer, const Failure& why,
-                                                 Outbox& out);
+  void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
+    on(Event::broke, now, peer, out, {.reason = FailReason::connect_spoilt, .why = &why});
+  }
   // The lane that broke is destroyed, and what it had under way is in doubt. `sound`: all of that
   // may be done once more.
   void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
@@ -153,12 +161,15 @@ class Connector {
 
   // As in core.h.
   bool hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out);
-  bool give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out);
-  void let_go(const Now& now, Peer& peer, Outbox& out);
+  bool give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
+    return on(Event::give_away, now, peer, out, {.received = received});
+  }
+  void let_go(const Now& now, Peer& peer, Outbox& out) { on(Event::let_go, now, peer, out); }
 
   // Gives the peer up.
-  [[gnu::cold, gnu::noinline]] void fail(const Now& now, Peer& peer, const Failure& why,
-                                         Outbox& out);
+  void fail(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
+    on(Event::fail, now, peer, out, {.why = &why});
+  }
   void fail(const Now& now, Peer& peer, FailReason reason, CompletionStatus completion,
             Outbox& out) {
     fail(now, peer, Failure{peer.id, reason, completion, {}, {}}, out);
@@ -169,14 +180,11 @@ class Connector {
 
   // Leaves the peer: pending frames go out, then a goodbye; then the lane is released. Call again
   // until the peer is `closed`.
-  void close(const Now& now, Peer& peer, Outbox& out);
+  void close(const Now& now, Peer& peer, Outbox& out) { on(Event::close, now, peer, out); }
   // Something that parting or closing waited for is over.
-  [[gnu::cold, gnu::noinline]] void go_on_ending(const Now& now, Peer& peer, Outbox& out) {
-    if (peer.connection.is_leaving()) try_finish_part(now, peer, out);
-    if (peer.connection.state() == PeerState::closing) try_finish_close(now, peer, out);
-  }
+  void go_on_ending(const Now& now, Peer& peer, Outbox& out) { on(Event::went_on, now, peer, out); }
   // Stops waiting for the end of `close`.
-  void abandon(const Now& now, Peer& peer, Outbox& out);
+  void abandon(const Now& now, Peer& peer, Outbox& out) { on(Event::abandon, now, peer, out); }
   static bool is_closed(const Peer& peer) {
     return (peer.connection.is_idle() && !peer.wants.linked) ||
            peer.connection.state() == PeerState::failed;
@@ -194,14 +202,32 @@ class Connector {
   // How many are about to part.
   std::uint32_t leaving() const { return leaving_; }
 
+  // Which rules of the table were ever taken: for tests.
+  const std::array<bool, connection_table::count>& taken() const { return taken_; }
+
  private:
-  [[gnu::cold, gnu::noinline]] void move_to(Peer& peer, PeerState state);
+  using Event = ConnectionEvent;
+  // What is known beside an event; most events have little.
+  struct Details {
+    FailReason reason = FailReason::none;  // for which an attempt ends
+    const Failure* why = nullptr;
+    const wire::Hello* hello = nullptr;
+    RequestId request{};
+    std::uint32_t received = 0;
+  };
+
+  // Looks the event up and does what the table says. False if it is out of turn.
+  [[gnu::cold, gnu::noinline]] bool on(Event event, const Now& now, Peer& peer, Outbox& out,
+                                       const Details& details);
+  bool on(Event event, const Now& now, Peer& peer, Outbox& out) {
+    return on(event, now, peer, out, Details{});
+  }
+
+  // ---- what all share: connector.cc ----
+  void move_to(Peer& peer, PeerState state);
   void set_deadline(Peer& peer, Time deadline);
   void keep_due(Peer& peer);
   void keep_place(Peer& peer, PeerState before);
-  void begin(const Now& now, Peer& peer, Outbox& out);
-  void ask(const Now& now, Peer& peer, Outbox& out);
-  Time deadline_of_attempt(const Now& now, const Peer& peer) const;
   // The peer of an open lane, or nullptr.
   Peer* peer_of(LaneId lane) {
     const Lane* const open = lanes_.open(lane);
@@ -212,50 +238,73 @@ class Connector {
             FailReason reason = FailReason::none) {
     if (config_.among_rails) out.report(LinkNews{.peer = peer.id, .kind = kind, .reason = reason});
   }
+  void give_up(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  void give_up(const Now& now, Peer& peer, FailReason reason, Outbox& out) {
+    give_up(now, peer, Failure{peer.id, reason, CompletionStatus::success, {}, {}}, out);
+  }
+
+  // ---- attempts ----
+  void seek_place(const Now& now, Peer& peer, Outbox& out);
+  void begin(const Now& now, Peer& peer, Outbox& out);
+  void ask(const Now& now, Peer& peer, Outbox& out);
+  Time deadline_of_attempt(const Now& now, const Peer& peer) const;
   wire::Hello hello_to(Peer& peer, Outbox& out);
   LaneId make_lane(Peer& peer);
-  bool settle(Peer& peer, std::uint32_t received, Outbox& out);
-  bool may_resume(const Peer& peer, CompletionStatus status) const;
-  // Its goodbye has arrived. (Who only agreed to part has not left before its lane is through.)
-  bool has_left(const Peer& peer) const {
-    const Connection& connection = peer.connection;
-    return connection.left_ && !(config_.resumes && connection.state_ == PeerState::parted);
+  void agree_on_fetches(Peer& peer, std::uint32_t answered);
+  Duration patience_with(const Peer& peer) const {
+    return peer.connection.is_in_session() ? config_.peer_timeout : config_.connect_timeout;
+  }
+  bool has_no_time_left(const Now& now, const Peer& peer) const {
+    return now - peer.connection.since_ >= patience_with(peer);
   }
   bool is_over_for(const Connection& connection, const wire::Hello& hello) const;
   bool is_stale(const Peer& peer, const wire::Hello& hello) const;
+  Event kind_of(const Peer& peer, const wire::Hello& hello) const;
+  void accept(const Now& now, Peer& peer, const Details& details, Outbox& out);
+  void accept_after_leaving(const Now& now, Peer& peer, const Details& details, Outbox& out);
+  void refuse(const Details& details, wire::Reject reason, Outbox& out);
+  void take_answer(const Now& now, Peer& peer, const wire::Hello& hello, Outbox& out);
+  void take_loop(const Now& now, Peer& peer, Outbox& out);
+  void become_ready(const Now& now, Peer& peer, Outbox& out);
+  void wait(Peer& peer, Outbox& out);
+  void try_again(const Now& now, Peer& peer, FailReason reason, Outbox& out);
+  void try_in_turn(const Now& now, Peer& peer, Outbox& out);
+  void retry(const Now& now, Peer& peer, Outbox& out);
+
+  // ---- sessions ----
   static bool is_unknown_session(const Connection& connection);
-  static bool is_being_fenced(const Peer& peer) {
-    return peer.connection.state_ == PeerState::broken && peer.connection.lane_ != LaneId::none;
-  }
+  bool settle(Peer& peer, std::uint32_t received, Outbox& out);
+  bool may_resume(const Peer& peer, CompletionStatus status) const;
   static bool said_goodbye(const Peer& peer);
   bool give_up_session(Peer& peer, Outbox& out);
   Duration silence_before(const Failure& why) const;
-  void on_over(const Now& now, Peer& peer, Outbox& out);
-  Duration patience_with(const Peer& peer) const {
-    return peer.connection.in_session_ ? config_.peer_timeout : config_.connect_timeout;
-  }
-  void agree_on_fetches(Peer& peer, std::uint32_t answered);
-  [[gnu::cold, gnu::noinline]] void become_ready(const Now& now, Peer& peer, Outbox& out);
-  void give_up_attempt(const Now& now, Peer& peer, Outbox& out);
-  void retry_or_fail(const Now& now, Peer& peer, FailReason reason, Outbox& out);
-  void retry(const Now& now, Peer& peer, Outbox& out);
-  void wait(Peer& peer, Outbox& out);
-  void end_accepted(Peer& peer, AfterFence after, Outbox& out);
-  void lose_lane(const Now& now, Peer& peer, const Failure& why, AfterFence after, Outbox& out);
-  void fence(Peer& peer, AfterFence after, Outbox& out);
+  void hear_it_is_over(const Now& now, Peer& peer, Outbox& out);
+  void give_way(const Now& now, Peer& peer, Outbox& out);
+  void lose_lane(const Now& now, Peer& peer, const Failure& why, Outbox& out);
+  void fence_broken(const Now& now, Peer& peer, const Failure& why, PeerState then, Outbox& out);
+  void fence_unconfirmed(Peer& peer, PeerState then, Outbox& out);
+  void fence(Peer& peer, PeerState then, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
-  void try_finish_close(const Now& now, Peer& peer, Outbox& out);
-  [[gnu::cold, gnu::noinline]] void finish_close(const Now& now, Peer& peer, Outbox& out);
+  void hold_for_a_while(const Now& now, Peer& peer, PeerState state);
+  bool hold_lane(const Now& now, Peer& peer, Outbox& out);
+  void hold_attempt(const Now& now, Peer& peer, Outbox& out);
+  void hold_in_vain(const Now& now, Peer& peer, Outbox& out);
+  bool give_frames_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out);
   void void_credits(Peer& peer);
   void end_session(Peer& peer);
 
+  // ---- parting ----
   bool wants_places() const { return !wants_.empty() || requests_waiting_ > 0 || places_.over(); }
   void begin_waiting(const Now& now, Outbox& out);
   void make_room(const Now& now, Outbox& out);
-  void try_finish_part(const Now& now, Peer& peer, Outbox& out);
+  bool is_drained(const Peer& peer) const { return lanes_[peer.connection.lane_].queue.empty(); }
   void part(const Now& now, Peer& peer, Outbox& out);
-  void end_part(Peer& peer, Outbox& out);
-  void end_left(const Now& now, Peer& peer, Outbox& out);
+  void part_as_both_ask(const Now& now, Peer& peer, Outbox& out);
+  void agree_to_part(Peer& peer, Outbox& out);
+  void stay(const Now& now, Peer& peer, Outbox& out);
+  void leave(const Now& now, Peer& peer, Outbox& out);
+  void say_goodbye(const Now& now, Peer& peer, Outbox& out);
+  void finish(const Now& now, Peer& peer, Outbox& out);
 
   const CoreConfig& config_;
   Counters& counters_;
@@ -275,6 +324,7 @@ class Connector {
   std::uint32_t pending_ = 0;
   std::uint32_t asking_ = 0;               // peers that we ask
   std::set<std::pair<Time, PeerId>> due_;  // deadlines of attempts that are pending
+  std::array<bool, connection_table::count> taken_{};
 };
 
 }  // namespace weir

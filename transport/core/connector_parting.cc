@@ -3,61 +3,29 @@
 
 namespace weir {
 
-void Connector::close(const Now& now, Peer& peer, Outbox& out) {
-  switch (peer.connection.state_) {
-    case PeerState::idle:
-      if (!peer.wants.linked) move_to(peer, PeerState::closed);
-      return;
-    case PeerState::parting:  // what comes of it, comes soon
-    case PeerState::parted: return try_finish_part(now, peer, out);
-    case PeerState::closed:
-    case PeerState::failed: return;
-    case PeerState::closing:
-      try_finish_close(now, peer, out);  // the goodbye may have found no slot
-      return;
-    case PeerState::broken: return;
-    case PeerState::connecting:
-    case PeerState::waiting:
-    case PeerState::accepting:
-    case PeerState::held:
-      if (listener_.has_work(peer)) return;
-      if (!peer.connection.in_session_ || peer.connection.moved_) finish_close(now, peer, out);
-      return;  // otherwise call again: what is pending has to go out first
-    case PeerState::ready:
-      sender_.go_on_with_all(now, peer, out);
-      if (listener_.has_work(peer) && !peer.connection.left_) return;  // likewise
-      move_to(peer, PeerState::closing);
-      try_finish_close(now, peer, out);
-      return;
-  }
+// Pending frames go out first; then it is called again. One that has left takes none.
+void Connector::leave(const Now& now, Peer& peer, Outbox& out) {
+  sender_.go_on_with_all(now, peer, out);
+  if (peer.connection.state_ == PeerState::left) return finish(now, peer, out);
+  if (listener_.has_work(peer)) return;
+  move_to(peer, PeerState::closing);
+  say_goodbye(now, peer, out);
 }
 
-// Sends the goodbye if it was not sent yet, and ends when everything posted is delivered.
-void Connector::try_finish_close(const Now& now, Peer& peer, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (connection.left_) return finish_close(now, peer, out);
-  if (!connection.goodbye_sent_) connection.goodbye_sent_ = sender_.send_goodbye(peer, out);
-  if (connection.goodbye_sent_ && lanes_[connection.lane_].queue.empty()) {
-    finish_close(now, peer, out);
-  }
+// The goodbye may find no slot.
+void Connector::say_goodbye(const Now& now, Peer& peer, Outbox& out) {
+  if (!sender_.send_goodbye(peer, out)) return;
+  move_to(peer, PeerState::said);
+  if (is_drained(peer)) finish(now, peer, out);
 }
 
-void Connector::finish_close(const Now& now, Peer& peer, Outbox& out) {
-  if (is_being_fenced(peer)) {
-    peer.connection.is_given_up_ = true;
-    peer.connection.after_ = AfterFence::end;
-    return;
-  }
+void Connector::finish(const Now& now, Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   move_to(peer, PeerState::closed);
   end_session(peer);
   tell(peer, LinkNews::Kind::parted, out);
   listener_.on_gone(now, peer, out);
   begin_waiting(now, out);
-}
-
-void Connector::abandon(const Now& now, Peer& peer, Outbox& out) {
-  if (peer.connection.state_ != PeerState::closed) finish_close(now, peer, out);
 }
 
 // ---- parting ----
@@ -78,8 +46,8 @@ void Connector::make_room(const Now& now, Outbox& out) {
   for (std::uint32_t left = places_.lacking(waiting, leaving_); left > 0; --left) {
     Peer* const peer = places_.next_unused([&](Peer& one) {
       const Connection& connection = one.connection;
-      const bool may_ask = now >= connection.stays_until_ && !connection.left_ &&
-                           !connection.asked_to_part_;  // it gets its answer
+      const bool may_ask =
+          now >= connection.stays_until_ && !connection.asked_to_part_;  // it gets its answer
       return may_ask && listener_.may_part(one) && sender_.send_part(one, out);
     });
     if (peer == nullptr) {
@@ -91,63 +59,37 @@ void Connector::make_room(const Now& now, Outbox& out) {
   }
 }
 
-void Connector::answer_part(const Now& now, Peer& peer, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (connection.state_ == PeerState::parting) {  // both asked: that is both answers
-    connection.asked_to_part_ = false;
-    connection.left_ = true;
-    move_to(peer, PeerState::parted);
-    return try_finish_part(now, peer, out);
-  }
-  if (!connection.is_ready()) return;  // not yet, or we leave anyway
+// Those are both answers.
+void Connector::part_as_both_ask(const Now& now, Peer& peer, Outbox& out) {
+  peer.connection.asked_to_part_ = false;
+  move_to(peer, PeerState::parted);
+  if (is_drained(peer)) part(now, peer, out);
+}
+
+void Connector::agree_to_part(Peer& peer, Outbox& out) {
   const bool agrees = listener_.may_part(peer);
   if (!(agrees ? sender_.send_goodbye(peer, out) : sender_.send_stay(peer, out))) return;
-  connection.asked_to_part_ = false;
+  peer.connection.asked_to_part_ = false;
   if (!agrees) return;
-  connection.left_ = true;
   move_to(peer, PeerState::parted);
   listener_.on_paused(peer);
 }
 
-bool Connector::on_stay(const Now& now, Peer& peer, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (connection.state_ == PeerState::broken) return connection.broke_in_ == PeerState::parting;
-  if (connection.state_ != PeerState::parting) return false;
+void Connector::stay(const Now& now, Peer& peer, Outbox& out) {
   ++counters_.connections_kept;
-  connection.stays_until_ = now + Places::patience * 5;
+  peer.connection.stays_until_ = now + Places::patience * 5;
   move_to(peer, PeerState::ready);
   listener_.on_ready(now, peer, out);
   if (wants_places()) make_room(now, out);
-  return true;
 }
 
-// The peer's goodbye answers our question, so all that we sent has arrived. Who agreed waits until
-// its goodbye has arrived.
-void Connector::try_finish_part(const Now& now, Peer& peer, Outbox& out) {
-  const Connection& connection = peer.connection;
-  const bool answered = connection.state_ == PeerState::parting && connection.left_;
-  const bool drained =
-      connection.state_ == PeerState::parted && lanes_[connection.lane_].queue.empty();
-  if (answered || drained) end_left(now, peer, out);
-}
-
-// All that was posted has arrived.
-void Connector::end_part(Peer& peer, Outbox& out) {
+// All that was posted has arrived: the peer's goodbye answers our question, or ours has arrived.
+void Connector::part(const Now& now, Peer& peer, Outbox& out) {
   drop_lane(peer, out, true);
   move_to(peer, PeerState::idle);
   end_session(peer);
   tell(peer, LinkNews::Kind::parted, out);
   ++counters_.connections_parted;
-}
-
-// The peer has left, and we have nothing more for this connection.
-void Connector::end_left(const Now& now, Peer& peer, Outbox& out) {
-  if (!peer.connection.is_leaving()) return finish_close(now, peer, out);
-  part(now, peer, out);
-}
-
-void Connector::part(const Now& now, Peer& peer, Outbox& out) {
-  end_part(peer, out);
   if (listener_.has_work(peer)) connect(now, peer, out);
   begin_waiting(now, out);
 }

@@ -13,19 +13,18 @@ constexpr std::uint8_t most_futile = 8;
 }  // namespace
 
 // Nothing comes of the connection that we accepted. The asker may have sent over it all the same.
-void Connector::end_accepted(Peer& peer, AfterFence after, Outbox& out) {
-  if (after == AfterFence::ask) {
+void Connector::fence_unconfirmed(Peer& peer, PeerState then, Outbox& out) {
+  if (then == PeerState::broken_ask) {
     ++counters_.connect_retries;
-    if (peer.connection.in_session_) tell(peer, LinkNews::Kind::out, out);
+    if (peer.connection.is_in_session()) tell(peer, LinkNews::Kind::out, out);
   }
-  fence(peer, after, out);
+  fence(peer, then, out);
 }
 
-// One way for each lane that may have carried frames, and for what is then to happen.
-void Connector::fence(Peer& peer, AfterFence after, Outbox& out) {
-  peer.connection.after_ = after;
+// One way for each lane that may have carried frames.
+void Connector::fence(Peer& peer, PeerState then, Outbox& out) {
   set_deadline(peer, Time::never());
-  move_to(peer, PeerState::broken);
+  move_to(peer, then);
   listener_.on_broken(peer, out);
   lanes_.fence(peer.connection.lane_, out);
 }
@@ -33,29 +32,25 @@ void Connector::fence(Peer& peer, AfterFence after, Outbox& out) {
 // Of an attempt that nobody has confirmed, or when all is over.
 void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   Connection& connection = peer.connection;
-  assert(connection.state_ != PeerState::broken || connection.lane_ == LaneId::none);
+  assert(!any_broken.has(connection.state_) || connection.lane_ == LaneId::none);
   if (connection.lane_ == LaneId::none) return;
   // Frames that overtook the answer are delivered: the peer must not send them again.
   const std::uint32_t received = lanes_[connection.lane_].rx_sequence;
   if (config_.resumes && connection.is_pending() && received != connection.received_) {
     connection.received_ = received;
-    connection.in_session_ = true;
+    connection.session_ = Connection::Session::open;
   }
   listener_.on_lane_ends(peer, out);
   lanes_.release(connection.lane_, delivered, out);
   connection.lane_ = LaneId::none;
 }
 
+// Its process is gone, or has seen the connection break and asks for the next one.
 void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr) return;
-  if (peer->connection.is_pending()) {  // the asker gave up this attempt
-    return retry_or_fail(now, *peer, FailReason::connect_timeout, out);
-  }
-  if (has_left(*peer)) return end_left(now, *peer, out);
-  // Its process is gone, or has seen the connection break and asks for the next one.
-  on_lane_lost(now, *peer, {peer->id, FailReason::vanished, CompletionStatus::success, {}, {}},
-               out);
+  const Failure why{peer->id, FailReason::vanished, CompletionStatus::success, {}, {}};
+  on(Event::disconnected, now, *peer, out, {.reason = FailReason::connect_timeout, .why = &why});
 }
 
 void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
@@ -64,21 +59,13 @@ void Connector::on_lane_error(const Now& now, LaneId lane, Outbox& out) {
   }
 }
 
-// After the peer's goodbye, the work still under way does not matter.
 void Connector::on_bad_completion(const Now& now, Peer& peer, CompletionStatus status,
                                   const TransferRequest& request, Outbox& out) {
-  if (peer.connection.state_ == PeerState::broken) return;  // that is what a fence does
-  if (has_left(peer)) return end_left(now, peer, out);
   on_lane_lost(now, peer, Failure{peer.id, FailReason::send_failed, status, {}, request}, out);
 }
 
 bool Connector::may_resume(const Peer& peer, CompletionStatus status) const {
-  const Connection& connection = peer.connection;
-  if (!config_.resumes || connection.lane_ == LaneId::none || connection.is_pending() ||
-      has_left(peer)) {
-    return false;
-  }
-  return may_be_the_way(status);
+  return config_.resumes && peer.connection.futile_ < most_futile && may_be_the_way(status);
 }
 
 bool Connector::may_be_the_way(CompletionStatus status) const {
@@ -102,21 +89,22 @@ Duration Connector::silence_before(const Failure& why) const {
   return why.completion == CompletionStatus::retry_exc_err ? config_.repeats_for : Duration{};
 }
 
-void Connector::on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
-  if (peer.connection.is_pending()) {  // and nothing was posted
-    return retry_or_fail(now, peer, FailReason::connect_spoilt, out);
-  }
-  if (!may_resume(peer, why.completion) || peer.connection.futile_ >= most_futile) {
-    return fail(now, peer, why, out);
-  }
+// The session goes on over another lane, or the peer is given up.
+void Connector::lose_lane(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
+  if (!may_resume(peer, why.completion)) return fail(now, peer, why, out);
   // Over a port that is down nothing can be asked for.
   const bool asks = why.reason != FailReason::port_down;
-  lose_lane(now, peer, why, asks ? AfterFence::ask : AfterFence::wait, out);
+  fence_broken(now, peer, why, asks ? PeerState::broken_ask : PeerState::broken_wait, out);
 }
 
-// The connection broke, and its session goes on.
-void Connector::lose_lane(const Now& now, Peer& peer, const Failure& why, AfterFence after,
-                          Outbox& out) {
+// The peer has seen the connection break, and we have not.
+void Connector::give_way(const Now& now, Peer& peer, Outbox& out) {
+  const Failure why{peer.id, FailReason::vanished, CompletionStatus::success, {}, {}};
+  fence_broken(now, peer, why, PeerState::broken_wait, out);
+}
+
+void Connector::fence_broken(const Now& now, Peer& peer, const Failure& why, PeerState then,
+                             Outbox& out) {
   Connection& connection = peer.connection;
   const Lane& lane = lanes_[connection.lane_];
   // The peer answers requests, and computes; or it is no fault of the connection.
@@ -132,55 +120,39 @@ void Connector::lose_lane(const Now& now, Peer& peer, const Failure& why, AfterF
     out.report(Outage{peer.id, false, why.reason, why.completion});
   }
   connection.broke_in_ = connection.state_;
-  connection.left_ = false;  // if it did, that was agreed on, and is not to be
   connection.broke_ = why.reason;
   connection.broke_with_ = why.completion;
   connection.since_ = now.time() + Duration{-silence_before(why).ns};
   connection.silences_ = 0;
   connection.trouble_ = why.reason;
-  fence(peer, after, out);
+  fence(peer, then, out);
   tell(peer, LinkNews::Kind::down, out, why.reason);
 }
 
 void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out) {
   Connection& connection = peer.connection;
   connection.lane_ = LaneId::none;
-  if (lane.rx_sequence != connection.received_ && config_.resumes) connection.in_session_ = true;
+  if (lane.rx_sequence != connection.received_ && config_.resumes) {
+    connection.session_ = Connection::Session::open;
+  }
   connection.received_ = lane.rx_sequence;
   connection.sent_ = lane.tx_sequence;
   void_credits(peer);
-  if (!sound) return fail(now, peer, FailReason::atomic_in_doubt, out);
-  if (connection.left_) {  // the last frame was its goodbye
-    if (connection.broke_in_ == PeerState::parting) return part(now, peer, out);
-    return finish_close(now, peer, out);
-  }
-  switch (connection.after_) {
-    case AfterFence::ask: return ask(now, peer, out);
-    case AfterFence::wait:
-      set_deadline(peer, now + config_.attempt_timeout);
-      return move_to(peer, PeerState::waiting);
-    case AfterFence::hold:
-      set_deadline(peer, now + config_.attempt_timeout);
-      return move_to(peer, PeerState::held);
-    case AfterFence::end:
-      if (connection.in_session_ && !connection.is_given_up_) return ask(now, peer, out);
-      return finish_close(now, peer, out);
-    case AfterFence::fail: return fail(now, peer, *std::exchange(connection.noted_, nullptr), out);
-  }
+  on(sound ? Event::fenced : Event::fenced_in_doubt, now, peer, out,
+     {.reason = FailReason::atomic_in_doubt});
 }
 
 // The last frame of ours, before the connection broke.
 bool Connector::said_goodbye(const Peer& peer) {
   const Connection& connection = peer.connection;
-  return connection.broke_in_ == PeerState::parted ||
-         (connection.broke_in_ == PeerState::closing && connection.goodbye_sent_);
+  return connection.broke_in_ == PeerState::parted || connection.broke_in_ == PeerState::said;
 }
 
 // The peer has ended the session. If it had our goodbye, it had everything. Of frames in doubt
 // nobody can tell any more. False if it may lack some.
 bool Connector::give_up_session(Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
-  if (!connection.in_session_) return false;
+  if (!connection.is_in_session()) return false;
   if (!said_goodbye(peer) && peer.outgoing.doubts_messages()) return false;
   sender_.settle_doubt(peer, peer.outgoing.frames_in_doubt(), [&](SendSlot* slot, bool delivered) {
     listener_.on_settled(slot, delivered, out);
@@ -188,18 +160,19 @@ bool Connector::give_up_session(Peer& peer, Outbox& out) {
   return true;
 }
 
-void Connector::on_over(const Now& now, Peer& peer, Outbox& out) {
-  if (!give_up_session(peer, out)) return fail(now, peer, FailReason::vanished, out);
+void Connector::hear_it_is_over(const Now& now, Peer& peer, Outbox& out) {
+  if (!give_up_session(peer, out)) return give_up(now, peer, FailReason::vanished, out);
   drop_lane(peer, out);
-  peer.connection.broke_in_ == PeerState::closing ? finish_close(now, peer, out)
-                                                  : part(now, peer, out);
+  const PeerState broke_in = peer.connection.broke_in_;
+  const bool leaves = broke_in == PeerState::closing || broke_in == PeerState::said;
+  leaves ? finish(now, peer, out) : part(now, peer, out);
 }
 
 // The peer tells how many frames of the session it has received. False if that cannot be: it lacks
 // frames whose arrival its adapter has acknowledged.
 bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
   Connection& connection = peer.connection;
-  if (!connection.in_session_) return true;
+  if (!connection.is_in_session()) return true;
   const auto in_doubt = static_cast<std::uint32_t>(peer.outgoing.frames_in_doubt());
   const std::uint32_t arrived = received - (connection.sent_ - in_doubt);
   if (arrived > in_doubt) return false;
@@ -212,68 +185,61 @@ bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
 
 // ---- carrying frames over another rail ----
 
+// A session that is about to be taken up by whom our goodbye has reached, or asked, is not given.
 bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out) {
   Connection& connection = peer.connection;
-  if (connection.is_ready()) {
-    constexpr CompletionStatus none = CompletionStatus::success;
-    if (!even_if_ready || !may_resume(peer, none)) return false;
-    lose_lane(now, peer, {peer.id, FailReason::vanished, none, {}, {}}, AfterFence::hold, out);
-    connection.broke_ = FailReason::none;  // it was the peer that saw it break
-    return true;
-  }
+  const bool is_whole = connection.is_in_session() && connection.broke_in_ == PeerState::ready;
   if (even_if_ready && is_unknown_session(connection)) {
     if (!connection.is_pending()) connection.since_ = now;
-    connection.in_session_ = true;
-  } else if (!connection.is_resuming() || connection.broke_in_ != PeerState::ready) {
+    connection.session_ = Connection::Session::open;
+  } else if ((connection.is_pending() || connection.is_idle()) && !is_whole) {
     return false;
   }
-  switch (connection.state_) {
-    case PeerState::broken:
-      if (connection.after_ == AfterFence::fail || connection.after_ == AfterFence::end) return false;
-      connection.after_ = AfterFence::hold;
-      return true;
-    case PeerState::accepting:  // as good as ready
-      if (!even_if_ready) return false;
-      end_accepted(peer, AfterFence::hold, out);
-      return true;
-    case PeerState::idle:
-    case PeerState::closed:
-    case PeerState::connecting:
-    case PeerState::waiting:
-      drop_lane(peer, out);
-      receiver_.take_back(peer.share);
-      move_to(peer, PeerState::held);
-      [[fallthrough]];
-    default: set_deadline(peer, now + config_.attempt_timeout); return true;
-  }
+  return on(even_if_ready ? Event::hold_anyway : Event::hold, now, peer, out);
 }
 
-// The peer is in a session that we do not know of: nothing has come of our answer (PROTOCOL.md §4.2).
-// So nothing has arrived, and nothing can any more once our end of that is fenced.
+// The peer is in a session that we do not know of: nothing has come of our answer (PROTOCOL.md
+// §4.2). So nothing has arrived, and nothing can any more once our end of that is fenced.
 bool Connector::is_unknown_session(const Connection& connection) {
-  const bool none = connection.is_idle() || connection.state_ == PeerState::connecting ||
-                    connection.state_ == PeerState::waiting ||
-                    connection.state_ == PeerState::accepting;
-  return none && !connection.in_session_ && !connection.ended_;
+  constexpr PeerStates without = PeerState::idle | PeerState::closed | PeerState::connecting |
+                                 PeerState::waiting | PeerState::accepting;
+  return without.has(connection.state_) && connection.session_ == Connection::Session::none;
 }
 
-bool Connector::give_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (!connection.is_held()) return false;
-  if (!settle(peer, received, out)) {
-    fail(now, peer, FailReason::frames_lost, out);
-    return false;
-  }
-  connection.moved_ = true;
+void Connector::hold_for_a_while(const Now& now, Peer& peer, PeerState state) {
+  set_deadline(peer, now + config_.attempt_timeout);
+  move_to(peer, state);
+}
+
+bool Connector::hold_lane(const Now& now, Peer& peer, Outbox& out) {
+  constexpr CompletionStatus none = CompletionStatus::success;
+  if (!config_.resumes) return false;
+  fence_broken(now, peer, {peer.id, FailReason::vanished, none, {}, {}}, PeerState::broken_hold,
+               out);
+  peer.connection.broke_ = FailReason::none;  // it was the peer that saw it break
   return true;
 }
 
-void Connector::let_go(const Now& now, Peer& peer, Outbox& out) {
-  Connection& connection = peer.connection;
-  if (connection.is_held()) return ask(now, peer, out);
-  if (connection.state_ == PeerState::broken && connection.after_ == AfterFence::hold) {
-    connection.after_ = AfterFence::ask;
+void Connector::hold_attempt(const Now& now, Peer& peer, Outbox& out) {
+  drop_lane(peer, out);
+  receiver_.take_back(peer.share);
+  hold_for_a_while(now, peer, PeerState::held);
+}
+
+// Nobody has answered. The peer may be slow, or its own connection is back: try that meanwhile.
+void Connector::hold_in_vain(const Now& now, Peer& peer, Outbox& out) {
+  if (has_no_time_left(now, peer)) return give_up(now, peer, peer.connection.trouble_, out);
+  tell(peer, LinkNews::Kind::waited, out);
+  ask(now, peer, out);
+}
+
+bool Connector::give_frames_away(const Now& now, Peer& peer, std::uint32_t received, Outbox& out) {
+  if (!settle(peer, received, out)) {
+    give_up(now, peer, FailReason::frames_lost, out);
+    return false;
   }
+  peer.connection.moved_ = true;
+  return true;
 }
 
 // ---- what is over ----
@@ -290,11 +256,7 @@ void Connector::end_session(Peer& peer) {
   void_credits(peer);
   receiver_.leave(peer.share);
   Connection& connection = peer.connection;
-  connection.left_ = false;
-  connection.goodbye_sent_ = false;
-  connection.ended_ = connection.ended_ || connection.in_session_;
-  connection.in_session_ = false;
-  connection.is_given_up_ = false;
+  if (connection.is_in_session()) connection.session_ = Connection::Session::over;
   connection.noted_ = nullptr;
   connection.moved_ = false;
   if (std::exchange(connection.is_out_, false)) --out_;

@@ -170,6 +170,7 @@ FrameFault Core::take_special(const Now& now, Peer& peer, BufferId buffer, wire:
   };
   switch (header.kind) {
     case Kind::recall: sender_.return_credits(peer, header.credits, out); break;
+    case Kind::goodbye: connector_.on_goodbye(now, peer, out); break;
     case Kind::part: return unless(connector_.on_part(now, peer, out), FrameFault::part);
     case Kind::stay: return unless(connector_.on_stay(now, peer, out), FrameFault::part);
     case Kind::lane_end:

@@ -377,6 +377,7 @@ class Core : private Lanes::Listener,
   const Counters& counters() const { return counters_; }
   Counters& counters() { return counters_; }
   PeerName name(PeerId peer) const { return peers_[peer].name; }
+  bool is_ready(PeerId peer) const { return peers_[peer].connection.is_ready(); }
   PeerState state(PeerId peer) const { return peers_[peer].connection.state(); }
   // It is ready, or about to end.
   bool is_connected(PeerId peer) const {

@@ -206,7 +206,7 @@ class Engine : private Driver<Engine> {
     std::lock_guard guard(lock_);
     core_.connect(clock(), peer, out_);
     if (!out_.empty()) flush();
-    return core_.state(peer) == PeerState::ready;
+    return core_.is_ready(peer);
   }
 
   // ---- progress ----

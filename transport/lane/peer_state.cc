@@ -3,30 +3,28 @@
 namespace weir {
 namespace {
 
-constexpr std::uint16_t bit(PeerState state) {
-  return static_cast<std::uint16_t>(1u << static_cast<unsigned>(state));
-}
-
 using enum PeerState;
 
-// Row: from. Bits: the states it may go to.
-constexpr std::uint16_t edges[] = {
-    /* idle       */ bit(connecting) | bit(accepting) | bit(held) | bit(closed) | bit(failed),
-    /* connecting */ bit(idle) | bit(connecting) | bit(waiting) | bit(accepting) | bit(ready) |
-        bit(held) | bit(closed) | bit(failed),
-    /* waiting    */ bit(idle) | bit(connecting) | bit(accepting) | bit(held) | bit(closed) |
-        bit(failed),
-    /* accepting  */ bit(accepting) | bit(broken) | bit(ready) | bit(closed) | bit(failed),
-    /* ready      */ bit(broken) | bit(parting) | bit(parted) | bit(closing) | bit(closed) |
-        bit(failed),
-    /* broken     */ bit(idle) | bit(connecting) | bit(waiting) | bit(held) | bit(closed) |
-        bit(failed),
-    /* held       */ bit(connecting) | bit(closed) | bit(failed),
-    /* parting    */ bit(ready) | bit(broken) | bit(parted) | bit(idle) | bit(closed) | bit(failed),
-    /* parted     */ bit(broken) | bit(idle) | bit(closed) | bit(failed),
-    /* closing    */ bit(broken) | bit(closed) | bit(failed),
-    /* closed     */ bit(idle) | bit(connecting) | bit(accepting) | bit(held),
-    /* failed     */ bit(closed),
+struct Edges {
+  PeerStates from;
+  PeerStates to;
+};
+
+constexpr Edges edges[] = {
+    {idle, connecting | accepting | held | closed | failed},
+    {closed, idle | connecting | accepting | held},
+    {connecting, idle | connecting | waiting | accepting | ready | held | closed | failed},
+    {waiting, idle | connecting | accepting | held | closed | failed},
+    {accepting, accepting | any_broken | ready | closed | failed},
+    {held, connecting | closed | failed},
+    {any_broken, any_broken | idle | connecting | waiting | held | closed | failed},
+    {ready, any_broken | left | parting | parted | closing | closed | failed},
+    {left, closed | failed},
+    {parting, ready | any_broken | parted | idle | closed | failed},
+    {parted, any_broken | idle | closed | failed},
+    {closing, any_broken | said | closed | failed},
+    {said, any_broken | closed | failed},
+    {failed, closed},
 };
 
 }  // namespace
@@ -34,23 +32,34 @@ constexpr std::uint16_t edges[] = {
 const char* to_text(PeerState state) {
   switch (state) {
     case idle: return "idle";
+    case closed: return "closed";
     case connecting: return "connecting";
     case waiting: return "waiting";
     case accepting: return "accepting";
-    case ready: return "ready";
-    case broken: return "broken";
     case held: return "held";
+    case broken_ask:
+    case broken_wait:
+    case broken_hold:
+    case broken_end:
+    case broken_part:
+    case broken_leave:
+    case broken_fail: return "broken";
     case parting: return "parting";
     case parted: return "parted";
-    case closing: return "closing";
-    case closed: return "closed";
     case failed: return "failed";
+    case closing:
+    case said: return "closing";
+    case ready: return "ready";
+    case left: return "left";
   }
   return "unknown";
 }
 
 bool allowed(PeerState from, PeerState to) {
-  return (edges[static_cast<unsigned>(from)] & bit(to)) != 0;
+  for (const Edges& some : edges) {
+    if (some.from.has(from)) return some.to.has(to);
+  }
+  return false;
 }
 
 }  // namespace weir

@@ -16,14 +16,11 @@ struct Expose {
   template struct Expose<&member, Tag>
 
 WEIR_EXPOSE(PeersOf, Core::peers_);
-WEIR_EXPOSE(GoodbyeSent, Connection::goodbye_sent_);
 WEIR_EXPOSE(StaysUntil, Connection::stays_until_);
-WEIR_EXPOSE(InSession, Connection::in_session_);
+WEIR_EXPOSE(SessionOf, Connection::session_);
+WEIR_EXPOSE(ConnectorOf, Core::connector_);
 WEIR_EXPOSE(BrokeIn, Connection::broke_in_);
 WEIR_EXPOSE(IsOut, Connection::is_out_);
-WEIR_EXPOSE(Ended, Connection::ended_);
-WEIR_EXPOSE(After, Connection::after_);
-WEIR_EXPOSE(GivenUp, Connection::is_given_up_);
 WEIR_EXPOSE(WantedAhead, Connection::wanted_ahead_);
 WEIR_EXPOSE(Told, Connection::told_);
 WEIR_EXPOSE(Futile, Connection::futile_);
@@ -44,6 +41,16 @@ const Peer& peer_in(const Core& core, PeerId id) { return (core.*inner(PeersOf{}
 
 }  // namespace
 
+std::array<bool, connection_table::count>& rules_taken() {
+  static std::array<bool, connection_table::count> taken{};
+  return taken;
+}
+
+void note_rules(const Core& core) {
+  const auto& taken = (core.*inner(ConnectorOf{})).taken();
+  for (std::size_t i = 0; i < taken.size(); ++i) rules_taken()[i] |= taken[i];
+}
+
 std::uint64_t attempt_of(const Core& core, PeerId peer) {
   return peer_in(core, peer).connection.*inner(AttemptOf{});
 }
@@ -57,12 +64,10 @@ void describe(const Core& core, PeerId id, Time now, const Attempts& ours, const
   const Peer& peer = peer_in(core, id);
   const Connection& connection = peer.connection;
   const Duration unit = core.config().attempt_timeout;
-  digest.add(connection.state(), connection.left(), connection.asked_to_part(),
-             connection.is_held(), connection.has_moved(), connection.received(),
-             connection.lane() != LaneId::none, connection.*inner(GoodbyeSent{}),
-             connection.*inner(InSession{}), connection.*inner(BrokeIn{}),
-             connection.*inner(IsOut{}), connection.*inner(Ended{}), connection.*inner(After{}),
-             connection.*inner(GivenUp{}), connection.*inner(WantedAhead{}),
+  digest.add(connection.state(), connection.asked_to_part(), connection.has_moved(),
+             connection.received(), connection.lane() != LaneId::none,
+             connection.*inner(SessionOf{}), connection.*inner(BrokeIn{}),
+             connection.*inner(IsOut{}), connection.*inner(WantedAhead{}),
              connection.*inner(Told{}), connection.*inner(Futile{}), connection.*inner(SentOf{}));
   digest.add(ours.rank(connection.*inner(AttemptOf{})),
              theirs.rank(connection.*inner(AttemptSeen{})));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -58,6 +59,9 @@ inline std::uint64_t coarse(Time time, Time now, Duration unit) {
   return static_cast<std::uint64_t>(std::clamp<std::int64_t>(units, -16, 16) + 100);
 }
 
+// Rules of the connector's table that any core has taken so far.
+std::array<bool, connection_table::count>& rules_taken();
+void note_rules(const Core& core);
 std::uint64_t attempt_of(const Core& core, PeerId peer);
 std::uint64_t attempt_seen_by(const Core& core, PeerId peer);
 // `ours` and `theirs`: attempts of this end and of the peer.

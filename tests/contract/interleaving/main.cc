@@ -6,6 +6,7 @@
 //   weir_interleave                         all scenarios, each to its depth
 //   weir_interleave --only NAME --depth N   deeper, by hand
 //   weir_interleave --play NAME 0,3,1       one way, step by step, as a finding names it
+//   weir_interleave --table                 what the connector does: event, states, action
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -184,6 +185,25 @@ bool is_known(const Scenario& scenario, const Finding& finding,
   return any;
 }
 
+// Whether each rule of the connector's table that is in reach was taken, and no other.
+bool all_rules_taken() {
+  bool all = true;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < connection_table::count; ++i) {
+    const ConnectionRule& rule = connection_table::rules[i];
+    const bool within = rule.reach == ConnectionRule::Reach::explorer &&
+                        rule.action != ConnectionAction::impossible;
+    const bool taken = rules_taken()[i];
+    count += taken ? 1 : 0;
+    if (taken == within) continue;
+    all = false;
+    std::printf("rule %zu (%s: %s) is %s\n", i, to_text(rule.event), to_text(rule.action),
+                taken ? "taken, and yet out of reach" : "never taken");
+  }
+  std::printf("%zu of %zu rules of the table are taken\n", count, connection_table::count);
+  return all;
+}
+
 int explore(const std::string& only, std::size_t depth) {
   std::array<bool, known.size()> found{};
   std::uint64_t states = 0;
@@ -218,6 +238,7 @@ int explore(const std::string& only, std::size_t depth) {
     failed = true;
     std::printf("NOT FOUND any more in %s: %s\n", known[i].scenario, known[i].what);
   }
+  if (only.empty() && depth == 0) failed = !all_rules_taken() || failed;
   std::printf("%llu states, %.1f s of a processor\n", static_cast<unsigned long long>(states),
               seconds_used() - began);
   return failed ? 1 : 0;
@@ -252,11 +273,15 @@ int main(int argc, char** argv) {
       only = argv[++i];
     } else if (option == "--depth" && i + 1 < argc) {
       depth = std::strtoull(argv[++i], nullptr, 10);
+    } else if (option == "--table") {
+      std::fputs(weir::connection_table_text().c_str(), stdout);
+      return 0;
     } else if (option == "--play" && i + 2 < argc) {
       return weir::interleaving::play(argv[i + 1], argv[i + 2],
                                       i + 3 < argc ? argv[i + 3] : nullptr);
     } else {
-      std::fprintf(stderr, "usage: %s [--only NAME] [--depth N] [--play NAME CHOICES [A | B]]\n",
+      std::fprintf(stderr,
+                   "usage: %s [--only NAME] [--depth N] [--play NAME CHOICES [A | B]] [--table]\n",
                    argv[0]);
       return 2;
     }

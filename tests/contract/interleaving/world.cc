@@ -74,6 +74,12 @@ World::World(const Scenario& scenario) : scenario_(scenario), left_(scenario.bud
   stage_.steady = scenario.steady;
 }
 
+World::~World() {
+  for (const auto& rail : rails_) {
+    for (std::size_t end = 0; end < 2; ++end) note_rules(rail->side(end).core());
+  }
+}
+
 void World::make_ready() {
   for (std::size_t rail = 0; rail < rails_.size(); ++rail) side(0, rail).connect();
   run_all(std::nullopt);

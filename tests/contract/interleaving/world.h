@@ -82,6 +82,7 @@ inline const char* name(std::size_t end) { return end == 0 ? "A" : "B"; }
 class World {
  public:
   explicit World(const Scenario& scenario);
+  ~World();
 
   void listen(std::function<void(const std::string&)> note) { stage_.note = std::move(note); }
   std::vector<Choice> choices() const;

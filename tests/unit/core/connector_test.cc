@@ -178,7 +178,7 @@ TEST(Connect, ARequestThatANewerOneOvertookEndsNothing) {
   ASSERT_EQ(connects.size(), 1u);
   EXPECT_EQ(connects[0].kind, Kind::reject);
   EXPECT_EQ(connects[0].reason, wire::Reject::crossed);
-  EXPECT_EQ(rig.core.state(rig.core.peer_of(lane)), PeerState::ready);
+  EXPECT_EQ(rig.core.state(rig.core.peer_of(lane)), PeerState::left);
 }
 
 TEST(Connect, ShowsThePeerThatItKnowsItsKey) {
@@ -346,7 +346,7 @@ TEST(Close, SaysGoodbyeAfterEverythingElse) {
   const auto goodbye = rig.take_work();
   ASSERT_EQ(goodbye.size(), 1u);
   EXPECT_EQ(rig.header_of(goodbye[0]).kind, wire::FrameKind::goodbye);
-  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+  EXPECT_EQ(rig.core.state(peer), PeerState::said);
   EXPECT_EQ(rig.send(peer), Status::peer_failed);
   EXPECT_TRUE(rig.take_connects().empty());
   rig.complete(goodbye[0]);
@@ -368,7 +368,7 @@ TEST(Close, WaitsForWhatIsPending) {
   rig.arrive(lane, {.kind = wire::FrameKind::credits, .credits = 1});
   EXPECT_EQ(rig.take_work().size(), 1u);
   rig.core.close(rig.now, peer, rig.out);
-  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+  EXPECT_EQ(rig.core.state(peer), PeerState::said);
 }
 
 TEST(Close, SaysOneGoodbyeHoweverOftenItIsAsked) {
@@ -669,7 +669,7 @@ TEST(Connector, LeavesWhenNothingWaitsAndTheGoodbyeIsDelivered) {
   EXPECT_TRUE(peer.connection.is_ready());
   rooms.work_waits = false;
   rooms.connector.close(rooms.now, peer, rooms.out);
-  EXPECT_EQ(peer.connection.state(), PeerState::closing);
+  EXPECT_EQ(peer.connection.state(), PeerState::said);
   const auto work = rooms.take_work();
   ASSERT_EQ(work.size(), 1u);
   EXPECT_EQ(Rooms::header_of(work[0]).kind, wire::FrameKind::goodbye);

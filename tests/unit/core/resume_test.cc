@@ -131,7 +131,7 @@ TEST(Resume, ThePeersRequestIsTheNewsOfTheOutage) {
   hello.resumes = true;
   hello.received = 3;
   rig.core.make_way(rig.now, hello, rig.out);
-  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken_wait);
   const auto fence = rig.take_connects();
   ASSERT_EQ(fence.size(), 1u);  // we need not ask
   EXPECT_EQ(fence[0].kind, Kind::drop);
@@ -571,7 +571,7 @@ TEST(GiveAway, AHeldSessionIsNotTakenUp) {
   Session rig(2, among_rails());
   ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));  // though nothing broke here
   rig.settle();
-  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::broken_hold);
   rig.take_connects();
   wire::Hello hello = rig.hello(other, 6);
   hello.resumes = true;

@@ -340,7 +340,7 @@ TEST_F(Rdma, ClosingWaitsForTransfers) {
   EXPECT_EQ(rig.core.state(peer), PeerState::ready);
   for (const WorkRequest& work : rig.take_work()) rig.complete(work);
   rig.core.close(rig.now, peer, rig.out);
-  EXPECT_EQ(rig.core.state(peer), PeerState::closing);
+  EXPECT_EQ(rig.core.state(peer), PeerState::said);
 }
 
 // The first thing said to a peer can be a get.

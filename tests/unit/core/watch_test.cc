@@ -220,7 +220,7 @@ TEST(Probe, DoesNotKeepUsFromLeaving) {
   while (work.empty()) work = look(rig);
   rig.core.close(rig.now, PeerId{0}, rig.out);
   rig.settle();
-  ASSERT_EQ(rig.core.state(PeerId{0}), PeerState::closing);
+  ASSERT_EQ(rig.core.state(PeerId{0}), PeerState::said);
   const auto goodbye = rig.take_work();
   ASSERT_EQ(goodbye.size(), 1u);
   rig.complete(goodbye[0]);  // it completes in order: the probe has, too
@@ -261,7 +261,7 @@ TEST(Watch, HasNothingToLookAtWithoutLanes) {
   EXPECT_EQ(rooms.watch.next_look(), Time::never());
   Peer& peer = rooms.connect(other, 4);
   EXPECT_NE(rooms.watch.next_look(), Time::never());
-  rooms.connector.on_goodbye(peer);
+  rooms.connector.on_goodbye(rooms.now, peer, rooms.out);
   EXPECT_EQ(rooms.watch.next_look(), Time::never());
 }
 

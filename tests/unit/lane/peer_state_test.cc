@@ -3,30 +3,41 @@
 
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 
 namespace weir {
 namespace {
 
 TEST(PeerState, HasExactlyTheseEdges) {
-  // Columns and rows: idle connecting waiting accepting ready broken held parting parted closing
-  // closed failed
+  // Columns and rows: idle closed connecting waiting accepting held broken_... (7: to ask, wait,
+  // hold, end, part, leave, fail) parting parted failed closing said ready left
+  constexpr const char* broken = "xxxx.xxxxxxxx..x....";
   constexpr const char* table[] = {
-      /* idle       */ ".x.x..x...xx",
-      /* connecting */ "xxxxx.x...xx",
-      /* waiting    */ "xx.x..x...xx",
-      /* accepting  */ "...xxx....xx",
-      /* ready      */ ".....x.xxxxx",
-      /* broken     */ "xxx...x...xx",
-      /* held       */ ".x........xx",
-      /* parting    */ "x...xx..x.xx",
-      /* parted     */ "x....x....xx",
-      /* closing    */ ".....x....xx",
-      /* closed     */ "xx.x..x.....",
-      /* failed     */ "..........x.",
+      /* idle       */ ".xx.xx.........x....",
+      /* closed     */ "x.x.xx..............",
+      /* connecting */ "xxxxxx.........x..x.",
+      /* waiting    */ "xxx.xx.........x....",
+      /* accepting  */ ".x..x.xxxxxxx..x..x.",
+      /* held       */ ".xx............x....",
+      broken,
+      broken,
+      broken,
+      broken,
+      broken,
+      broken,
+      broken,
+      /* parting    */ "xx....xxxxxxx.xx..x.",
+      /* parted     */ "xx....xxxxxxx..x....",
+      /* failed     */ ".x..................",
+      /* closing    */ ".x....xxxxxxx..x.x..",
+      /* said       */ ".x....xxxxxxx..x....",
+      /* ready      */ ".x....xxxxxxxxxxx..x",
+      /* left       */ ".x.............x....",
   };
-  for (unsigned from = 0; from < 12; ++from) {
-    for (unsigned to = 0; to < 12; ++to) {
+  static_assert(std::size(table) == peer_states);
+  for (unsigned from = 0; from < peer_states; ++from) {
+    for (unsigned to = 0; to < peer_states; ++to) {
       EXPECT_EQ(allowed(static_cast<PeerState>(from), static_cast<PeerState>(to)),
                 table[from][to] == 'x')
           << to_text(static_cast<PeerState>(from)) << " to " << to_text(static_cast<PeerState>(to));
@@ -35,10 +46,10 @@ TEST(PeerState, HasExactlyTheseEdges) {
 }
 
 TEST(PeerState, HasWords) {
-  for (unsigned state = 0; state < 12; ++state) {
+  for (unsigned state = 0; state < peer_states; ++state) {
     EXPECT_NE(std::string(to_text(static_cast<PeerState>(state))), "unknown");
   }
-  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(12))), "unknown");
+  EXPECT_EQ(std::string(to_text(static_cast<PeerState>(peer_states))), "unknown");
 }
 
 }  // namespace
