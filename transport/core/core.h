@@ -387,6 +387,10 @@ class Core : private Lanes::Listener,
   PeerId peer_of(LaneId lane) const { return lanes_[lane].peer; }
   std::uint32_t peer_count() const { return peers_.size(); }
   std::uint32_t connecting_count() const { return connector_.pending(); }
+  // Of the connector's table, for tests.
+  const std::array<bool, connection_table::count>& rules_taken() const {
+    return connector_.taken();
+  }
   std::uint32_t max_payload_bytes() const { return sender_.max_payload_bytes(); }
 
   // Where a peer stands, for reports, tests and the simulator.

@@ -18,7 +18,6 @@ struct Expose {
 WEIR_EXPOSE(PeersOf, Core::peers_);
 WEIR_EXPOSE(StaysUntil, Connection::stays_until_);
 WEIR_EXPOSE(SessionOf, Connection::session_);
-WEIR_EXPOSE(ConnectorOf, Core::connector_);
 WEIR_EXPOSE(BrokeIn, Connection::broke_in_);
 WEIR_EXPOSE(IsOut, Connection::is_out_);
 WEIR_EXPOSE(WantedAhead, Connection::wanted_ahead_);
@@ -47,7 +46,7 @@ std::array<bool, connection_table::count>& rules_taken() {
 }
 
 void note_rules(const Core& core) {
-  const auto& taken = (core.*inner(ConnectorOf{})).taken();
+  const auto& taken = core.rules_taken();
   for (std::size_t i = 0; i < taken.size(); ++i) rules_taken()[i] |= taken[i];
 }
 

@@ -38,8 +38,18 @@ inline Core::Config small_config() {
   return config;
 }
 
+// Rules of the connector's table that any rig has taken (connector_table_test.cc).
+inline std::array<bool, connection_table::count>& rules_taken() {
+  static std::array<bool, connection_table::count> taken{};
+  return taken;
+}
+inline void note_rules(const std::array<bool, connection_table::count>& taken) {
+  for (std::size_t i = 0; i < taken.size(); ++i) rules_taken()[i] |= taken[i];
+}
+
 class Rig {
  public:
+  ~Rig() { note_rules(core.rules_taken()); }
   explicit Rig(const Core::Config& config = small_config()) : core(config) {
     core.start(out);
     settle();

@@ -33,6 +33,7 @@ class Rooms : private Lanes::Listener,
     receiver.start(out);
     settle();
   }
+  ~Rooms() { note_rules(connector.taken()); }
 
   // Memory is provided, receives are taken as posted, control slots are lent, drops carried out.
   void settle() {
