@@ -1,6 +1,6 @@
 #include "transport/core/connector_table.h"
 
-#include <cstdio>
+#include <iterator>
 
 namespace weir {
 namespace {
@@ -105,18 +105,6 @@ const char* to_text(ConnectionAction action) {
   return action_names[static_cast<std::size_t>(action)];
 }
 
-std::string connection_table_text() {
-  std::string text = "| event | states | action |\n|---|---|---|\n";
-  for (const ConnectionRule& rule : connection_table::rules) {
-    std::string states;
-    for (unsigned i = 0; rule.in != connection_table::others && i < peer_states; ++i) {
-      if (!rule.in.has(static_cast<PeerState>(i))) continue;
-      states += std::string(states.empty() ? "" : ", ") + state_names[i];
-    }
-    text += std::string("| ") + to_text(rule.event) + " | " + (states.empty() ? "others" : states) +
-            " | " + to_text(rule.action) + " |\n";
-  }
-  return text;
-}
+const char* name_of(PeerState state) { return state_names[static_cast<std::size_t>(state)]; }
 
 }  // namespace weir

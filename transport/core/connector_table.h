@@ -11,7 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <iterator>
 
 #include "transport/lane/peer_state.h"
 
@@ -281,7 +281,7 @@ inline constexpr auto rule_of = [] {
 
 const char* to_text(ConnectionEvent event);
 const char* to_text(ConnectionAction action);
-// All rules, as a table in Markdown.
-std::string connection_table_text();
+// As the table has it (lane/peer_state.h has words for a user).
+const char* name_of(PeerState state);
 
 }  // namespace weir

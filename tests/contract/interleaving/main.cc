@@ -185,6 +185,20 @@ bool is_known(const Scenario& scenario, const Finding& finding,
   return any;
 }
 
+// What the connector does, in Markdown.
+void print_table() {
+  std::printf("| event | states | action |\n|---|---|---|\n");
+  for (const ConnectionRule& rule : connection_table::rules) {
+    std::string states;
+    for (unsigned i = 0; rule.in != connection_table::others && i < peer_states; ++i) {
+      const auto state = static_cast<PeerState>(i);
+      if (rule.in.has(state)) states += std::string(states.empty() ? "" : ", ") + name_of(state);
+    }
+    std::printf("| %s | %s | %s |\n", to_text(rule.event),
+                states.empty() ? "others" : states.c_str(), to_text(rule.action));
+  }
+}
+
 // Whether each rule of the connector's table that is in reach was taken, and no other.
 bool all_rules_taken() {
   bool all = true;
@@ -274,7 +288,7 @@ int main(int argc, char** argv) {
     } else if (option == "--depth" && i + 1 < argc) {
       depth = std::strtoull(argv[++i], nullptr, 10);
     } else if (option == "--table") {
-      std::fputs(weir::connection_table_text().c_str(), stdout);
+      weir::interleaving::print_table();
       return 0;
     } else if (option == "--play" && i + 2 < argc) {
       return weir::interleaving::play(argv[i + 1], argv[i + 2],
