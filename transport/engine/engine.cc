@@ -532,7 +532,7 @@ void Engine::note_refusal(const ConnectAction& action) {
       action.reason == wire::Reject::over) {
     return;
   }
-  if (action.silent) return;  // counted, too
+  if (action.silent) return;  // the driver counts it
   const std::uint64_t count = ++core_.counters().requests_refused;
   if (count > refusals_told) return;
   tell(Refusal{action.reason, action.hello.from, connections_->asker(action.request),

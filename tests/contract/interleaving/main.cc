@@ -294,10 +294,11 @@ int main(int argc, char** argv) {
       return weir::interleaving::play(argv[i + 1], argv[i + 2],
                                       i + 3 < argc ? argv[i + 3] : nullptr);
     } else {
-      std::fprintf(stderr,
+      const bool asked = option == "--help";
+      std::fprintf(asked ? stdout : stderr,
                    "usage: %s [--only NAME] [--depth N] [--play NAME CHOICES [A | B]] [--table]\n",
                    argv[0]);
-      return 2;
+      return asked ? 0 : 2;
     }
   }
   return weir::interleaving::explore(only, depth);
