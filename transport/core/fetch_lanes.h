@@ -54,10 +54,6 @@ class FetchLanes {
   void want(Peer& peer, Outbox& out);
   // The same with the further ones, as many as there are to be; one that was left, after a pause.
   [[gnu::cold, gnu::noinline]] void want_further(const Now& now, Peer& peer, Outbox& out);
-  // There is nothing to ask the peer for: it knows of no further lanes, or we want none.
-  bool has_no_further(const Peer& peer) const {
-    return config_.paths <= 1 || peer.connection.card().further_lanes == 0;
-  }
   // The further lane is slow, or broke: it ends, and what is under way on it is lost.
   void leave(const Now& now, Peer& peer, std::uint8_t number, Outbox& out);
 

@@ -19,7 +19,7 @@ void Transfers::submit(const Now& now, const TransferRequest& request, Outbox& o
     return;
   scheduler_.submit(peer.transfers, request);
   if (scheduler_.wants_chain(request) && scheduler_.knows_c()) fetch_lanes_.want(peer, out);
-  if (config_.paths > 1 && wants_spread(request)) ask_for_further(now, peer, out);
+  if (config_.paths > 1 && wants_spread(request)) fetch_lanes_.want_further(now, peer, out);
   if (peer.connection.is_ready()) go_on(now, peer, out);
 }
 
@@ -248,100 +248,6 @@ void Transfers::on_fetch_lane(const Now& now, Peer& peer, Outbox& out) {
     if (chains(peer)) scheduler_.open_chain(peer.transfers, peer.fetch_lane.reads());
   }
   go_on(now, peer, out);
-}
-
-// ---- further lanes ----
-
-// Without the first lane small gets have none where fetches are kept apart, so that comes first.
-void Transfers::ask_for_further(const Now& now, Peer& peer, Outbox& out) {
-  if (fetch_lanes_.has_no_further(peer)) return;
-  fetch_lanes_.want_further(now, peer, out);
-}
-
-// How many chunks a further lane has at most.
-std::uint32_t Transfers::room_of(const FetchLane& end) const {
-  return std::min(end.reads(), lanes_.fetch_depth());
-}
-
-bool Transfers::near_is_full(const Peer& peer) const {
-  std::uint32_t near = peer.transfers.outstanding(TransferKind::get);
-  for (const FetchLane& end : peer.further->lanes) {
-    if (end.lane() != LaneId::none) {
-      near -= static_cast<std::uint32_t>(lanes_[end.lane()].queue.in_flight());
-    }
-  }
-  return near >= near_fetches(peer);
-}
-
-// Those of ours: the peer may have made more for itself.
-Spread::Lanes Transfers::usable_further(const Peer& peer) const {
-  std::uint32_t usable = 0;
-  for (std::uint32_t i = 0; i < config_.paths && config_.paths > 1; ++i) {
-    usable |= peer.further->lanes[i].usable() ? 1u << i : 0;
-  }
-  return static_cast<Spread::Lanes>(usable);
-}
-
-Spread::Lanes Transfers::open_further(const Peer& peer) const {
-  std::uint32_t open = usable_further(peer);
-  for (std::uint32_t i = 0; i < Spread::most_lanes; ++i) {
-    const FetchLane& end = peer.further->lanes[i];
-    if ((open >> i & 1) != 0 && lanes_[end.lane()].queue.in_flight() >= room_of(end)) {
-      open &= ~(1u << i);
-    }
-  }
-  return static_cast<Spread::Lanes>(open);
-}
-
-// One lane goes through the adapter's hands in one go; several need to be dealt to.
-bool Transfers::chains(const Peer& peer) const {
-  return peer.fetch_lane.usable() && !(peer.further && usable_further(peer) != 0);
-}
-
-void Transfers::note_spread(const Now& now, Peer& peer, std::uint8_t number, std::uint64_t bytes) {
-  peer.further->spread.begin(now, number - 1u, bytes);
-  if (peer.spreads.linked) return;
-  if (spreading_.empty()) next_look_ = now + look_interval;
-  spreading_.push(&peer);
-}
-
-void Transfers::on_further_lane(const Now& now, Peer& peer, Outbox& out) {
-  if (!chains(peer)) scheduler_.end_chains(peer.transfers);
-  scheduler_.limit_reads(peer.transfers, fetches_open(peer));
-  go_on(now, peer, out);
-}
-
-bool Transfers::leaves(const Now& now, Peer& peer, LaneId id, CompletionStatus status,
-                       Outbox& out) {
-  const Lane& lane = lanes_[id];
-  if (lane.number == 0) return false;
-  const FetchLane& end = peer.further->lanes[lane.number - 1u];
-  if (end.is_leaving()) return true;  // that is what a fence does
-  if (!end.usable() || !peer.connection.is_ready() || !connector_.may_be_the_way(status)) {
-    return false;
-  }
-  ++counters_.lanes_left;
-  fetch_lanes_.leave(now, peer, lane.number, out);
-  return true;
-}
-
-void Transfers::on_timer(const Now& now, Outbox& out) {
-  if (spreading_.empty() || now < next_look_) return;
-  next_look_ = now + look_interval;
-  Peer* next = spreading_.front();
-  for (std::size_t left = spreading_.size(); left > 0; --left) {
-    Peer& peer = *next;
-    next = spreading_.next(next);
-    const Spread& spread = peer.further->spread;
-    if (spread.waiting_bytes() == 0) {
-      spreading_.remove(&peer);
-    } else if (peer.connection.is_ready()) {
-      const std::optional<std::size_t> slow = spread.slow(now, usable_further(peer));
-      if (!slow) continue;
-      ++counters_.lanes_left;
-      fetch_lanes_.leave(now, peer, static_cast<std::uint8_t>(*slow + 1), out);
-    }
-  }
 }
 
 }  // namespace weir

@@ -180,7 +180,6 @@ class Transfers final : private FetchLanes::Listener {
   std::uint64_t least_spread() const {
     return std::min<std::uint64_t>(config_.spread_bytes, least_timed_bytes);
   }
-  [[gnu::cold, gnu::noinline]] void ask_for_further(const Now& now, Peer& peer, Outbox& out);
   bool chains(const Peer& peer) const;
   [[gnu::noinline]] void note_spread(const Now& now, Peer& peer, std::uint8_t number,
                                      std::uint64_t bytes);
