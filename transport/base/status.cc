@@ -74,8 +74,8 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
   switch (reason) {
     case FailReason::atomic_in_doubt:
     case FailReason::frames_lost:
-      return "Look at the cables and the counters of the port; a job whose connections do not break "
-             "does not meet this";
+      return "The connection broke under it. Look at the peer's own output first: it may have been "
+             "killed; then at the cables and the counters of the port";
     case FailReason::connect_refused:
     case FailReason::vanished:
       return "Look at the peer's own output: it most likely ended or was killed";
