@@ -497,7 +497,6 @@ void Scheduler::give_up_chunks(Transfer& transfer) {
             transfer.outstanding_chunks - transfer.chained_chunks,
             transfer.outstanding_bytes - transfer.chained_bytes);
   counts_.chunks_lost += transfer.outstanding_chunks;
-  if (transfer.outstanding_chunks > 0 && transfer.changes_memory()) transfer.in_doubt = true;
   node_.give(std::exchange(transfer.read_tokens, 0));
   transfer.outstanding_chunks = transfer.chained_chunks = 0;
   transfer.outstanding_bytes = transfer.chained_bytes = 0;

@@ -280,12 +280,7 @@ class World {
       Rails& rails = program->rails();
       if (rails.parts_out() > 0) fabric.violation("a part of a transfer never ended");
       for (std::size_t rail = 0; rail < rails.count(); ++rail) {
-        Engine& engine = rails.engine(rail);
-        if (!engine.core().conserved()) fabric.violation("buffers or credits do not add up");
-        if (engine.core().has_transfers()) fabric.violation("a transfer never ended");
-        if (engine.slots_lent() == 0) continue;
-        fabric.violation("node " + std::to_string(engine.node()) + ": " +
-                         std::to_string(engine.slots_lent()) + " slots never came back");
+        rails.engine(rail).check_at_rest();
       }
     }
   }

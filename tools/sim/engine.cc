@@ -178,14 +178,18 @@ bool Engine::send_handover(PeerId peer, const HandoverMessage& message) {
   return sent;
 }
 
+void Engine::check_at_rest() const {
+  if (!core_.conserved()) fabric_.violation("buffers or credits do not add up");
+  if (core_.has_transfers()) fabric_.violation("a transfer never ended");
+  if (slots_lent_ == 0) return;
+  fabric_.violation("node " + std::to_string(node()) + ": " + std::to_string(slots_lent_) +
+                    " slots never came back");
+}
+
 Status Engine::carry(PeerId peer, const SendSlot& frame) {
   SendSlot* const slot =
       acquire(frame.frame_bytes - static_cast<std::uint32_t>(wire::first_payload_offset));
-  std::memcpy(slot->frame, frame.frame, frame.frame_bytes);
-  slot->frame_bytes = frame.frame_bytes;
-  slot->messages = frame.messages;
-  slot->notify = frame.notify;
-  slot->user = frame.user;
+  slot->copy(frame);
   const Status status = core_.send_frame(now(), peer, slot, out_);
   if (status != Status::ok) discard(slot);
   finish_send();

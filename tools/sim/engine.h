@@ -136,7 +136,8 @@ class Engine : private Driver<Engine> {
     return core_.pending_frames() == 0 && arrived_.empty() && out_.deliveries.empty();
   }
   // Slots that were acquired and have not come back.
-  std::size_t slots_lent() const { return slots_lent_; }
+  // A violation unless all that was lent is back, and nothing is under way.
+  void check_at_rest() const;
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }
   // How long requests waited for tokens of the host, one after the other; the time of those behind
   // the one that waits is not in it. Requests that had theirs at once are left out.

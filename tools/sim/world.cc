@@ -368,16 +368,11 @@ class World {
     for (Node node = 0; node < engines_.size(); ++node) {
       if (!alive(node)) continue;
       Engine& engine = *engines_[node];
-      if (!engine.core().conserved()) fabric_.violation("buffers or credits do not add up");
+      engine.check_at_rest();
       if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
         fabric_.violation("credits are out although no peer is connected");
       }
-      if (engine.core().has_transfers()) fabric_.violation("a transfer never ended");
       if (engine.asked() != 0) fabric_.violation("tokens of the host were not given back");
-      if (engine.slots_lent() != 0) {
-        fabric_.violation("node " + std::to_string(node) + ": " +
-                          std::to_string(engine.slots_lent()) + " slots never came back");
-      }
     }
   }
 

@@ -62,7 +62,7 @@ struct FurtherLanes {
   // What the peer has still to hear, by number: also of lanes that are gone.
   std::array<wire::LaneEnd, Spread::most_lanes + 1> owed_ends;
   std::uint16_t owed = 0;  // a bit for each
-  Spread spread;                                    // transfers.h
+  Spread spread;           // transfers.h
 
   bool is_settled() const {
     for (const FetchLane& end : lanes) {

@@ -269,11 +269,7 @@ Status Engine::carry(PeerId peer, const SendSlot& frame) {
   std::lock_guard guard(lock_);
   SendSlot* const slot = slots_->get(static_cast<SlotPool::Size>(frame.pool));
   if (slot == nullptr) return Status::back_pressure;
-  std::memcpy(slot->frame, frame.frame, frame.frame_bytes);
-  slot->frame_bytes = frame.frame_bytes;
-  slot->messages = frame.messages;
-  slot->notify = frame.notify;
-  slot->user = frame.user;
+  slot->copy(frame);
   const Status status = core_.send_frame(clock(), peer, slot, out_);
   if (status != Status::ok) slots_->put(slot);
   finish_send();

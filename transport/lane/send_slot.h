@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "transport/wire/frame.h"
 
@@ -26,6 +27,15 @@ struct SendSlot {
   wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
   void* slab = nullptr;  // the engine's: whose memory it is
   void* user = nullptr;  // for the layer above; the core never looks at it
+
+  // Becomes a copy of a frame that fits, to go over another lane.
+  void copy(const SendSlot& of) {
+    std::memcpy(frame, of.frame, of.frame_bytes);
+    frame_bytes = of.frame_bytes;
+    messages = of.messages;
+    notify = of.notify;
+    user = of.user;
+  }
 
   // Where the payload of the frame's first message belongs.
   std::byte* payload() const { return frame + wire::first_payload_offset; }

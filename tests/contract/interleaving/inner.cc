@@ -1,19 +1,9 @@
 #include "tests/contract/interleaving/inner.h"
 
+#include "tests/expose.h"
+
 namespace weir::interleaving {
 namespace {
-
-// Expose<&Class::member, Tag>: from then on `object.*inner(Tag{})` is that member.
-template <auto member, typename Tag>
-struct Expose {
-  friend constexpr auto inner(Tag) { return member; }
-};
-
-#define WEIR_EXPOSE(Tag, member)      \
-  struct Tag {                        \
-    friend constexpr auto inner(Tag); \
-  };                                  \
-  template struct Expose<&member, Tag>
 
 WEIR_EXPOSE(PeersOf, Core::peers_);
 WEIR_EXPOSE(StaysUntil, Connection::stays_until_);

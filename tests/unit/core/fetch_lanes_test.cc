@@ -42,15 +42,7 @@ struct Bulk : testing::Test {
   }
 
   void get(std::uint64_t bytes, std::uint64_t token = 1) {
-    rig.core.transfer(rig.now,
-                      {.peer = peer,
-                       .remote_address = 0x100000,
-                       .local_address = 0x900000,
-                       .length_bytes = bytes,
-                       .lkey = 3,
-                       .rkey = 7,
-                       .token = token},
-                      rig.out);
+    rig.core.transfer(rig.now, rig::transfer_of(peer, Opcode::read, bytes, token), rig.out);
     rig.settle();
   }
 
@@ -418,17 +410,7 @@ struct Apart : Bulk {
   Apart() : Bulk(config()) {}
 
   void submit(Opcode opcode, std::uint64_t bytes, std::uint64_t token) {
-    rig.core.transfer(rig.now,
-                      {.kind = opcode == Opcode::write ? TransferKind::put : TransferKind::get,
-                       .peer = peer,
-                       .remote_address = 0x100000,
-                       .local_address = 0x900000,
-                       .length_bytes = bytes,
-                       .lkey = 3,
-                       .rkey = 7,
-                       .token = token,
-                       .opcode = opcode},
-                      rig.out);
+    rig.core.transfer(rig.now, rig::transfer_of(peer, opcode, bytes, token), rig.out);
     rig.settle();
   }
 };

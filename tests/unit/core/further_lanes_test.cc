@@ -38,16 +38,7 @@ struct Paths : testing::Test {
   }
 
   void get(std::uint64_t bytes, std::uint64_t token = 1, Opcode opcode = Opcode::read) {
-    rig.core.transfer(rig.now,
-                      {.peer = peer,
-                       .remote_address = 0x100000,
-                       .local_address = 0x900000,
-                       .length_bytes = bytes,
-                       .lkey = 3,
-                       .rkey = 7,
-                       .token = token,
-                       .opcode = opcode},
-                      rig.out);
+    rig.core.transfer(rig.now, rig::transfer_of(peer, opcode, bytes, token), rig.out);
     settle();
   }
 

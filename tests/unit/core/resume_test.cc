@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/expose.h"
 #include "tests/unit/core/rig.h"
 
 namespace weir {
@@ -15,15 +16,7 @@ using Kind = ConnectAction::Kind;
 
 constexpr CompletionStatus outage = CompletionStatus::retry_exc_err;
 
-// A private member, by way of explicit instantiation [C++20 temp.spec.general].
-template <auto member, typename Tag>
-struct Expose {
-  friend constexpr auto inner(Tag) { return member; }
-};
-struct LanesOf {
-  friend constexpr auto inner(LanesOf);
-};
-template struct Expose<&Core::lanes_, LanesOf>;
+WEIR_EXPOSE(LanesOf, Core::lanes_);
 
 // A connection that we asked for, and frames on it that the peer has not acknowledged.
 struct Session : rig::Rig {

@@ -22,6 +22,19 @@ inline constexpr PeerName other{1, 9};   // greater than self
 inline constexpr PeerName lesser{1, 2};  // smaller than self
 inline constexpr std::uint32_t KiB = 1024;
 
+inline TransferRequest transfer_of(PeerId peer, Opcode opcode, std::uint64_t bytes,
+                                   std::uint64_t token) {
+  return {.kind = opcode == Opcode::write ? TransferKind::put : TransferKind::get,
+          .peer = peer,
+          .remote_address = 0x100000,
+          .local_address = 0x900000,
+          .length_bytes = bytes,
+          .lkey = 3,
+          .rkey = 7,
+          .token = token,
+          .opcode = opcode};
+}
+
 inline Core::Config small_config() {
   Core::Config config;
   config.self = self;

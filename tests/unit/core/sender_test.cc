@@ -1,6 +1,7 @@
 // Eager send: connection on demand, bundles, credits, the send queue, back-pressure.
 #include <gtest/gtest.h>
 
+#include "tests/expose.h"
 #include "tests/unit/core/rooms.h"
 
 namespace weir {
@@ -12,15 +13,7 @@ using rig::Rooms;
 using wire::Wakes;
 using Kind = ConnectAction::Kind;
 
-// A private member, by way of explicit instantiation [C++20 temp.spec.general].
-template <auto member, typename Tag>
-struct ExposeOffers {
-  friend constexpr auto inner(Tag) { return member; }
-};
-struct OffersLeftOf {
-  friend constexpr auto inner(OffersLeftOf);
-};
-template struct ExposeOffers<&Sender::offers_left_, OffersLeftOf>;
+WEIR_EXPOSE(OffersLeftOf, Sender::offers_left_);
 
 // W grows with each new peer of many.
 TEST(Shares, OnePeerMoreIsNotALookAtAll) {

@@ -24,21 +24,11 @@ Core::Config rdma_config() {
 }
 
 TransferRequest get_of(PeerId peer, std::uint64_t bytes, std::uint64_t token = 1) {
-  return {.kind = TransferKind::get,
-          .peer = peer,
-          .remote_address = 0x100000,
-          .local_address = 0x900000,
-          .length_bytes = bytes,
-          .lkey = 3,
-          .rkey = 7,
-          .token = token};
+  return rig::transfer_of(peer, Opcode::read, bytes, token);
 }
 
 TransferRequest put_of(PeerId peer, std::uint64_t bytes, std::uint64_t token = 1) {
-  TransferRequest put = get_of(peer, bytes, token);
-  put.kind = TransferKind::put;
-  put.opcode = Opcode::write;
-  return put;
+  return rig::transfer_of(peer, Opcode::write, bytes, token);
 }
 
 struct Rdma : testing::Test {
