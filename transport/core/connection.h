@@ -94,6 +94,7 @@ class Connection {
   std::uint64_t attempt_seen_ = 0;  // number of the peer's last request that we accepted
   Time since_{};                    // when the first attempt at this connection began
   std::uint32_t silences_ = 0;      // attempts since then that nobody answered
+  std::uint8_t vain_holds_ = 0;  // how often a hold in vain has doubled the next one since it broke
   Time attempt_deadline_ = Time::never();
   Time due_ = Time::never();  // its place in the connector's list of deadlines; never: none
   FailReason trouble_ = FailReason::connect_timeout;  // why this attempt ended before the deadline

@@ -60,8 +60,8 @@ bool Connector::on(Event event, const Now& now, Peer& peer, Outbox& out, const D
       }
       break;
     case Do::ask: ask(now, peer, out); break;
-    case Do::wait_a_while: hold_for_a_while(now, peer, PeerState::waiting); break;
-    case Do::stay_held: hold_for_a_while(now, peer, PeerState::held); break;
+    case Do::wait_a_while: wait_a_while(now, peer); break;
+    case Do::stay_held: stay_held(now, peer); break;
     case Do::end_unless_in_session:
       if (peer.connection.is_in_session()) {
         ask(now, peer, out);
@@ -82,7 +82,7 @@ bool Connector::on(Event event, const Now& now, Peer& peer, Outbox& out, const D
     case Do::hold_unconfirmed: fence_unconfirmed(peer, PeerState::broken_hold, out); break;
     case Do::hold_attempt: hold_attempt(now, peer, out); break;
     case Do::hold_once_fenced: move_to(peer, PeerState::broken_hold); break;
-    case Do::hold_longer: set_deadline(peer, now + config_.attempt_timeout); break;
+    case Do::hold_longer: set_deadline(peer, deadline_of_hold(now, peer)); break;
     case Do::hold_in_vain: hold_in_vain(now, peer, out); break;
     case Do::give_away: return give_frames_away(now, peer, details.received, out);
     case Do::ask_once_fenced: move_to(peer, PeerState::broken_ask); break;

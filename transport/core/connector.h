@@ -267,6 +267,7 @@ class Connector {
   void take_loop(const Now& now, Peer& peer, Outbox& out);
   void become_ready(const Now& now, Peer& peer, Outbox& out);
   void wait(Peer& peer, Outbox& out);
+  void wait_a_while(const Now& now, Peer& peer);
   void try_again(const Now& now, Peer& peer, FailReason reason, Outbox& out);
   void try_in_turn(const Now& now, Peer& peer, Outbox& out);
   void retry(const Now& now, Peer& peer, Outbox& out);
@@ -285,7 +286,9 @@ class Connector {
   void fence_unconfirmed(Peer& peer, PeerState then, Outbox& out);
   void fence(Peer& peer, PeerState then, Outbox& out);
   void drop_lane(Peer& peer, Outbox& out, bool delivered = false);
-  void hold_for_a_while(const Now& now, Peer& peer, PeerState state);
+  Duration longest_hold(const Peer& peer) const;
+  Time deadline_of_hold(const Now& now, const Peer& peer) const;
+  void stay_held(const Now& now, Peer& peer);
   bool hold_lane(const Now& now, Peer& peer, Outbox& out);
   void hold_attempt(const Now& now, Peer& peer, Outbox& out);
   void hold_in_vain(const Now& now, Peer& peer, Outbox& out);

@@ -363,6 +363,12 @@ void Connector::wait(Peer& peer, Outbox& out) {
   move_to(peer, PeerState::waiting);
 }
 
+// With nothing asked for.
+void Connector::wait_a_while(const Now& now, Peer& peer) {
+  set_deadline(peer, now + config_.attempt_timeout);
+  move_to(peer, PeerState::waiting);
+}
+
 void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;

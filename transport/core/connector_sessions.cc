@@ -1,4 +1,5 @@
 // Sessions: the fence of a lane that broke, what its frames become, and frames over another rail.
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -124,6 +125,7 @@ void Connector::fence_broken(const Now& now, Peer& peer, const Failure& why, Pee
   connection.broke_with_ = why.completion;
   connection.since_ = now.time() + Duration{-silence_before(why).ns};
   connection.silences_ = 0;
+  connection.vain_holds_ = 0;
   connection.trouble_ = why.reason;
   fence(peer, then, out);
   tell(peer, LinkNews::Kind::down, out, why.reason);
@@ -206,9 +208,25 @@ bool Connector::is_unknown_session(const Connection& connection) {
   return without.has(connection.state_) && connection.session_ == Connection::Session::none;
 }
 
-void Connector::hold_for_a_while(const Now& now, Peer& peer, PeerState state) {
-  set_deadline(peer, now + config_.attempt_timeout);
-  move_to(peer, state);
+// A hold gets twice the time of one that was in vain, because the peer's answer may take longer:
+// both would let go just before it, for ever. Most of the time is for attempts, since the rail may
+// be back.
+Duration Connector::longest_hold(const Peer& peer) const {
+  return std::max(config_.attempt_timeout, patience_with(peer) / 4);
+}
+
+// Who gives the peer up does so in time, but an attempt's time a hold always has.
+Time Connector::deadline_of_hold(const Now& now, const Peer& peer) const {
+  const Connection& connection = peer.connection;
+  const Duration doubled{config_.attempt_timeout.ns << connection.vain_holds_};
+  const Time end = connection.since_ + patience_with(peer);
+  return std::min(now + std::min(doubled, longest_hold(peer)),
+                  std::max(end, now + config_.attempt_timeout));
+}
+
+void Connector::stay_held(const Now& now, Peer& peer) {
+  set_deadline(peer, deadline_of_hold(now, peer));
+  move_to(peer, PeerState::held);
 }
 
 bool Connector::hold_lane(const Now& now, Peer& peer, Outbox& out) {
@@ -223,12 +241,16 @@ bool Connector::hold_lane(const Now& now, Peer& peer, Outbox& out) {
 void Connector::hold_attempt(const Now& now, Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   receiver_.take_back(peer.share);
-  hold_for_a_while(now, peer, PeerState::held);
+  stay_held(now, peer);
 }
 
 // Nobody has answered. The peer may be slow, or its own connection is back: try that meanwhile.
 void Connector::hold_in_vain(const Now& now, Peer& peer, Outbox& out) {
-  if (has_no_time_left(now, peer)) return give_up(now, peer, peer.connection.trouble_, out);
+  Connection& connection = peer.connection;
+  if (has_no_time_left(now, peer)) return give_up(now, peer, connection.trouble_, out);
+  if (config_.attempt_timeout.ns << connection.vain_holds_ < longest_hold(peer).ns) {
+    ++connection.vain_holds_;
+  }
   tell(peer, LinkNews::Kind::waited, out);
   ask(now, peer, out);
 }
@@ -261,6 +283,7 @@ void Connector::end_session(Peer& peer) {
   connection.moved_ = false;
   if (std::exchange(connection.is_out_, false)) --out_;
   connection.futile_ = 0;
+  connection.vain_holds_ = 0;
   connection.broke_in_ = PeerState::ready;
   connection.broke_ = FailReason::none;
   connection.received_ = connection.sent_ = config_.first_frame;

@@ -322,9 +322,10 @@ class Core : private Lanes::Listener,
   //   hold ──▶ both ends know what has arrived ──▶ give_away ──▶ let_go
   //     └──────────────────────────────────────────────────────▲
 
-  // Takes the session with the peer up no more before `let_go`, or for as long as an attempt takes;
-  // with `even_if_ready` breaks the connection that there is. Carry out what is in the box; then nothing more arrives here, and `received` tells
-  // what did. False if there is no session to take up.
+  // Takes the session with the peer up no more before `let_go`, or for as long as an attempt takes,
+  // and longer after one in vain; with `even_if_ready` breaks the connection that there is. Carry out
+  // what is in the box; then nothing more arrives here, and `received` tells what did. False if there
+  // is no session to take up.
   bool hold(const Now& now, PeerId peer, bool even_if_ready, Outbox& out) {
     return connector_.hold(now, peers_[peer], even_if_ready, out);
   }

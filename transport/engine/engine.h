@@ -164,9 +164,9 @@ class Engine : private Driver<Engine> {
 
   // ---- carrying frames over another rail (transport/rail/handover.h) ----
 
-  // Makes no connection to the peer before `let_go`, or for as long as an attempt takes; with
-  // `even_if_ready` ends the one that there is. Returns how many frames of the session have arrived;
-  // nothing if there is no session that could go on.
+  // Makes no connection to the peer before `let_go`, or for a while (core.h); with `even_if_ready`
+  // ends the one that there is. Returns how many frames of the session have arrived; nothing if
+  // there is no session that could go on.
   std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
   // The peer, which holds the session too, has received so many of our frames. Returns the others:
   // `discard` each after `carry` has copied it. From then on frames are turned away

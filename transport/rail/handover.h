@@ -12,11 +12,11 @@
 // While both hold it nothing arrives over the rail, so the counts are final: each frame is given
 // away, or has arrived. Who gives away knows that the other has held the session since it counted.
 // Either may let go before the exchange is over: when the rail that carries the exchange breaks, or
-// when the other has not answered for as long as an attempt at a connection takes. Who has not given
-// away yet then sends its frames again when the session is taken up, as without any exchange, and
-// asks anew when an attempt at that has failed. So each wait ends, and attempts and exchanges take
-// turns until one succeeds. A message of an exchange that is over finds another number, and is left;
-// so messages may be lost.
+// when the other has not answered for as long as an attempt at a connection takes, or longer, if
+// that was in vain. Who has not given away yet then sends its frames again when the session is
+// taken up, as without any exchange, and asks anew when an attempt at that has failed. So each wait
+// ends, and attempts and exchanges take turns until one succeeds. A message of an exchange that is
+// over finds another number, and is left; so messages may be lost.
 //
 // Of two that ask at the same time, the lower name goes on, and the other answers.
 //

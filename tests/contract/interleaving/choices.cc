@@ -192,14 +192,18 @@ void World::note_ready() {
 void World::check_now() {
   for (std::size_t rail = 0; rail < rails_.size(); ++rail) {
     for (std::size_t end = 0; end < 2; ++end) {
-      const Core& core = side(end, rail).core();
-      const bool held = core.is_held(side(end, rail).peer());
-      Time& since = held_since_[rail][end];
-      if (!held || since == Time{}) since = held ? stage_.now : Time{};
-      if (held && stage_.now - since > core.config().attempt_timeout * 5 / 4) {
-        stage_.violate(std::string(name(end)) +
-                       " holds a session for longer than an attempt takes");
+      const Side& one = side(end, rail);
+      const Duration attempt = one.core().config().attempt_timeout;
+      const Duration longest = std::max(attempt, one.core().config().peer_timeout / 4);
+      const bool is_held = one.core().is_held(one.peer());
+      Held& held = held_[rail][end];
+      const Duration so_far = held.since == Time{} ? Duration{} : stage_.now - held.since;
+      if (is_held && so_far > std::min(attempt * (1 << held.in_vain), longest) * 5 / 4) {
+        stage_.violate(std::string(name(end)) + " holds a session for too long");
       }
+      if (!is_held && so_far >= attempt) ++held.in_vain;
+      if (one.state() == PeerState::ready) held.in_vain = 0;
+      if (!is_held || held.since == Time{}) held.since = is_held ? stage_.now : Time{};
     }
   }
 }

@@ -18,6 +18,7 @@ WEIR_EXPOSE(AttemptOf, Connection::attempt_);
 WEIR_EXPOSE(AttemptSeen, Connection::attempt_seen_);
 WEIR_EXPOSE(Since, Connection::since_);
 WEIR_EXPOSE(Silences, Connection::silences_);
+WEIR_EXPOSE(VainHolds, Connection::vain_holds_);
 WEIR_EXPOSE(Deadline, Connection::attempt_deadline_);
 WEIR_EXPOSE(TroubleOf, Connection::trouble_);
 WEIR_EXPOSE(RailsOf, Handover::rails_);
@@ -64,7 +65,7 @@ void describe(const Core& core, PeerId id, Time now, const Attempts& ours, const
              now < connection.*inner(StaysUntil{}));
   if (connection.is_pending()) {
     digest.add(coarse(connection.*inner(Since{}), now, unit), connection.*inner(Silences{}),
-               connection.*inner(TroubleOf{}));
+               connection.*inner(TroubleOf{}), connection.*inner(VainHolds{}));
   }
   digest.add(peer.outgoing.pending_frames(), peer.outgoing.frames_in_doubt(),
              peer.outgoing.credits(), peer.outgoing.control_credits(), peer.share.out,

@@ -141,7 +141,11 @@ class World {
   std::array<End, 2> ends_;
   Budget left_;
   std::size_t steps_ = 0;
-  Time held_since_[2][2];  // by rail and end
+  struct Held {
+    Time since{};
+    unsigned in_vain = 0;  // before, since there was a connection
+  };
+  Held held_[2][2];  // by rail and end
 };
 
 }  // namespace weir::interleaving

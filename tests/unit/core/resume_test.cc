@@ -597,6 +597,48 @@ TEST(GiveAway, NobodyHoldsForLongerThanAnAttempt) {
   EXPECT_EQ(rig.failed_for(), FailReason::none);
 }
 
+// An answer that takes longer than an attempt comes in time some day.
+TEST(GiveAway, AHoldInVainIsFollowedByALongerOne) {
+  Core::Config config = among_rails();
+  config.shrink_after = {};  // then all deadlines are of connections
+  config.peer_timeout = seconds(28);
+  Session rig(2, config);
+  const Duration attempt = rig.core.config().attempt_timeout;
+  rig.lose();
+  const auto held_for = [&] {
+    EXPECT_TRUE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+    rig.settle();
+    const Duration time = rig.core.next_deadline() - rig.now;
+    rig.now = rig.core.next_deadline();
+    rig.core.on_timer(rig.now, rig.out);
+    EXPECT_FALSE(rig.core.is_held(rig.peer));
+    return time;
+  };
+  for (const int halves : {2, 4, 7, 7}) EXPECT_EQ(held_for(), attempt / 2 * halves);
+  rig.resume(rig.take_connects().back(), 2);
+  rig.now = rig.now + attempt;
+  EXPECT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+  rig.take_connects();
+  EXPECT_EQ(held_for(), attempt) << "of another outage";
+}
+
+// The peer is given up in time all the same.
+TEST(GiveAway, AHoldEndsWithTheTimeThatThereIsForThePeer) {
+  Core::Config config = among_rails();
+  config.shrink_after = {};
+  config.repeats_for = seconds(3);
+  Session rig(2, config);
+  const Time end = rig.now + config.peer_timeout + Duration{-config.repeats_for.ns};
+  rig.lose();
+  while (rig.core.hold(rig.now, rig.peer, false, rig.out)) {
+    rig.settle();
+    EXPECT_LE(rig.core.next_deadline(), end);
+    rig.now = rig.core.next_deadline();
+    rig.core.on_timer(rig.now, rig.out);
+  }
+  EXPECT_EQ(rig.failed_for(), FailReason::send_failed);
+}
+
 // The peer took our acceptance for a connection, whose confirmation we never had.
 TEST(GiveAway, ASessionThatWeDoNotKnowOfHasBroughtNothing) {
   rig::Rig rig(among_rails());
