@@ -278,6 +278,7 @@ class Connector {
   bool may_resume(const Peer& peer, CompletionStatus status) const;
   static bool said_goodbye(const Peer& peer);
   bool give_up_session(Peer& peer, Outbox& out);
+  bool may_be_held(const Now& now, const Connection& connection, bool asked) const;
   Duration silence_before(const Failure& why) const;
   void hear_it_is_over(const Now& now, Peer& peer, Outbox& out);
   void give_way(const Now& now, Peer& peer, Outbox& out);

@@ -187,17 +187,27 @@ bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
 
 // ---- carrying frames over another rail ----
 
-// A session that is about to be taken up by whom our goodbye has reached, or asked, is not given.
 bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out) {
   Connection& connection = peer.connection;
-  const bool is_whole = connection.is_in_session() && connection.broke_in_ == PeerState::ready;
   if (even_if_ready && is_unknown_session(connection)) {
     if (!connection.is_pending()) connection.since_ = now;
     connection.session_ = Connection::Session::open;
-  } else if ((connection.is_pending() || connection.is_idle()) && !is_whole) {
+  } else if ((connection.is_pending() || connection.is_idle()) &&
+             !may_be_held(now, connection, even_if_ready)) {
     return false;
   }
   return on(even_if_ready ? Event::hold_anyway : Event::hold, now, peer, out);
+}
+
+// Who leaves for good gives nothing away. Who has agreed to part tries an attempt first, unless it
+// is `asked`: mostly the peer has the goodbye, and says so.
+bool Connector::may_be_held(const Now& now, const Connection& connection, bool asked) const {
+  if (!connection.is_in_session()) return false;
+  if (connection.broke_in_ == PeerState::closing || connection.broke_in_ == PeerState::said) {
+    return false;
+  }
+  return asked || connection.broke_in_ != PeerState::parted ||
+         now - connection.since_ >= config_.attempt_timeout;
 }
 
 // The peer is in a session that we do not know of: nothing has come of our answer (PROTOCOL.md

@@ -210,7 +210,7 @@ inline constexpr ConnectionRule rules[] = {
     {hold, others, Do::out_of_turn},
     {hold_anyway, idle | closed | connecting | waiting, Do::hold_attempt},
     {hold_anyway, accepting, Do::hold_unconfirmed},
-    {hold_anyway, ready, Do::hold_lane},
+    {hold_anyway, ready | parting | parted, Do::hold_lane},
     {hold_anyway, held, Do::hold_longer},
     {hold_anyway, broken_ask | broken_wait | broken_hold, Do::hold_once_fenced},
     {hold_anyway, others, Do::out_of_turn},

@@ -639,6 +639,76 @@ TEST(GiveAway, AHoldEndsWithTheTimeThatThereIsForThePeer) {
   EXPECT_EQ(rig.failed_for(), FailReason::send_failed);
 }
 
+// ---- while a connection parts ----
+
+struct Parts : Session {
+  explicit Parts(int frames) : Session(frames, with_one_place()) {}
+
+  static Core::Config with_one_place() {
+    Core::Config config = among_rails();
+    config.connections_max = 1;
+    return config;
+  }
+  // Another peer wants the place, so ours is asked to part.
+  void ask() {
+    send(core.add_peer(lesser));
+    EXPECT_EQ(core.state(peer), PeerState::parting);
+  }
+  // The peer asks, and we agree.
+  void agree() {
+    arrive(lane, {.kind = wire::FrameKind::part});
+    EXPECT_EQ(core.state(peer), PeerState::parted);
+  }
+};
+
+// Nobody has parted: the question was not answered, or has not arrived. What waits for the next
+// connection goes away, too; the question does not.
+TEST(GiveAway, WhoAskedToPartGivesItsFramesAway) {
+  Parts rig(1);
+  rig.ask();
+  rig.send(rig.peer);
+  rig.lose();
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+  rig.settle();
+  EXPECT_EQ(give_away(rig, 1).size(), 2u);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+TEST(GiveAway, WhoAgreedToPartGivesItsFramesAwayOnceAnAttemptCameToNothing) {
+  Parts rig(1);
+  rig.agree();
+  rig.send(rig.peer);
+  rig.lose();
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, false, rig.out))
+      << "most likely the peer has parted";
+  rig.now = rig.now + rig.core.config().attempt_timeout;
+  ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, false, rig.out));
+  rig.settle();
+  EXPECT_EQ(give_away(rig, 1).size(), 2u);
+  EXPECT_EQ(rig.failed_for(), FailReason::none);
+}
+
+// Who asks is in the session, and so has no goodbye.
+TEST(GiveAway, WhoPartsHoldsTheSessionForAPeerThatAsks) {
+  for (const bool asks : {true, false}) {
+    Parts rig(1);
+    asks ? rig.ask() : rig.agree();
+    ASSERT_TRUE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+    rig.take_connects();
+    EXPECT_TRUE(rig.core.is_held(rig.peer));
+    EXPECT_EQ(give_away(rig, 1).size(), 1u);
+  }
+}
+
+TEST(GiveAway, WhoLeavesGivesNothingAway) {
+  Session rig(1, among_rails());
+  rig.core.close(rig.now, rig.peer, rig.out);
+  EXPECT_EQ(rig.core.state(rig.peer), PeerState::said);
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+  rig.lose();
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+}
+
 // The peer took our acceptance for a connection, whose confirmation we never had.
 TEST(GiveAway, ASessionThatWeDoNotKnowOfHasBroughtNothing) {
   rig::Rig rig(among_rails());
