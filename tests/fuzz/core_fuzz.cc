@@ -354,7 +354,7 @@ class World {
       size = wire::lane_frame_bytes;
     }
     if (header.kind == handover) {
-      const auto kind = static_cast<HandoverMessage::Kind>(1 + input.below(4));
+      const auto kind = static_cast<HandoverMessage::Kind>(1 + input.below(5));
       wire::put(&frame[size], HandoverMessage{kind, 0, input.byte(), input.byte()});
       size = wire::handover_frame_bytes;
     }

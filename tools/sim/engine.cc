@@ -208,7 +208,7 @@ void Engine::hand_up(const LinkNews& news) {
   fabric_.note(node(), news.kind, news.reason, news.message.kind, news.message.received);
   if (!serve_links_) return;
   constexpr const char* kinds[] = {"up", "down", "out", "waited", "parted", "over", "handover"};
-  constexpr const char* messages[] = {"", " ask", " answer", " confirm", " cancel"};
+  constexpr const char* messages[] = {"", " ask", " answer", " confirm", " cancel", " over"};
   fabric_.trace(node(), kinds[static_cast<int>(news.kind)], ", peer ", index(news.peer),
                 news.kind == LinkNews::Kind::message
                     ? messages[static_cast<int>(news.message.kind)] + std::string(" for rail ") +

@@ -92,6 +92,9 @@ class Engine : private Driver<Engine> {
   std::vector<LinkNews> take_links() { return std::exchange(arrived_links_, {}); }
   bool connect(PeerId peer);
   std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
+  std::optional<std::uint32_t> received_before_end(PeerId peer) const {
+    return core_.received_before_end(peer);
+  }
   std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
   void let_go(PeerId peer);
   bool send_handover(PeerId peer, const HandoverMessage& message);

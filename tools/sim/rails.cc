@@ -14,6 +14,9 @@ class Rails::Ways {
   std::optional<std::uint32_t> hold(std::size_t rail, bool even_if_ready) {
     return rails_.engine(rail).hold(id_, even_if_ready);
   }
+  std::optional<std::uint32_t> received_before_end(std::size_t rail) {
+    return rails_.engine(rail).received_before_end(id_);
+  }
   auto give_away(std::size_t rail, std::uint32_t received) {
     return rails_.engine(rail).give_away(id_, received);
   }

@@ -17,7 +17,7 @@ namespace weir {
 inline constexpr std::size_t most_rails = 4;
 
 struct HandoverMessage {
-  enum class Kind : std::uint8_t { ask = 1, answer, confirm, cancel };
+  enum class Kind : std::uint8_t { ask = 1, answer, confirm, cancel, over };
   Kind kind = Kind::ask;
   std::uint8_t rail = 0;       // whose session this is about
   std::uint32_t received = 0;  // frames of that session, but for `cancel`

@@ -22,6 +22,10 @@ class Rails::Ways {
     if (peer == PeerId::none) return std::nullopt;
     return rails_.engine(rail).hold(peer, even_if_ready);
   }
+  std::optional<std::uint32_t> received_before_end(std::size_t rail) {
+    const PeerId peer = id_on(endpoint_, rail);
+    return peer != PeerId::none ? rails_.engine(rail).received_before_end(peer) : std::nullopt;
+  }
   auto give_away(std::size_t rail, std::uint32_t received) {
     return rails_.engine(rail).give_away(id_on(endpoint_, rail), received);
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "transport/base/ids.h"
 #include "transport/base/status.h"
@@ -52,6 +53,10 @@ class Connection {
   std::uint32_t most_fetches() const { return most_fetches_; }
   // Frames of the session, when its last connection broke.
   std::uint32_t received() const { return received_; }
+  // The same of the last session, if that is over and the peer may not know.
+  std::optional<std::uint32_t> received_before_end() const {
+    return session_ == Session::over ? std::optional(ended_at_) : std::nullopt;
+  }
   // Where the peer listens, and its key; port 0 if unknown.
   const wire::Card& card() const { return card_; }
   const wire::Key& key() const { return card_.key; }
@@ -87,6 +92,7 @@ class Connection {
   std::uint32_t received_ = 0;  // frames of the session, when its connection broke
   std::uint32_t sent_ = 0;      // the same; the number of the next one
   std::uint32_t told_ = 0;      // those that the peer has received, by the request we accepted
+  std::uint32_t ended_at_ = 0;  // those that we had received when the last session ended
   std::unique_ptr<Failure> noted_;       // told once the lane is fenced
   FailReason broke_ = FailReason::none;  // why it did
   CompletionStatus broke_with_ = CompletionStatus::success;

@@ -37,9 +37,9 @@ void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   if (connection.lane_ == LaneId::none) return;
   // Frames that overtook the answer are delivered: the peer must not send them again.
   const std::uint32_t received = lanes_[connection.lane_].rx_sequence;
-  if (config_.resumes && connection.is_pending() && received != connection.received_) {
+  if (config_.resumes && received != connection.received_) {
     connection.received_ = received;
-    connection.session_ = Connection::Session::open;
+    if (connection.is_pending()) connection.session_ = Connection::Session::open;
   }
   listener_.on_lane_ends(peer, out);
   lanes_.release(connection.lane_, delivered, out);
@@ -288,7 +288,10 @@ void Connector::end_session(Peer& peer) {
   void_credits(peer);
   receiver_.leave(peer.share);
   Connection& connection = peer.connection;
-  if (connection.is_in_session()) connection.session_ = Connection::Session::over;
+  if (connection.is_in_session()) {
+    connection.session_ = Connection::Session::over;
+    connection.ended_at_ = connection.received_;
+  }
   connection.noted_ = nullptr;
   connection.moved_ = false;
   if (std::exchange(connection.is_out_, false)) --out_;

@@ -337,10 +337,15 @@ class Core : private Lanes::Listener,
   bool is_held(PeerId peer) const { return peers_[peer].connection.is_held(); }
   // Frames of the session that have arrived.
   std::uint32_t received(PeerId peer) const { return peers_[peer].connection.received(); }
-  // The peer, which holds the session too, has received so many of our frames. Calls `give(slot)`
-  // for each other one, oldest first, and for those that wait. From here on frames are turned away
-  // (Status::elsewhere) until there is a connection, and puts that were under way may be withdrawn.
-  // False if it cannot be: the peer was given up.
+  // Frames of the last session that had arrived, if that is over and the peer may not know: it asks
+  // about a session that cannot be held. None arrive any more.
+  std::optional<std::uint32_t> received_before_end(PeerId peer) const {
+    return peers_[peer].connection.received_before_end();
+  }
+  // The peer, which holds the session too or has ended it, has received so many of our frames.
+  // Calls `give(slot)` for each other one, oldest first, and for those that wait. From here on
+  // frames are turned away (Status::elsewhere) until there is a connection, and puts that were
+  // under way may be withdrawn. False if it cannot be: the peer was given up.
   template <typename Give>
   bool give_away(const Now& now, PeerId peer, std::uint32_t received, Outbox& out, Give&& give) {
     if (!connector_.give_away(now, peers_[peer], received, out)) return false;

@@ -235,6 +235,11 @@ std::optional<std::uint32_t> Engine::hold(PeerId peer, bool even_if_ready) {
   return core_.received(peer);
 }
 
+std::optional<std::uint32_t> Engine::received_before_end(PeerId peer) {
+  std::lock_guard guard(lock_);
+  return core_.received_before_end(peer);
+}
+
 std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32_t received) {
   std::lock_guard guard(lock_);
   std::vector<SendSlot*> frames;

@@ -168,6 +168,8 @@ class Engine : private Driver<Engine> {
   // ends the one that there is. Returns how many frames of the session have arrived; nothing if
   // there is no session that could go on.
   std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
+  // As Core has it.
+  std::optional<std::uint32_t> received_before_end(PeerId peer);
   // The peer, which holds the session too, has received so many of our frames. Returns the others:
   // `discard` each after `carry` has copied it. From then on frames are turned away
   // (Status::elsewhere) until there is a connection. Nothing if the session is not held any more.

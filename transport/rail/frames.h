@@ -12,6 +12,7 @@
 //   std::size_t count()                         rails of this process
 //   std::optional<std::uint32_t> hold(rail, even_if_ready)   as Core has it, with what has arrived;
 //                                               nothing: there is no session that could go on
+//   std::optional<std::uint32_t> received_before_end(rail)   as Core has it
 //   std::optional<Frames> give_away(rail, received)   the frames that the peer lacks: SendSlot*,
 //                                               oldest first; nothing: it is not held any more
 //   void let_go(rail)
@@ -87,6 +88,10 @@ class RailFrames {
     std::optional<std::uint32_t> hold(std::size_t rail, Handover::Hold how) {
       if (rail >= frames.ways_.count()) return std::nullopt;  // the peer names it
       return frames.ways_.hold(rail, how == Handover::Hold::anyway);
+    }
+    std::optional<std::uint32_t> received_before_end(std::size_t rail) {
+      if (rail >= frames.ways_.count()) return std::nullopt;
+      return frames.ways_.received_before_end(rail);
     }
     bool give_away(std::size_t rail, std::uint32_t received) {
       return frames.give_away(rail, received);

@@ -18,7 +18,9 @@
 // ends, and attempts and exchanges take turns until one succeeds. A message of an exchange that is
 // over finds another number, and is left; so messages may be lost.
 //
-// Of two that ask at the same time, the lower name goes on, and the other answers.
+// Of two that ask at the same time, the lower name goes on, and the other answers. A session may be
+// over for the one and not for the other (PROTOCOL.md §4.1): then nothing arrives there any more,
+// and that and the count is the answer, which needs no confirmation.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -39,6 +41,9 @@ class Handover {
   // What an exchange needs done. `Ways` has
   //   std::optional<std::uint32_t> hold(rail, Hold)   how many frames have arrived; nothing: there
   //                                             is no session that could go on
+  //   std::optional<std::uint32_t> received_before_end(rail)   how many had arrived of a session
+  //   that
+  //                                             is over; nothing: there is no such session
   //   bool give_away(rail, received)            the frames that the peer lacks, over other rails;
   //                                             false: the session is not held any more
   //   void let_go(rail)
@@ -96,6 +101,9 @@ class Handover {
       case Kind::confirm:
         if (is_theirs) finish(rail, message.received, ways);
         return;
+      case Kind::over:
+        if (is_ours) finish(rail, message.received, ways);
+        return;
       case Kind::cancel:
         if (is_ours || is_theirs) let_go(rail, ways);
         return;
@@ -144,7 +152,9 @@ class Handover {
     const std::optional<std::uint32_t> received =
         rail != over ? ways.hold(rail, Hold::anyway) : std::optional<std::uint32_t>{};
     if (!received) {
-      ways.send(over, {Kind::cancel, message.rail, 0, message.exchange});
+      const std::optional<std::uint32_t> before = ways.received_before_end(rail);
+      const Kind kind = before ? Kind::over : Kind::cancel;
+      ways.send(over, {kind, message.rail, before.value_or(0), message.exchange});
       return;
     }
     begin(rail, Stage::answered, over, *received, message.exchange);

@@ -18,7 +18,7 @@ bool check_handover(const std::byte* frame) {
   std::memcpy(&word, frame + frame_header_bytes, sizeof word);
   const HandoverMessage message = get_handover(frame + frame_header_bytes);
   using Kind = HandoverMessage::Kind;
-  return message.kind >= Kind::ask && message.kind <= Kind::cancel && message.rail < most_rails &&
+  return message.kind >= Kind::ask && message.kind <= Kind::over && message.rail < most_rails &&
          (word >> 16 & 0xffff) == 0;
 }
 

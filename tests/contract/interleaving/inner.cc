@@ -12,6 +12,7 @@ WEIR_EXPOSE(BrokeIn, Connection::broke_in_);
 WEIR_EXPOSE(IsOut, Connection::is_out_);
 WEIR_EXPOSE(WantedAhead, Connection::wanted_ahead_);
 WEIR_EXPOSE(Told, Connection::told_);
+WEIR_EXPOSE(EndedAt, Connection::ended_at_);
 WEIR_EXPOSE(Futile, Connection::futile_);
 WEIR_EXPOSE(SentOf, Connection::sent_);
 WEIR_EXPOSE(AttemptOf, Connection::attempt_);
@@ -58,7 +59,8 @@ void describe(const Core& core, PeerId id, Time now, const Attempts& ours, const
              connection.received(), connection.lane() != LaneId::none,
              connection.*inner(SessionOf{}), connection.*inner(BrokeIn{}),
              connection.*inner(IsOut{}), connection.*inner(WantedAhead{}),
-             connection.*inner(Told{}), connection.*inner(Futile{}), connection.*inner(SentOf{}));
+             connection.*inner(Told{}), connection.*inner(EndedAt{}), connection.*inner(Futile{}),
+             connection.*inner(SentOf{}));
   digest.add(ours.rank(connection.*inner(AttemptOf{})),
              theirs.rank(connection.*inner(AttemptSeen{})));
   digest.add(coarse(connection.*inner(Deadline{}), now, unit),

@@ -42,6 +42,10 @@ class World::Ways {
   std::optional<std::uint32_t> hold(std::size_t rail, bool even_if_ready) {
     return world_.side(end_, rail).hold(even_if_ready);
   }
+  std::optional<std::uint32_t> received_before_end(std::size_t rail) {
+    const Side& side = world_.side(end_, rail);
+    return side.core().received_before_end(side.peer());
+  }
   auto give_away(std::size_t rail, std::uint32_t received) {
     return world_.side(end_, rail).give_away(received);
   }

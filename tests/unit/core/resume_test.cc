@@ -700,6 +700,27 @@ TEST(GiveAway, WhoPartsHoldsTheSessionForAPeerThatAsks) {
   }
 }
 
+TEST(GiveAway, WhoHasPartedSaysWhatHadArrived) {
+  Parts rig(0);
+  rig.arrive(rig.lane, {});
+  rig.ask();
+  EXPECT_EQ(rig.core.received_before_end(rig.peer), std::nullopt);
+  rig.arrive(rig.lane, {.kind = wire::FrameKind::goodbye});
+  ASSERT_EQ(rig.core.state(rig.peer), PeerState::idle);
+  EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, true, rig.out));
+  EXPECT_EQ(rig.core.received_before_end(rig.peer), 2u) << "with the goodbye";
+  rig.core.on_request(rig.now, RequestId{7}, rig.hello(other, 4), rig.out);
+  EXPECT_EQ(rig.core.received_before_end(rig.peer), std::nullopt) << "the peer begins another one";
+}
+
+TEST(GiveAway, WhoHasGivenUpSaysWhatHadArrived) {
+  Session rig(1, among_rails());
+  rig.arrive(rig.lane, {});
+  rig.lose();
+  rig.wait_in_vain();
+  EXPECT_EQ(rig.core.received_before_end(rig.peer), 1u);
+}
+
 TEST(GiveAway, WhoLeavesGivesNothingAway) {
   Session rig(1, among_rails());
   rig.core.close(rig.now, rig.peer, rig.out);

@@ -28,8 +28,9 @@ struct ThreeRails {
   std::size_t count() const { return 3; }
   std::optional<std::uint32_t> hold(std::size_t rail, bool) {
     note("hold", rail);
-    return 7;
+    return ended_at ? std::nullopt : std::optional(7u);
   }
+  std::optional<std::uint32_t> received_before_end(std::size_t) { return ended_at; }
   std::optional<std::vector<Frame*>> give_away(std::size_t, std::uint32_t) {
     std::vector<Frame*> frames;
     for (Frame& frame : lacked) frames.push_back(&frame);
@@ -54,6 +55,7 @@ struct ThreeRails {
     unsent += lost;
   }
 
+  std::optional<std::uint32_t> ended_at;
   HandoverMessage sent{};
   std::size_t given = 0;
   std::size_t unsent = 0;
@@ -91,6 +93,30 @@ TEST_F(RailFramesTest, WhatARailLeavesBehindGoesOverAnotherOne) {
   EXPECT_EQ(rails.done, Done({"frame 1 over 1", "frame 2 over 1", "withdraw 0", "let go 0"}));
   EXPECT_EQ(rails.given, 2u);
   EXPECT_EQ(rails.unsent, 0u);
+}
+
+// It needs no confirmation, because nothing arrives there any more.
+TEST_F(RailFramesTest, APeerWhoseSessionIsOverSaysWhatHasArrived) {
+  hear(0, Kind::up);
+  hear(1, Kind::up);
+  hear(0, Kind::down);
+  rails.done.clear();
+  frames.on_news(1, {.kind = Kind::message,
+                     .message = {HandoverMessage::Kind::over, 0, 0, rails.sent.exchange}});
+  EXPECT_EQ(rails.done, Done({"frame 1 over 1", "frame 2 over 1", "withdraw 0", "let go 0"}));
+  EXPECT_EQ(rails.sent.kind, HandoverMessage::Kind::ask);
+}
+
+TEST_F(RailFramesTest, WhoseSessionIsOverSaysWhatHadArrived) {
+  hear(1, Kind::up);
+  rails.ended_at = 12;
+  const HandoverMessage ask{HandoverMessage::Kind::ask, 0, 3, 5};
+  frames.on_news(1, {.kind = Kind::message, .message = ask});
+  EXPECT_EQ(rails.sent.kind, HandoverMessage::Kind::over);
+  EXPECT_EQ(rails.sent.received, 12u);
+  EXPECT_EQ(rails.sent.exchange, 5u);
+  frames.on_news(1, {.kind = Kind::message, .message = {HandoverMessage::Kind::over, 0, 9, 5}});
+  EXPECT_EQ(rails.given, 0u) << "we have not asked";
 }
 
 TEST_F(RailFramesTest, FramesThatNoOtherRailTakesAreTold) {

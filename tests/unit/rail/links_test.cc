@@ -12,6 +12,7 @@ namespace {
 // Nobody to exchange anything with.
 struct NoWays {
   std::optional<std::uint32_t> hold(std::size_t, Handover::Hold) { return std::nullopt; }
+  std::optional<std::uint32_t> received_before_end(std::size_t) { return std::nullopt; }
   bool give_away(std::size_t, std::uint32_t) { return false; }
   void let_go(std::size_t) {}
   bool send(std::size_t, const HandoverMessage&) { return false; }

@@ -140,7 +140,7 @@ TEST(Handover, ComesBackAsItWasAndNothingElseDoes) {
   EXPECT_EQ(in.rail, out.rail);
   EXPECT_EQ(in.received, out.received);
   EXPECT_EQ(in.exchange, out.exchange);
-  const std::pair<std::size_t, int> wrong[] = {{0, 0}, {0, 5}, {1, 4}, {2, 1}, {3, 1}};
+  const std::pair<std::size_t, int> wrong[] = {{0, 0}, {0, 6}, {1, 4}, {2, 1}, {3, 1}};
   for (const auto& [at, value] : wrong) {
     std::vector<std::byte> bad = frame;
     bad[frame_header_bytes + at] = static_cast<std::byte>(value);
