@@ -167,6 +167,12 @@ std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32
   return gave ? std::optional(std::move(frames)) : std::nullopt;
 }
 
+std::vector<SendSlot*> Engine::take_unsent(PeerId peer) {
+  std::vector<SendSlot*> frames;
+  core_.take_unsent(peer, [&](SendSlot* slot) { frames.push_back(slot); });
+  return frames;
+}
+
 void Engine::let_go(PeerId peer) {
   core_.let_go(now(), peer, out_);
   settle();

@@ -96,6 +96,7 @@ class Engine : private Driver<Engine> {
     return core_.received_before_end(peer);
   }
   std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
+  std::vector<SendSlot*> take_unsent(PeerId peer);
   void let_go(PeerId peer);
   bool send_handover(PeerId peer, const HandoverMessage& message);
   Status carry(PeerId peer, const SendSlot& frame);

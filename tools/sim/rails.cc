@@ -20,6 +20,7 @@ class Rails::Ways {
   auto give_away(std::size_t rail, std::uint32_t received) {
     return rails_.engine(rail).give_away(id_, received);
   }
+  auto take_unsent(std::size_t rail) { return rails_.engine(rail).take_unsent(id_); }
   void let_go(std::size_t rail) { rails_.engine(rail).let_go(id_); }
   bool send(std::size_t over, const HandoverMessage& message) {
     return rails_.engine(over).send_handover(id_, message);

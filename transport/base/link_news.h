@@ -28,7 +28,7 @@ struct LinkNews {
   enum class Kind : std::uint8_t {
     up,       // the connection is ready
     down,     // it broke; the session waits for the next one, or for another rail
-    out,      // an attempt at the next one failed
+    out,      // an attempt at one, or at the next one, failed
     waited,   // the session was held in vain: it is held no more
     parted,   // it ended, and nothing is lost; a later message makes it again
     over,     // the peer was given up on this rail; a Failure says why

@@ -29,6 +29,10 @@ class Rails::Ways {
   auto give_away(std::size_t rail, std::uint32_t received) {
     return rails_.engine(rail).give_away(id_on(endpoint_, rail), received);
   }
+  auto take_unsent(std::size_t rail) {
+    const PeerId peer = id_on(endpoint_, rail);
+    return peer != PeerId::none ? rails_.engine(rail).take_unsent(peer) : std::vector<SendSlot*>{};
+  }
   void let_go(std::size_t rail) { rails_.engine(rail).let_go(id_on(endpoint_, rail)); }
   bool send(std::size_t over, const HandoverMessage& message) {
     return rails_.engine(over).send_handover(id_on(endpoint_, over), message);

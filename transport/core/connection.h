@@ -35,6 +35,10 @@ class Connection {
   bool is_over() const { return state_ >= PeerState::failed && state_ <= PeerState::said; }
   // The connection is about to end because it is idle, and later frames wait for the next one.
   bool is_leaving() const { return state_ == PeerState::parting || state_ == PeerState::parted; }
+  // We have asked for a connection that begins a session: nothing of that was sent.
+  bool begins() const {
+    return !is_in_session() && (state_ == PeerState::connecting || state_ == PeerState::waiting);
+  }
   // There is no connection, and one may be made.
   bool is_idle() const { return state_ <= PeerState::closed; }
 

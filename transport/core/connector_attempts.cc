@@ -373,7 +373,7 @@ void Connector::retry(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   ++counters_.connect_retries;
   if (connection.lane_ != LaneId::none) ++connection.silences_;
-  if (connection.is_in_session()) tell(peer, LinkNews::Kind::out, out);
+  tell(peer, LinkNews::Kind::out, out);
   drop_lane(peer, out);
   receiver_.take_back(peer.share);
   ask(now, peer, out);

@@ -353,6 +353,11 @@ class Core : private Lanes::Listener,
     sender_.drop_pending(peers_[peer], give);
     return true;
   }
+  // Calls `take(slot)` for each frame that waits for a connection which begins a session.
+  template <typename Take>
+  void take_unsent(PeerId peer, Take&& take) {
+    if (peers_[peer].connection.begins()) sender_.drop_pending(peers_[peer], take);
+  }
   void let_go(const Now& now, PeerId peer, Outbox& out) {
     connector_.let_go(now, peers_[peer], out);
   }

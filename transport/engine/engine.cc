@@ -249,6 +249,13 @@ std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32
   return gave ? std::optional(std::move(frames)) : std::nullopt;
 }
 
+std::vector<SendSlot*> Engine::take_unsent(PeerId peer) {
+  std::lock_guard guard(lock_);
+  std::vector<SendSlot*> frames;
+  core_.take_unsent(peer, [&](SendSlot* slot) { frames.push_back(slot); });
+  return frames;
+}
+
 bool Engine::send_handover(PeerId peer, const HandoverMessage& message) {
   std::lock_guard guard(lock_);
   const bool sent = core_.send_handover(peer, message, out_);

@@ -174,6 +174,8 @@ class Engine : private Driver<Engine> {
   // `discard` each after `carry` has copied it. From then on frames are turned away
   // (Status::elsewhere) until there is a connection. Nothing if the session is not held any more.
   std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
+  // The frames that wait for a connection which begins a session; `discard` each, as above.
+  std::vector<SendSlot*> take_unsent(PeerId peer);
   void let_go(PeerId peer);
   // False if there is no connection, or no room.
   bool send_handover(PeerId peer, const HandoverMessage& message);

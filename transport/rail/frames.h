@@ -15,14 +15,14 @@
 //   std::optional<std::uint32_t> received_before_end(rail)   as Core has it
 //   std::optional<Frames> give_away(rail, received)   the frames that the peer lacks: SendSlot*,
 //                                               oldest first; nothing: it is not held any more
-//   void let_go(rail)
-//   bool send(over, const HandoverMessage&)     false: it does not go over that rail now
-//   Status carry(over, const SendSlot&)         sends a copy of a frame of another rail
-//   void discard(rail, SendSlot*)               the slot of a frame that was given away
-//   void connect(rail)                          asks for a connection, if there is none
-//   void withdraw(rail)                         what may go over another rail does so
-//   void on_way_lost(rail, FailReason)          the connection of a further rail broke
-//   void on_given_away(rail, frames, lost)      so many; of these no rail took so many
+//   Frames take_unsent(rail)                    those that wait for a connection which no session
+//   has void let_go(rail) bool send(over, const HandoverMessage&)     false: it does not go over
+//   that rail now Status carry(over, const SendSlot&)         sends a copy of a frame of another
+//   rail void discard(rail, SendSlot*)               the slot of a frame that was given away void
+//   connect(rail)                          asks for a connection, if there is none void
+//   withdraw(rail)                         what may go over another rail does so void
+//   on_way_lost(rail, FailReason)          the connection of a further rail broke void
+//   on_given_away(rail, frames, lost)      so many; of these no rail took so many
 //
 // Pure; as Links.
 #pragma once
@@ -55,6 +55,7 @@ class RailFrames {
         rail > 0 ? ways_.on_way_lost(rail, news.reason) : ask_for_further();
         [[fallthrough]];
       case LinkNews::Kind::up: return go_on_elsewhere();
+      case LinkNews::Kind::out: return send_elsewhere(rail);
       default: return;
     }
   }
@@ -140,6 +141,23 @@ class RailFrames {
     for (std::size_t broken = 0; broken < ways_.count(); ++broken) {
       if (links_.is_down(broken)) ways_.withdraw(broken);
     }
+  }
+
+  // An attempt came to nothing. What was never sent need not wait for the next one.
+  void send_elsewhere(std::size_t rail) {
+    if ((links_.up() & ~(1u << rail)) == 0) return;
+    if (rail > 0) ways_.withdraw(rail);
+    const auto frames = ways_.take_unsent(rail);
+    if (frames.empty()) return;
+    std::size_t lost = 0;
+    for (auto* const slot : frames) {
+      const Status status = links_.send(ways_.count(), 0, [&](std::size_t over) {
+        return ways_.carry(over, *slot);  // the same one, if no other takes it
+      });
+      ways_.discard(rail, slot);
+      lost += status != Status::ok ? 1 : 0;
+    }
+    ways_.on_given_away(rail, frames.size(), lost);
   }
 
   void ask_for_further() {

@@ -82,6 +82,7 @@ class Side : public Driver<Side> {
   std::optional<std::uint32_t> hold(bool even_if_ready);
   bool send_handover(const HandoverMessage& message);
   std::optional<std::vector<SendSlot*>> give_away(std::uint32_t received);
+  std::vector<SendSlot*> take_unsent();
   void let_go();
   Status carry(const SendSlot& frame);
 

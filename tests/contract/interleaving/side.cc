@@ -132,6 +132,12 @@ bool Side::send_handover(const HandoverMessage& message) {
   return sent;
 }
 
+std::vector<SendSlot*> Side::take_unsent() {
+  std::vector<SendSlot*> frames;
+  core_.take_unsent(peer_, [&](SendSlot* slot) { frames.push_back(slot); });
+  return frames;
+}
+
 void Side::let_go() {
   core_.let_go(now(), peer_, out_);
   if (!out_.empty()) flush();

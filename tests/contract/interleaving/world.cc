@@ -49,6 +49,7 @@ class World::Ways {
   auto give_away(std::size_t rail, std::uint32_t received) {
     return world_.side(end_, rail).give_away(received);
   }
+  auto take_unsent(std::size_t rail) { return world_.side(end_, rail).take_unsent(); }
   void let_go(std::size_t rail) { world_.side(end_, rail).let_go(); }
   bool send(std::size_t over, const HandoverMessage& message) {
     return world_.side(end_, over).send_handover(message);

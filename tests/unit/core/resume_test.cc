@@ -752,6 +752,32 @@ TEST(GiveAway, ASessionThatWeDoNotKnowOfHasBroughtNothing) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+// It was never sent, and nobody is in a session.
+TEST(GiveAway, WhatWaitsForAFirstConnectionMayGoOverAnotherRail) {
+  rig::Rig rig(among_rails());
+  const PeerId peer = rig.core.add_peer(other);
+  std::size_t taken = 0;
+  const auto take = [&] {
+    taken = 0;
+    rig.core.take_unsent(peer, [&](SendSlot*) { ++taken; });
+    return taken;
+  };
+  rig.send(peer, 600);
+  rig.send(peer, 600);
+  rig.now = rig.now + rig.core.config().attempt_timeout * 2;
+  rig.core.on_timer(rig.now, rig.out);
+  ASSERT_EQ(rig.out.links.size(), 1u);
+  EXPECT_EQ(rig.out.links[0].kind, LinkNews::Kind::out);
+  EXPECT_EQ(take(), 2u);
+  EXPECT_EQ(rig.core.pending_frames(), 0u);
+  EXPECT_TRUE(rig.core.conserved());
+
+  Session resumes(1, among_rails());
+  resumes.lose();
+  resumes.send(resumes.peer);
+  resumes.core.take_unsent(resumes.peer, [](SendSlot*) { FAIL() << "the session has it"; });
+}
+
 TEST(GiveAway, OldNewsOfABreakEndsNoConnection) {
   Session rig(2, among_rails());
   EXPECT_FALSE(rig.core.hold(rig.now, rig.peer, false, rig.out));

@@ -36,6 +36,10 @@ struct ThreeRails {
     for (Frame& frame : lacked) frames.push_back(&frame);
     return frames;
   }
+  std::vector<Frame*> take_unsent(std::size_t rail) {
+    note("take", rail);
+    return {&lacked[0]};
+  }
   void let_go(std::size_t rail) { note("let go", rail); }
   bool send(std::size_t, const HandoverMessage& message) {
     sent = message;
@@ -117,6 +121,18 @@ TEST_F(RailFramesTest, WhoseSessionIsOverSaysWhatHadArrived) {
   EXPECT_EQ(rails.sent.exchange, 5u);
   frames.on_news(1, {.kind = Kind::message, .message = {HandoverMessage::Kind::over, 0, 9, 5}});
   EXPECT_EQ(rails.given, 0u) << "we have not asked";
+}
+
+// The rail may be gone, and no session says what to do with them.
+TEST_F(RailFramesTest, WhatWaitsForAConnectionThatIsNotMadeGoesOverAnotherRail) {
+  hear(1, Kind::out);
+  EXPECT_EQ(rails.done, Done{}) << "there is no other";
+  hear(2, Kind::up);
+  hear(1, Kind::out);
+  EXPECT_EQ(rails.done, Done({"withdraw 1", "take 1", "frame 1 over 2"}));
+  EXPECT_EQ(rails.unsent, 0u);
+  hear(0, Kind::out);
+  EXPECT_EQ(rails.done, Done({"take 0", "frame 1 over 2"}));
 }
 
 TEST_F(RailFramesTest, FramesThatNoOtherRailTakesAreTold) {
