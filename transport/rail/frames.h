@@ -47,15 +47,16 @@ class RailFrames {
  public:
   RailFrames(Links& links, Ways& ways) : links_(links), ways_(ways) {}
 
-  // When the first rail breaks, the others may have no connection yet.
+  // When a rail breaks, the others may have no connection yet, or have parted.
   void on_news(std::size_t rail, const LinkNews& news) {
     links_.on_news(rail, news, Exchange{*this});
     switch (news.kind) {
       case LinkNews::Kind::down:
         rail > 0 ? ways_.on_way_lost(rail, news.reason) : ask_for_further();
-        [[fallthrough]];
+        ask_for_another(rail);
+        return go_on_elsewhere();
       case LinkNews::Kind::up: return go_on_elsewhere();
-      case LinkNews::Kind::out: return send_elsewhere(rail);
+      case LinkNews::Kind::out: ask_for_another(rail); return send_elsewhere(rail);
       default: return;
     }
   }
@@ -158,6 +159,14 @@ class RailFrames {
       lost += status != Status::ok ? 1 : 0;
     }
     ways_.on_given_away(rail, frames.size(), lost);
+  }
+
+  // Without one nobody could say what has arrived.
+  void ask_for_another(std::size_t than) {
+    if (links_.up() != 0 || !links_.is_down(than)) return;
+    for (std::size_t rail = 0; rail < ways_.count(); ++rail) {
+      if (rail != than) ways_.connect(rail);
+    }
   }
 
   void ask_for_further() {

@@ -145,10 +145,23 @@ TEST_F(RailFramesTest, FramesThatNoOtherRailTakesAreTold) {
   EXPECT_EQ(rails.unsent, 2u);
 }
 
+// The others may have parted, and somebody has to say what has arrived.
+TEST_F(RailFramesTest, WithoutAnyConnectionTheOtherRailsAreAsked) {
+  hear(1, Kind::up);
+  hear(1, Kind::down);
+  EXPECT_EQ(rails.done, Done({"lost 1", "connect 0", "connect 2"}));
+  hear(1, Kind::out);
+  EXPECT_EQ(rails.done, Done({"connect 0", "connect 2"})) << "they may have parted again";
+  hear(0, Kind::up);
+  EXPECT_EQ(rails.done.front(), "hold 1");
+  hear(1, Kind::out);
+  EXPECT_EQ(rails.done, Done({"withdraw 1", "take 1", "frame 1 over 0"}));
+}
+
 TEST_F(RailFramesTest, TransfersWaitForARailWithAConnection) {
   hear(1, Kind::up);
   hear(1, Kind::down);
-  EXPECT_EQ(rails.done, Done({"lost 1"}));
+  EXPECT_EQ(rails.done.front(), "lost 1");
   hear(2, Kind::up);
   EXPECT_EQ(rails.done.back(), "withdraw 1");
 }
