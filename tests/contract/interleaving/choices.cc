@@ -142,6 +142,7 @@ void World::apply(const Choice& choice) {
     case Event::break_pair:
       --left_.breaks;
       rail.break_pair(choice.which);
+      if (scenario_.gone) rail.go();
       break;
     case Event::exhaust: rail.break_pair(choice.which); break;
     case Event::send:

@@ -194,8 +194,7 @@ void Rail::post_none(std::size_t number) {
 
 bool Rail::may_deliver(std::size_t number) const {
   const Pair& pair = pairs_[number];
-  return pair.exists && pair.connected && !pair.broken && pair.delivered < pair.sent.size() &&
-         is_able(pair.remote);
+  return pair.exists && pair.connected && !pair.broken && is_on_wire(pair);
 }
 
 void Rail::deliver_frame(std::size_t number) {
@@ -316,7 +315,7 @@ void Rail::describe(Digest& digest) const {
                attempt.hello.received, attempt.hello.credits, attempt.answer.received,
                attempt.answer.credits);
   }
-  digest.add(messages_.size());
+  digest.add(messages_.size(), gone_);
   for (const Message& message : messages_) {
     digest.add(message.kind, numbers[message.attempt], message.to, message.reason);
   }

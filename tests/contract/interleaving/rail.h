@@ -126,7 +126,9 @@ class Side : public Driver<Side> {
   void hand_up(const Retired& retired);
   void hand_up(const Failure& failure);
   void hand_up(const Outage&) {}
-  void hand_up(const LinkNews& news) { links_.push_back(news); }
+  void hand_up(const LinkNews& news) {
+    if (news.peer == peer_) links_.push_back(news);
+  }
   void hand_up(const TransferEnd&) {}
   void hand_up(PeerName) {}
   void wake_thread() {}
@@ -205,7 +207,7 @@ class Rail {
   // What was delivered can be acknowledged.
   bool may_ack(std::size_t pair) const {
     const Pair& of = pairs_[pair];
-    return of.exists && !of.broken && of.delivered > 0;
+    return !gone_ && of.exists && !of.broken && of.delivered > 0;
   }
   void ack(std::size_t pair);
   bool may_break(std::size_t pair) const {
@@ -217,8 +219,15 @@ class Rail {
   // What is sent can get nowhere any more.
   bool is_futile(std::size_t pair) const {
     const Pair& of = pairs_[pair];
-    return may_break(pair) && of.sent.size() > of.delivered && !is_able(of.remote);
+    const bool waits = of.sent.size() > of.delivered && !is_able(of.remote);
+    return may_break(pair) && (waits || (gone_ && !of.sent.empty()));
   }
+  // Nothing passes from now on, but to the third process.
+  void go() {
+    gone_ = true;
+    messages_.clear();
+  }
+  bool is_gone() const { return gone_; }
   bool has_frames_for(std::size_t side) const;
 
   // Of a message, for people.
@@ -286,10 +295,10 @@ class Rail {
            !pairs_[static_cast<std::size_t>(pair)].broken;
   }
   bool is_on_wire(const Pair& from) const {
-    return from.delivered < from.sent.size() && is_able(from.remote);
+    return !gone_ && from.delivered < from.sent.size() && is_able(from.remote);
   }
   void put(Message::Kind kind, std::size_t attempt, std::size_t to, wire::Reject reason = {}) {
-    messages_.push_back({kind, attempt, to, reason});
+    if (!gone_) messages_.push_back({kind, attempt, to, reason});
   }
   void flush_pair(Pair& pair);
 
@@ -297,6 +306,7 @@ class Rail {
   std::vector<Attempt> attempts_;
   std::vector<Message> messages_;
   std::vector<Pair> pairs_;
+  bool gone_ = false;
   std::array<Side, 2> sides_;
 };
 

@@ -74,7 +74,7 @@ bool World::is_over() const {
     const Side& b = side(1, rail);
     const bool agree = (has_none(a.state()) && has_none(b.state())) ||
                        (a.state() == PeerState::ready && b.state() == PeerState::ready);
-    if (!agree) return false;
+    if (!agree && !rails_[rail]->is_gone()) return false;
     for (const Side* one : {&a, &b}) {
       if (one->core().standing(one->peer()).pending_frames > 0) return false;
       if (one->core().standing(one->third()).pending_frames > 0) return false;
@@ -139,13 +139,13 @@ std::string World::what_lacks() const {
   return "the ends never agree: " + text();
 }
 
-// Nobody is woken for nothing any more.
+// Nobody is woken for nothing any more. A rail that is gone is asked for now and then.
 void World::check_end() {
   for (int i = 0; i < 6; ++i) {
     const Time before = stage_.now;
     pass_time();
     run_all(std::nullopt);
-    if (i < 3) continue;
+    if (i < 3 || scenario_.gone) continue;
     if (next_deadline() != Time::never() && next_deadline() - before < milliseconds(500)) {
       stage_.violate("the event thread is woken for ever, though nothing waits: " + text());
     }

@@ -189,6 +189,7 @@ void World::on_failure(std::size_t end, std::size_t rail, const Failure& failure
   if (!RailFrames(of.links, ways)
            .outlives(rail, failure.reason, failure.lost_work, failure.in_doubt)) {
     of.has_ended = true;
+    if (scenario_.gone) stage_.violate(text + ", though the other rail works");
   }
 }
 

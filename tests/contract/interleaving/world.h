@@ -42,6 +42,7 @@ struct Scenario {
   bool late = false;      // frames may arrive while a queue pair is being destroyed
   bool computes = false;  // an end may stay away from its application for long
   bool may_end = false;   // an outage may last longer than a peer may be silent
+  bool gone = false;      // a rail of which a queue pair breaks is gone for good
   bool reorders = false;  // messages of different attempts overtake each other
   bool steady = false;    // nobody has a cause to end a connection that is whole
   std::uint32_t places[2] = {0, 0};
