@@ -323,9 +323,9 @@ class Core : private Lanes::Listener,
   //     └──────────────────────────────────────────────────────▲
 
   // Takes the session with the peer up no more before `let_go`, or for as long as an attempt takes,
-  // and longer after one in vain; with `even_if_ready` breaks the connection that there is. Carry out
-  // what is in the box; then nothing more arrives here, and `received` tells what did. False if there
-  // is no session to take up.
+  // and longer after one in vain; with `even_if_ready` breaks the connection that there is. Carry
+  // out what is in the box; then nothing more arrives here, and `received` tells what did. False if
+  // there is no session to take up.
   bool hold(const Now& now, PeerId peer, bool even_if_ready, Outbox& out) {
     return connector_.hold(now, peers_[peer], even_if_ready, out);
   }
