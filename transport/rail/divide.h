@@ -84,7 +84,7 @@ inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
     std::uint64_t given = 0;
     for (std::size_t i = 0; i < most_rails; ++i) {
       if (left[i].rate <= 0 || i == largest) continue;
-      whole[i] = static_cast<std::uint64_t>(parts[i]) / grain_bytes * grain_bytes;
+      whole[i] = static_cast<std::uint64_t>(parts[i] + 0.5) / grain_bytes * grain_bytes;
       given += whole[i];
     }
     whole[largest] = length_bytes - given;
