@@ -1,12 +1,36 @@
-// Any bytes as a frame. What check_frame accepts, for_each_message must take apart without leaving
-// it, and putting the parts together again must give the same frame.
+// Any bytes as a frame, and as cars of trains. What check_frame accepts, for_each_message must take
+// apart without leaving it, and putting the parts together again must give the same frame.
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "tests/fuzz/require.h"
+#include "transport/lane/assembly.h"
 #include "transport/wire/frame.h"
 
 namespace weir::fuzz {
 namespace {
+
+// The same bytes as cars of one peer: whole messages lie in their memory, and all of it goes back.
+void put_together(const std::byte* frame, std::size_t size) {
+  constexpr std::uint32_t usual = 64, most = 4096, room = 8;
+  Assembly assembly(usual, most, room);
+  std::size_t at = 0;
+  while (at < size) {
+    const std::size_t bytes = std::min(std::to_integer<std::size_t>(frame[at]), size - at);
+    Assembly::Whole whole;
+    const Exact car(reinterpret_cast<const std::uint8_t*>(frame + at), bytes);
+    if (assembly.take(at % 2, car.data(), car.size(), whole) == Assembly::Took::whole) {
+      REQUIRE(whole.length_bytes <= most && whole.lead_bytes <= whole.length_bytes);
+      std::memset(whole.bytes - room, 7, room + whole.length_bytes);
+      assembly.give_back(whole);
+    }
+    at += bytes + 1;
+  }
+  assembly.forget(0);
+  assembly.forget(1);
+  REQUIRE(assembly.bytes() == 0);
+}
 
 void check(const std::byte* frame, std::size_t size) {
   if (!wire::check_frame(frame, size)) return;
@@ -51,7 +75,8 @@ void check(const std::byte* frame, std::size_t size) {
     REQUIRE(sections > 0);
   } else if (header.kind != wire::FrameKind::messages && header.kind != wire::FrameKind::repeated) {
     const bool counts =
-        header.kind >= wire::FrameKind::credits && header.kind <= wire::FrameKind::returned;
+        (header.kind >= wire::FrameKind::credits && header.kind <= wire::FrameKind::returned) ||
+        header.kind == wire::FrameKind::trains;
     REQUIRE(counts || wire::is_free(header.kind));
     REQUIRE(size == wire::frame_header_bytes);
   } else {
@@ -87,5 +112,6 @@ void check(const std::byte* frame, std::size_t size) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const weir::fuzz::Exact input(data, size);
   weir::fuzz::check(input.data(), input.size());
+  weir::fuzz::put_together(input.data(), input.size());
   return 0;
 }
