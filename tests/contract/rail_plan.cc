@@ -118,6 +118,9 @@ RailPlan rail_plan(std::uint64_t seed) {
   plan.at_a_time = random.between(1, 6);
   plan.largest = random.between(1000, random.chance(500) ? 900'000 : 100'000);
   add_faults(random, plan);
+  Random of_trains(mix(mix(seed) + 6));
+  if (of_trains.chance(600)) plan.trains_permille = of_trains.between(10, 700);
+  if (of_trains.chance(400)) plan.halts_permille = of_trains.between(1, 100);
   return plan;
 }
 

@@ -9,6 +9,8 @@
 
 #include "tools/sim/one_sided.h"
 #include "tools/sim/rails.h"
+#include "transport/lane/assembly.h"
+#include "transport/lane/train.h"
 
 namespace weir::sim {
 namespace {
@@ -83,6 +85,8 @@ class Program : public Rails::Upcalls {
   void turn();
   void send_some();
   bool send_one(Node to);
+  bool send_train(Node to);
+  void take(Node from, std::size_t rail, const Delivery& message);
   void do_some();
   void start(Node to, Kind kind);
   std::byte* slot_at(Node to) const;
@@ -96,6 +100,8 @@ class Program : public Rails::Upcalls {
   const RailPlan& plan_;
   Script script_;
   Random random_;
+  Random of_trains_;
+  Assembly assembly_;
   Rails rails_;
   std::vector<Peer> peers_;
   std::vector<Operation> operations_;
@@ -330,6 +336,8 @@ Program::Program(World& world, Node self, const RailPlan& plan)
       plan_(plan),
       script_(plan.base.scripts[self]),
       random_(world.fabric.random.fork(self)),
+      of_trains_(mix(plan.base.seed) + self),
+      assembly_(1000, Train::most_bytes(plan.base.engine.core.buffer_bytes), 8),
       rails_(world.fabric, world.connections, self, static_cast<Node>(plan.base.scripts.size()),
              plan.rails, config_of(plan, self), plan.spread, *this),
       peers_(plan.base.scripts.size()) {
@@ -403,6 +411,9 @@ void Program::turn() {
   } else {
     send_some();
     do_some();
+    if (of_trains_.chance(plan_.halts_permille)) {
+      rails_.let_train(static_cast<Node>(of_trains_.below(peers_.size())), of_trains_.chance(500));
+    }
   }
   if (scheduled_ != before) return;
   if (!closing_ && random_.chance(script_.compute_permille)) {
@@ -431,9 +442,38 @@ std::uint64_t key_of(Node from, Node to, std::uint32_t number) {
   return mix(mix(std::uint64_t{from} << 40 | std::uint64_t{to} << 32 | number));
 }
 
+// False: it may not go now, and another message goes in its place.
+bool Program::send_train(Node to) {
+  Peer& peer = peers_[to];
+  const std::uint32_t frame = rails_.engine(0).core().max_payload_bytes();
+  if (frame < 2 * sizeof(Head)) return false;
+  const std::uint32_t bytes = of_trains_.between(frame + 1, frame * 8);
+  std::size_t taker = 0;
+  std::vector<std::byte> whole(bytes);
+  const auto write = [&](std::byte* at, std::uint32_t offset, std::uint32_t part,
+                         std::size_t rail) {
+    taker = rail;
+    if (offset == 0) {
+      const Head head{peer.sent, static_cast<std::uint32_t>(rail), peer.taken[rail] + 1, bytes};
+      std::memcpy(whole.data(), &head, sizeof head);
+      Application::fill(whole.data() + sizeof head, bytes - static_cast<std::uint32_t>(sizeof head),
+                        key_of(self_, to, peer.sent));
+    }
+    std::memcpy(at, whole.data() + offset, part);
+  };
+  const auto tag = static_cast<std::uint8_t>(peer.sent % wire::car_tag);
+  const Status status = rails_.send_train(to, peer.sent, bytes, tag, write);
+  if (status != Status::ok) return false;
+  ++peer.taken[taker];
+  ++peer.sent;
+  --peer.to_send;
+  return true;
+}
+
 bool Program::send_one(Node to) {
   Peer& peer = peers_[to];
   if (peer.to_send == 0) return false;
+  if (of_trains_.chance(plan_.trains_permille) && send_train(to)) return true;
   const std::uint32_t most = rails_.engine(0).core().max_payload_bytes();
   constexpr std::uint32_t least = sizeof(Head);
   const std::uint32_t bytes =
@@ -445,7 +485,7 @@ bool Program::send_one(Node to) {
     std::memcpy(at, &head, sizeof head);
     Application::fill(at + sizeof head, bytes - least, key_of(self_, to, peer.sent));
   };
-  const auto tag = static_cast<std::uint8_t>(peer.sent);
+  const auto tag = static_cast<std::uint8_t>(peer.sent % wire::car_tag);
   const bool told = random_.chance(script_.notify_permille);
   const Status status =
       told ? rails_.send_told(to, bytes, tag, &peer, write) : rails_.send(to, bytes, tag, write);
@@ -550,6 +590,20 @@ void Program::on_transfer(const TransferEnd& end) {
 // ---- what comes up ----
 
 void Program::on_message(Node from, std::size_t rail, const Delivery& message) {
+  if (message.tag != wire::car_tag) return take(from, rail, message);
+  Assembly::Whole whole;
+  const Assembly::Took took = assembly_.take(from, message.payload, message.length_bytes, whole);
+  if (took == Assembly::Took::part) return;
+  if (took != Assembly::Took::whole) return world_.fabric.violation("a car is out of turn");
+  Delivery as_one = message;
+  as_one.payload = whole.bytes;
+  as_one.length_bytes = whole.length_bytes;
+  as_one.tag = whole.tag;
+  take(from, rail, as_one);
+  assembly_.give_back(whole);
+}
+
+void Program::take(Node from, std::size_t rail, const Delivery& message) {
   Peer& peer = peers_[from];
   Program& sender = *world_.programs[from];
   Head head{};
@@ -559,7 +613,8 @@ void Program::on_message(Node from, std::size_t rail, const Delivery& message) {
   std::memcpy(&head, message.payload, sizeof head);
   const std::string name = "message " + std::to_string(head.number) + " from process " +
                            std::to_string(from) + " to " + std::to_string(self_);
-  if (head.bytes != message.length_bytes || message.tag != static_cast<std::uint8_t>(head.number) ||
+  if (head.bytes != message.length_bytes ||
+      message.tag != static_cast<std::uint8_t>(head.number % wire::car_tag) ||
       head.number >= sender.peers_[self_].sent + 1 ||
       !Application::matches(message.payload + sizeof head,
                             head.bytes - static_cast<std::uint32_t>(sizeof head),
@@ -595,15 +650,21 @@ void Program::on_carried(Node to, const SendSlot& frame) {
   for (std::uint16_t i = 0; i < frame.messages; ++i) {
     at = static_cast<std::uint32_t>(wire::next_message_offset(at));
     const wire::MessageHeader header = wire::get_message_header(frame.frame + at);
-    Head head;
-    std::memcpy(&head, frame.frame + at + wire::message_header_bytes, sizeof head);
-    carried_.insert({to, head.number});
+    const std::byte* const message = frame.frame + at + wire::message_header_bytes;
+    if (header.tag == wire::car_tag) {
+      carried_.insert({to, wire::get_car(message, header.length_bytes)->train});
+    } else {
+      Head head;
+      std::memcpy(&head, message, sizeof head);
+      carried_.insert({to, head.number});
+    }
     at += static_cast<std::uint32_t>(wire::message_header_bytes) + header.length_bytes;
   }
 }
 
 void Program::check_end() {
   for (Node to = 0; to < peers_.size(); ++to) check_put(to);
+  if (assembly_.bytes() != 0) world_.fabric.violation("a train is half here at the end");
   if (self_ != 0) return;
   std::uint64_t added = 0;
   std::uint64_t counted = 0;

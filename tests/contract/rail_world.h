@@ -45,6 +45,8 @@ struct RailPlan {
   std::uint32_t at_a_time = 1;    // at most
   bool atomics = false;           // among them; they are not in doubt
   std::uint32_t largest = 0;      // bytes of one
+  std::uint32_t trains_permille = 0;  // messages longer than a frame, if they may go
+  std::uint32_t halts_permille = 0;   // turns at which a process stops or lets trains
   Duration pace{};                // rests at most between its sends
   std::vector<RailFault> faults;  // in the order of their times
 };

@@ -219,8 +219,21 @@ class World {
     }
   }
 
+  void send_train(Input& input) {
+    const PeerId peer = any_peer(input);
+    if (input.below(4) == 0) return core_.let_train(peer, input.below(2) == 0, out_);
+    const std::uint32_t cars = 1 + input.below(6);
+    if (!core_.takes_train(peer, cars)) return core_.note_refused_train(peer, cars);
+    const std::uint32_t credits = core_.standing(peer).credits;
+    for (std::uint32_t i = 1; i <= cars; ++i) {
+      core_.send_car(now_, peer, slot(), input.byte() % core_.max_payload_bytes(), i == cars, out_);
+    }
+    REQUIRE(core_.standing(peer).credits + cars == credits);
+  }
+
   void send(Input& input) {
     const PeerId peer = any_peer(input);
+    if (input.below(8) == 0) return send_train(input);
     SendSlot* const given = slot();
     given->notify = input.below(4) == 0;
     const std::uint32_t length = input.below(2) == 0 ? input.below(64) : input.byte();
@@ -332,8 +345,8 @@ class World {
     using enum wire::FrameKind;
     constexpr wire::FrameKind kinds[] = {messages, credits, goodbye,  recall, returned,
                                          lane_end, relayed, repeated, part,   stay,
-                                         handover};
-    const std::uint32_t which = input.below(15);
+                                         handover, trains};
+    const std::uint32_t which = input.below(16);
     header.kind = kinds[which < std::size(kinds) ? which : 0];
     header.starved = input.below(2) == 0;
     header.credits = static_cast<std::uint16_t>(input.below(8) == 0 ? input.byte() * 257 : 1);

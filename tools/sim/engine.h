@@ -83,6 +83,28 @@ class Engine : private Driver<Engine> {
     return status;
   }
 
+  // As transport/engine has them.
+  template <typename Fill>
+  Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
+    if (core_.is_over(peer)) return Status::peer_failed;
+    if (core_.has_moved(peer)) return Status::elsewhere;
+    if (!core_.takes_train(peer, cars)) {
+      core_.note_refused_train(peer, cars);
+      return Status::back_pressure;
+    }
+    for (std::uint32_t i = 0; i < cars; ++i) {
+      SendSlot* const slot = acquire(core_.max_payload_bytes());
+      const std::uint32_t bytes = fill(i, slot->payload());
+      core_.send_car(now(), peer, slot, bytes, i + 1 == cars, out_);
+    }
+    finish_send();
+    return Status::ok;
+  }
+  void let_train(PeerId peer, bool may) {
+    core_.let_train(peer, may, out_);
+    settle();
+  }
+
   // A get, put or atomic.
   void transfer(const TransferRequest& request);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/lane/train.h"
+
 namespace weir::sim {
 
 // A peer over all rails (rail/frames.h).
@@ -105,6 +107,24 @@ Status Rails::send(Node to, std::uint32_t length_bytes, std::uint8_t tag,
     return engine(rail).send_filled(id_of(to), length_bytes, tag,
                                     [&](std::byte* at) { write(at, rail); });
   });
+}
+
+Status Rails::send_train(Node to, std::uint32_t number, std::uint32_t length_bytes,
+                         std::uint8_t tag, const WritePart& write) {
+  const Train train(number, length_bytes, tag, 0, engine(0).core().max_payload_bytes());
+  Peer& peer = *peers_[to];
+  return peer.links.send(count(), turn_for(peer), [&](std::size_t rail) {
+    return engine(rail).send_train(id_of(to), train.cars(), [&](std::uint32_t car, std::byte* at) {
+      return train.write_car(car, at,
+                             [&](std::byte* part, std::uint32_t offset, std::uint32_t bytes) {
+                               write(part, offset, bytes, rail);
+                             });
+    });
+  });
+}
+
+void Rails::let_train(Node peer, bool may) {
+  for (const auto& engine : engines_) engine->let_train(id_of(peer), may);
 }
 
 Status Rails::send_told(Node to, std::uint32_t length_bytes, std::uint8_t tag, void* user,

@@ -49,6 +49,13 @@ class Rails {
   // `write(at, rail)` writes the message.
   Status send(Node to, std::uint32_t length_bytes, std::uint8_t tag,
               const std::function<void(std::byte*, std::size_t)>& write);
+  // As a train of that number, if it may go now; `write(at, offset, bytes, rail)` writes a part.
+  using WritePart =
+      std::function<void(std::byte*, std::uint32_t, std::uint32_t, std::size_t rail)>;
+  Status send_train(Node to, std::uint32_t number, std::uint32_t length_bytes, std::uint8_t tag,
+                    const WritePart& write);
+  // From now on the peer may send trains, or may not.
+  void let_train(Node peer, bool may);
   // The end of it is told.
   Status send_told(Node to, std::uint32_t length_bytes, std::uint8_t tag, void* user,
                    const std::function<void(std::byte*, std::size_t)>& write);

@@ -170,6 +170,7 @@ FrameFault Core::take_special(const Now& now, Peer& peer, BufferId buffer, wire:
   };
   switch (header.kind) {
     case Kind::recall: sender_.return_credits(peer, header.credits, out); break;
+    case Kind::trains: sender_.set_takes_trains(peer, header.credits != 0); break;
     case Kind::goodbye: connector_.on_goodbye(now, peer, out); break;
     case Kind::part: return unless(connector_.on_part(now, peer, out), FrameFault::part);
     case Kind::stay: return unless(connector_.on_stay(now, peer, out), FrameFault::part);
@@ -201,7 +202,7 @@ void Core::refuse(const Now& now, Peer& peer, const BadFrame& bad, Outbox& out) 
 // ---- connections ----
 
 void Core::on_ready(const Now& now, Peer& peer, Outbox& out) {
-  sender_.note_lent(peer);
+  sender_.note_lent(peer);  // also tells whether it may send trains
   transfers_.settle(peer);
   sender_.go_on_with_all(now, peer, out);
   transfers_.go_on(now, peer, out);

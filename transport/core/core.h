@@ -120,6 +120,23 @@ class Core : private Lanes::Listener,
   // Takes a frame of messages that another rail could not deliver; else as `send`.
   Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
 
+  // The peer takes nothing more from us; or its frames go over another rail.
+  bool is_over(PeerId peer) const { return peers_[peer].connection.is_over(); }
+  bool has_moved(PeerId peer) const { return peers_[peer].connection.has_moved(); }
+  // As the sender has them: whether a train may go now, and each of its cars.
+  bool takes_train(PeerId peer, std::uint32_t cars) const {
+    return sender_.takes_train(peers_[peer], cars);
+  }
+  void note_refused_train(PeerId peer, std::uint32_t cars) {
+    sender_.note_refused_train(peers_[peer], cars);
+  }
+  void send_car(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
+                bool is_last, Outbox& out) {
+    sender_.send_car(now, peers_[peer], slot, length_bytes, is_last, out);
+  }
+  // From now on the peer may send us trains, or may not.
+  void let_train(PeerId peer, bool may, Outbox& out) { sender_.let_train(peers_[peer], may, out); }
+
   // Room for a small message in a frame to `peer` that has not left yet; if nullptr, use `send`.
   // The caller writes the payload there before its next call of the core.
   std::byte* append(PeerId peer, std::uint32_t length_bytes, std::uint8_t tag) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/wire/car.h"
+
 namespace weir {
 namespace {
 
@@ -75,6 +77,45 @@ Status Sender::send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& ou
   push(peer, slot);
   if (peer.connection.is_ready()) post_pending(now, peer, false, out);
   return Status::ok;
+}
+
+// ---- trains ----
+
+bool Sender::takes_train(const Peer& peer, std::uint32_t cars) const {
+  const Outgoing& to = peer.outgoing;
+  return peer.connection.is_ready() && to.takes_trains_ && !config_.proxy && !to.has_pending() &&
+         to.credits_ >= cars && lanes_[peer.connection.lane()].queue.has_room_for(cars);
+}
+
+// With tokens of the node, each car waits for its own.
+void Sender::send_car(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
+                      bool is_last, Outbox& out) {
+  slot->frame_bytes = wire::frame_header_bytes;
+  slot->messages = 0;
+  add_message(*slot, length_bytes, wire::car_tag);
+  ++counters_.messages_sent;
+  counters_.bytes_sent += length_bytes;
+  counters_.trains_sent += is_last ? 1 : 0;
+  ++peer.outgoing.burst_;  // what comes next waits for its turn, as behind any burst
+  if (gate_ == nullptr) [[likely]]
+    return post_messages(peer, lanes_[peer.connection.lane()], slot, is_last, out);
+  push(peer, slot);
+  if (is_last) post_pending(now, peer, false, out);
+}
+
+void Sender::let_train(Peer& peer, bool may, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (to.may_train_ == may) return;
+  to.may_train_ = may;
+  to.owes_may_train_ = true;
+  tell_may_train(peer, out);
+}
+
+void Sender::tell_may_train(Peer& peer, Outbox& out) {
+  Outgoing& to = peer.outgoing;
+  if (!to.owes_may_train_ || !peer.connection.is_ready() || peer.connection.left()) return;
+  to.owes_may_train_ = !send_control(peer, FrameKind::trains, to.may_train_ ? 1 : 0, out);
+  note_owed(peer);
 }
 
 std::byte* Sender::append(Peer& peer, std::uint32_t length_bytes, std::uint8_t tag) {
@@ -168,7 +209,9 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   Outgoing& to = peer.outgoing;
   wire::FrameHeader header;
   header.kind = kind;
-  header.starved = to.credits_ == 0 && (!to.pending_.empty() || to.owes_lane_end_);
+  header.starved = (to.credits_ == 0 && (!to.pending_.empty() || to.owes_lane_end_)) ||
+                   to.lacked_credits_;
+  to.lacked_credits_ = false;
   header.control_credits = to.control_owed_;
   header.credits = static_cast<std::uint16_t>(credits);
   header.sequence = lane.tx_sequence++;
@@ -216,6 +259,8 @@ void Sender::begin(Peer& peer) {
   peer.outgoing.credits_ = 0;
   peer.outgoing.control_credits_ = 0;
   peer.outgoing.control_owed_ = 0;
+  peer.outgoing.takes_trains_ = true;
+  peer.outgoing.owes_may_train_ = !peer.outgoing.may_train_;
 }
 
 void Sender::grant(Peer& peer, std::uint32_t credits, std::uint32_t control_credits) {
@@ -226,8 +271,7 @@ void Sender::grant(Peer& peer, std::uint32_t credits, std::uint32_t control_cred
 
 Sender::Booked Sender::book(Peer& peer, const wire::FrameHeader& header) {
   Outgoing& to = peer.outgoing;
-  const bool moves_back = header.kind == FrameKind::recall || header.kind == FrameKind::returned;
-  if (!moves_back) to.credits_ += header.credits;
+  if (!wire::carries_no_grant(header.kind)) to.credits_ += header.credits;
   const std::uint32_t control = std::uint32_t{to.control_credits_} + header.control_credits;
   to.control_credits_ = static_cast<std::uint8_t>(control);
   if (to.credits_ > most_credits) return Booked::too_many_credits;
@@ -245,7 +289,7 @@ void Sender::return_credits(Peer& peer, std::uint32_t keep, Outbox& out) {
 
 // ---- control frames ----
 
-// `credits` is for a recall or a return; other frames carry what the peer can get. False if the
+// `credits` is for frames that grant none; others carry what the peer can get. False if the
 // frame must wait for a slot, a credit, or room in the queue. A lane end costs an eager credit:
 // eager credits come back by themselves, and transfers may wait for the lane.
 bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Outbox& out,
@@ -253,18 +297,18 @@ bool Sender::send_control(Peer& peer, FrameKind kind, std::uint32_t credits, Out
   Outgoing& to = peer.outgoing;
   Lane& lane = lanes_[peer.connection.lane()];
   if (control_slots_.empty() || !lane.queue.has_room(true)) return false;
-  const bool moves_back = kind == FrameKind::recall || kind == FrameKind::returned;
+  const bool grants = !wire::carries_no_grant(kind);
   if (kind == FrameKind::lane_end) {
     if (to.credits_ == 0) return false;
     --to.credits_;
   } else if (!is_free(kind)) {
     // The last control credit is for giving credits: spent otherwise, it might never come back from
     // a peer that waits for credits.
-    if (to.control_credits_ < (moves_back ? 2 : 1)) return false;
+    if (to.control_credits_ < (grants ? 1 : 2)) return false;
     --to.control_credits_;
   }
   receiver_.post(out);
-  if (!moves_back) credits = receiver_.top_up(peer.share);
+  if (grants) credits = receiver_.top_up(peer.share);
   SendSlot* slot = control_slots_.pop();
   slot->frame_bytes = wire::frame_header_bytes;
   if (kind == FrameKind::lane_end) {
@@ -303,7 +347,10 @@ void Sender::send_lane_end(Peer& peer, Outbox& out) {
 void Sender::note_owed(Peer& peer) {
   if (peer.owed.linked) return;
   const Outgoing& to = peer.outgoing;
-  if (receiver_.is_low(peer.share) || to.owes_lane_end_ || owes_all_control(to)) owed_.push(&peer);
+  if (receiver_.is_low(peer.share) || to.owes_lane_end_ || to.owes_may_train_ ||
+      owes_all_control(to)) {
+    owed_.push(&peer);
+  }
 }
 
 // The peer has no control credits left, and could not ask for anything. One of its two frames is
@@ -322,6 +369,7 @@ void Sender::send_owed(Outbox& out) {
     Peer& peer = *next;
     next = owed_.next(next);
     tell_lane_end(peer, out);
+    tell_may_train(peer, out);
     const bool low = peer.connection.is_ready() && receiver_.is_low(peer.share);
     short_of_credits = short_of_credits || (low && receiver_.is_short(peer.share));
     const bool gives = low && receiver_.is_worth_a_frame(peer.share);
@@ -330,7 +378,8 @@ void Sender::send_owed(Outbox& out) {
     const bool sent = (gives || answers) && send_control(peer, FrameKind::credits, 0, out);
     if (sent && gives) receiver_.count_credit_frame();
     const bool later = (low && !(sent && gives)) || (answers && !sent) ||
-                       (peer.connection.is_ready() && peer.outgoing.owes_lane_end_);
+                       (peer.connection.is_ready() &&
+                        (peer.outgoing.owes_lane_end_ || peer.outgoing.owes_may_train_));
     if (!later) owed_.remove(&peer);
   }
   if (short_of_credits) [[unlikely]]

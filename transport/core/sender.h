@@ -76,6 +76,22 @@ class Sender {
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
+  // Whether a train of so many cars may go to the peer now. It needs a credit for each, and goes
+  // before nothing that waits.
+  bool takes_train(const Peer& peer, std::uint32_t cars) const;
+  // One that did not go for want of credits: the next frame says so.
+  void note_refused_train(Peer& peer, std::uint32_t cars) {
+    ++counters_.trains_refused;
+    peer.outgoing.lacked_credits_ = peer.outgoing.credits_ < cars;
+  }
+  // Takes a car of it; its message is at slot->payload(). All cars are sent before anything else.
+  [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
+                                  std::uint32_t length_bytes, bool is_last, Outbox& out);
+  // The peer says whether it takes trains.
+  void set_takes_trains(Peer& peer, bool takes) { peer.outgoing.takes_trains_ = takes; }
+  // Tells the peer whether it may send some. New connections begin with yes.
+  void let_train(Peer& peer, bool may, Outbox& out);
+
   // Takes a frame of messages that another rail could not deliver; else as `send`.
   Status send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& out);
 
@@ -221,6 +237,7 @@ class Sender {
   [[gnu::noinline]] void post_pending(const Now& now, Peer& peer, bool keep_open_bundle,
                                       Outbox& out);
   [[gnu::noinline]] void send_lane_end(Peer& peer, Outbox& out);
+  void tell_may_train(Peer& peer, Outbox& out);
   bool owes_all_control(const Outgoing& to) const;
   void offer_some();
   void recall_lent(Outbox& out);

@@ -34,6 +34,7 @@
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queues.h"
+#include "transport/wire/car.h"
 
 namespace weir {
 
@@ -160,6 +161,44 @@ class Engine : private Driver<Engine> {
     if (status != Status::ok) slots_->put(slot);
     finish_send();
     return status;
+  }
+
+  // Sends a message as a train of `cars` cars, of which `fill(number, std::byte*)` writes each and
+  // returns its length; as `send_filled`. Back-pressure: not all of them can go now.
+  template <typename Fill>
+  Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
+    std::lock_guard guard(lock_);
+    if (core_.is_over(peer)) return Status::peer_failed;
+    if (core_.has_moved(peer)) return Status::elsewhere;
+    if (!core_.takes_train(peer, cars)) {
+      core_.note_refused_train(peer, cars);
+      return Status::back_pressure;
+    }
+    std::array<SendSlot*, wire::most_cars> slots;
+    for (std::uint32_t i = 0; i < cars; ++i) {
+      slots[i] = slots_->get_within(SlotPool::full);
+      if (slots[i] != nullptr) [[likely]]
+        continue;
+      while (i > 0) slots_->put(slots[--i]);
+      return Status::back_pressure;
+    }
+    for (std::uint32_t i = 0; i < cars; ++i) {
+      const std::uint32_t bytes = fill(i, slots[i]->payload());
+      core_.send_car(now(), peer, slots[i], bytes, i + 1 == cars, out_);
+    }
+    finish_send();
+    return Status::ok;
+  }
+  // Whether one could go now.
+  bool may_train(PeerId peer, std::uint32_t cars) {
+    std::lock_guard guard(lock_);
+    return core_.takes_train(peer, cars);
+  }
+  // From now on the peer may send us trains, or may not.
+  void let_train(PeerId peer, bool may) {
+    std::lock_guard guard(lock_);
+    core_.let_train(peer, may, out_);
+    if (!out_.empty()) flush();
   }
 
   // ---- carrying frames over another rail (transport/rail/handover.h) ----

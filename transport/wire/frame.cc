@@ -71,6 +71,7 @@ bool check_special_frame(FrameKind kind, const std::byte* frame, std::size_t siz
     case FrameKind::goodbye:
     case FrameKind::recall:
     case FrameKind::returned:
+    case FrameKind::trains:
     case FrameKind::part:
     case FrameKind::stay: return size == frame_header_bytes;
     case FrameKind::lane_end: return size == lane_frame_bytes && check_lane_end(frame);

@@ -25,6 +25,7 @@ enum class FrameKind : std::uint8_t {
   part = 9,      // asks whether the idle connection may end; costs nothing, one at a time
   stay = 10,     // answers that it may not (a goodbye: it may); costs nothing
   handover = 11,  // about the frames of a rail that broke, a HandoverMessage; costs nothing
+  trains = 12,    // whether trains may come (`credits`: 1 or 0); costs one control credit
 };
 
 // Whether a frame of that kind costs no credit, because there are few at a time.
@@ -33,11 +34,16 @@ inline bool is_free(FrameKind kind) {
          kind == FrameKind::handover;
 }
 
+// Whether `credits` in the header of such a frame is no grant.
+inline bool carries_no_grant(FrameKind kind) {
+  return kind == FrameKind::recall || kind == FrameKind::returned || kind == FrameKind::trains;
+}
+
 struct FrameHeader {
   FrameKind kind = FrameKind::messages;
   bool starved = false;              // the sender has messages waiting for eager credits
   std::uint8_t control_credits = 0;  // control credits returned to the receiver of this frame
-  std::uint16_t credits = 0;         // eager credits granted to that receiver; see recall, returned
+  std::uint16_t credits = 0;         // eager credits granted to that receiver; not in every kind
   std::uint32_t sequence = 0;        // frames sent on this lane before, modulo 2^32
 };
 
