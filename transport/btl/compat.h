@@ -41,6 +41,7 @@
 #include <hwloc.h>
 #endif
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -245,6 +246,32 @@ inline constexpr bool ob1_bears_a_second_thread = OPAL_MAJOR_VERSION < 5;
 
 // Has ob1 lock what a second thread of ours touches. (ob1 asks when the module is there.)
 inline constexpr std::uint32_t second_thread_flag = MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
+
+// ---- ob1's headers, alike in 4.1, 5.0 and 6.0 (pml_ob1_hdr.h) ----
+
+inline constexpr mca_btl_base_tag_t ob1_match_tag = MCA_BTL_TAG_PML + 1;
+inline constexpr mca_btl_base_tag_t ob1_rendezvous_tag = MCA_BTL_TAG_PML + 2;
+inline constexpr mca_btl_base_tag_t ob1_ack_tag = MCA_BTL_TAG_PML + 4;
+
+// What ob1 takes off the eager limit: the longest of its headers.
+inline constexpr std::size_t ob1_longest_header = OPAL_MAJOR_VERSION >= 5 ? 80 : 56;
+
+// The header of a rendezvous begins with that of a match, whose last bytes of padding a message
+// leaves out.
+struct Ob1Rendezvous {
+  std::uint8_t type;
+  std::array<std::uint8_t, 15> match;
+  std::uint64_t message_bytes;
+  std::uint64_t request;  // of the sender; comes back in the answer
+};
+static_assert(sizeof(Ob1Rendezvous) == 32);
+inline constexpr bool is_ob1_match(std::size_t header_bytes) {
+  return header_bytes == shortest_ob1_header || header_bytes == sizeof(Ob1Rendezvous) / 2;
+}
+// Where an answer has the sender's request.
+inline constexpr std::size_t ob1_ack_request_at = 8;
+// Such a request is an address of the sender's; an odd number is none.
+inline constexpr std::uint64_t request_of_train(std::uint64_t bytes) { return bytes << 1 | 1; }
 
 // The end of a large message: the receiver does nothing for it that another process waits for.
 inline constexpr mca_btl_base_tag_t ob1_fin_tag = MCA_BTL_TAG_PML + 9;

@@ -30,6 +30,10 @@ struct mca_btl_base_endpoint_t {
   std::array<Side, weir::most_rails - 1> sides;
   weir::RailTransfers::Ways ways;
   weir::Links links;
+
+  // Only Trains changes these.
+  std::atomic<std::int64_t> early_bytes{0};  // of its trains, which no receive has matched yet
+  bool refrains = false;                     // it may send none
 };
 
 namespace weir::btl {

@@ -108,6 +108,17 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
+// With ob1's header. Unless somebody has set Open MPI's own limit.
+std::size_t longest_unasked(const mca_btl_base_module_t& standard, const config::Settings& settings,
+                            bool has_rails) {
+  constexpr auto usual = static_cast<std::size_t>(config::eager_max_auto) + ob1_longest_header;
+  constexpr auto among_rails =
+      static_cast<std::size_t>(config::eager_max_auto_rails) + ob1_longest_header;
+  const bool is_auto =
+      settings.eager_max_bytes == config::automatic && standard.btl_eager_limit == usual;
+  return is_auto && has_rails ? among_rails : standard.btl_eager_limit;
+}
+
 }  // namespace
 
 Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
@@ -115,15 +126,18 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
     : mca_btl_base_module_t(standard),
       settings(wanted),
       engine(std::move(with)),
-      endpoints(*engine) {
+      endpoints(*engine),
+      trains(*this, longest_unasked(standard, wanted, !further.empty())) {
   if (!further.empty()) rails = std::make_unique<Rails>(*this, std::move(further));
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;
 
-  // Every fragment has to fit into one receive buffer.
+  // Every fragment has to fit into one receive buffer, and so has the first part of a large message
+  // with its header: ob1 takes no account of that header.
   const std::size_t most = engine->max_payload_bytes();
-  btl_eager_limit = std::min(btl_eager_limit, most);
-  btl_rndv_eager_limit = std::min(btl_rndv_eager_limit, most);
+  btl_eager_limit = trains.most_bytes();
+  btl_rndv_eager_limit =
+      std::min({btl_rndv_eager_limit, btl_eager_limit, most - ob1_longest_header});
   btl_max_send_size = std::min(btl_max_send_size, most);
   btl_flags = (btl_flags & module_flags) | MCA_BTL_FLAGS_SEND;
   if (btl_bandwidth == 0) btl_bandwidth = static_cast<std::uint32_t>(engine->port().speed_mbps);

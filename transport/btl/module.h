@@ -21,6 +21,7 @@
 #include "transport/btl/pool.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/rails.h"
+#include "transport/btl/trains.h"
 #include "transport/btl/waiting.h"
 #include "transport/config/settings.h"
 #include "transport/engine/engine.h"
@@ -79,6 +80,7 @@ struct Module : mca_btl_base_module_t {
   RdmaCounters rdma_counters;
   FlushEpochs flushes;  // of these operations
   Pool<Handle> handles;
+  Trains trains;
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still owed
@@ -128,6 +130,8 @@ void offer_rdma(Module& module);
 // A message from the peer, over any rail, and the end of a send that waits, of an engine's slot; in
 // progress.cc.
 void take_message(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message);
+// A message that is no car.
+[[gnu::hot]] void take_whole(Module& module, const Delivery& message);
 void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell);
 // Ends the job because of that peer.
 void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,

@@ -54,7 +54,8 @@ Descriptor& finish(Module& module, Engine& engine, SendSlot* slot) {
   return descriptor;
 }
 
-void keep_early(Module& module, PeerId from, const Delivery& message) {
+void keep_early(Module& module, const Delivery& message) {
+  const PeerId from = message.peer;
   if (module.early_messages.push(from, message.tag, message.payload, message.length_bytes)) return;
   give_up_message(module, from,
                   "nothing in this process takes messages with tag " + std::to_string(message.tag) +
@@ -62,17 +63,34 @@ void keep_early(Module& module, PeerId from, const Delivery& message) {
                       " MiB of such messages wait already.");
 }
 
+}  // namespace
+
+void take_whole(Module& module, const Delivery& message) {
+  if (has_receiver(message.tag)) [[likely]] {
+    hand_up(module, message.peer, static_cast<Endpoint*>(message.above), message.tag,
+            message.payload, message.length_bytes);
+  } else {
+    keep_early(module, message);
+  }
+}
+
+namespace {
+
+[[gnu::noinline]] void take_car(Module& module, const Delivery& message) {
+  auto* endpoint = static_cast<Endpoint*>(message.above);
+  if (endpoint == nullptr) endpoint = module.endpoint_of(message.peer);
+  if (endpoint != nullptr && module.trains.on_car(message.peer, *endpoint, message)) return;
+  give_up_message(module, message.peer, "its parts do not fit together.");
+}
+
 class Upcalls {
  public:
   explicit Upcalls(Module& module) : module_(module) {}
 
   void on_message(const Delivery& message) {
-    if (has_receiver(message.tag)) [[likely]] {
-      hand_up(module_, message.peer, static_cast<Endpoint*>(message.above), message.tag,
-              message.payload, message.length_bytes);
-    } else {
-      keep_early(module_, message.peer, message);
-    }
+    if (message.tag == wire::car_tag) [[unlikely]]
+      return take_car(module_, message);
+    take_whole(module_, message);
   }
 
   void on_retired(SendSlot* slot, bool delivered) {
@@ -210,11 +228,10 @@ void take_message(Module& module, Endpoint* endpoint, PeerName from, const Deliv
     if (!module.end_job(nullptr, text)) std::abort();
     return;
   }
-  if (has_receiver(message.tag)) {
-    hand_up(module, endpoint->id, endpoint, message.tag, message.payload, message.length_bytes);
-  } else {
-    keep_early(module, endpoint->id, message);
-  }
+  Delivery known = message;
+  known.peer = endpoint->id;
+  known.above = endpoint;
+  message.tag == wire::car_tag ? take_car(module, known) : take_whole(module, known);
 }
 
 void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
@@ -224,6 +241,7 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
   const Operation* const operation = failure.request.peer != PeerId::none
                                          ? module.operations.find(failure.request.token)
                                          : nullptr;
+  if (endpoint != nullptr) module.trains.forget(endpoint->id);
   report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
   static char text[] = "weir lost a peer; see its message above";
   module.end_job(proc, text);
@@ -246,6 +264,7 @@ int progress(Module& module) {
   if (module.rails != nullptr) count += module.rails->progress();
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
+  module.trains.look();
   return count;
 }
 

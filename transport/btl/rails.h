@@ -84,6 +84,13 @@ class Rails {
   // Sends a message that is in a slot of the first rail's, which goes back there.
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
+  // From now on the peer may send us trains over the further rails, or may not.
+  void let_train(const Endpoint& endpoint, bool may) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const PeerId peer = endpoint.sides[i].id;
+      if (peer != PeerId::none) sides_[i].engine->let_train(peer, may);
+    }
+  }
   // Sees to what became of connections, and to what peers ask of them: carries frames of a rail that
   // broke over another one. Event threads call it, so it does not wait for an application that
   // computes.

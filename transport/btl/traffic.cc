@@ -1,6 +1,7 @@
 // Sending, as ob1 asks for it. Nothing promised to ob1 is refused: it would hang.
 //
-//   sendi                 header and data go straight into a frame; may be turned back
+//   sendi                 header and data go straight into a frame, or several (trains.h); may be
+//                         turned back
 //   alloc, send           control messages, eager copies: complete when send returns (1); a
 //                         descriptor that stays the caller's (compat.h): when it is delivered
 //   prepare_src, send     fragments of large messages: complete when the frame is delivered (0);
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "transport/btl/message.h"
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"
 
@@ -18,7 +20,9 @@ namespace {
 // A descriptor with `size` bytes of memory. nullptr only if there is no memory at all.
 Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags) {
   Descriptor* const descriptor = module.descriptors.get();
-  SendSlot* const slot = module.engine->acquire(static_cast<std::uint32_t>(size));
+  const bool is_short = size <= module.engine->max_payload_bytes();
+  SendSlot* const slot =
+      is_short ? module.engine->acquire(static_cast<std::uint32_t>(size)) : nullptr;
   if (slot != nullptr) {
     descriptor->segment.seg_addr.pval = slot->payload();
   } else {
@@ -34,69 +38,6 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
   descriptor->waits = false;
   return descriptor;
 }
-
-// Copies `size` bytes, from sizeof(Word) to twice as many.
-template <typename Word>
-inline void copy_two(std::byte* to, const void* from, std::size_t size) {
-  Word first;
-  Word last;
-  std::memcpy(&first, from, sizeof(Word));
-  std::memcpy(&last, static_cast<const std::byte*>(from) + size - sizeof(Word), sizeof(Word));
-  std::memcpy(to, &first, sizeof(Word));
-  std::memcpy(to + size - sizeof(Word), &last, sizeof(Word));
-}
-
-// Copies a few bytes without a call of memcpy, which would cost more than the copy.
-inline void copy_short(std::byte* to, const void* from, std::size_t size) {
-  if (size > 16) {
-    std::memcpy(to, from, size);
-  } else if (size >= 8) {
-    copy_two<std::uint64_t>(to, from, size);
-  } else if (size >= 4) {
-    copy_two<std::uint32_t>(to, from, size);
-  } else {
-    const auto* const bytes = static_cast<const std::byte*>(from);
-    for (std::size_t i = 0; i < size; ++i) to[i] = bytes[i];
-  }
-}
-
-// Copies `size` bytes of the message to `to`. False if the convertor gave fewer.
-bool pack(opal_convertor_t* convertor, std::byte* to, std::size_t& size) {
-  iovec vector{to, size};
-  std::uint32_t count = 1;
-  std::size_t packed = size;
-  const bool good = opal_convertor_pack(convertor, &vector, &count, &packed) >= 0;
-  size = packed;
-  return good;
-}
-
-// A message as ob1 gives it to sendi.
-struct Message {
-  opal_convertor_t* convertor;
-  const void* header;
-  std::size_t header_size;
-  std::size_t payload_size;
-  bool packs;            // the payload is in pieces, or has to be converted
-  std::size_t position;  // where it begins then
-
-  std::uint32_t bytes() const { return static_cast<std::uint32_t>(header_size + payload_size); }
-  void write(std::byte* at) const {
-    copy_short(at, header, header_size);
-    if (packs) {
-      std::size_t packed = payload_size;
-      pack(convertor, at + header_size, packed);
-    } else if (payload_size > 0) {
-      void* data = nullptr;
-      opal_convertor_get_current_pointer(convertor, &data);
-      copy_short(at + header_size, data, payload_size);
-    }
-  }
-  // It can be written once more.
-  void rewind() const {
-    std::size_t begin = position;
-    if (packs) opal_convertor_set_position(convertor, &begin);
-  }
-};
 
 // Gets a copy, so that a message that goes the usual way needs no place in memory.
 [[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
@@ -126,6 +67,16 @@ Descriptor& copy_of(Module& module, Descriptor& original) {
   return copy;
 }
 
+// Without memory for its cars the job ends: it was promised.
+int send_long(Module& module, Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_tag_t tag) {
+  try {
+    return module.trains.send_whole(endpoint, descriptor, tag);
+  } catch (const std::exception& problem) {
+    give_up(module, problem);
+    return OPAL_ERR_OUT_OF_RESOURCE;
+  }
+}
+
 std::int64_t memory_of(const Descriptor& descriptor) {
   return descriptor.slot != nullptr ? descriptor.slot->capacity_bytes
                                     : static_cast<std::int64_t>(descriptor.segment.seg_len);
@@ -136,7 +87,7 @@ std::int64_t memory_of(const Descriptor& descriptor) {
 mca_btl_base_descriptor_t* alloc(mca_btl_base_module_t* btl, Endpoint*, std::uint8_t,
                                  std::size_t size, std::uint32_t flags) noexcept {
   Module& module = of(btl);
-  if (size > module.engine->max_payload_bytes()) return nullptr;
+  if (size > module.trains.most_bytes()) return nullptr;
   try {
     return get_descriptor(module, size, flags);
   } catch (const std::exception&) {
@@ -199,6 +150,10 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   const auto length = static_cast<std::uint32_t>(descriptor.segment.seg_len);
   const bool waits = descriptor.waits;
   descriptor.endpoint = endpoint;
+  if (module.trains.is_answer(*endpoint, descriptor, tag)) [[unlikely]]
+    return module.complete_at_once(descriptor, OPAL_SUCCESS);
+  if (length > module.engine->max_payload_bytes()) [[unlikely]]
+    return send_long(module, *endpoint, descriptor, tag);
 
   const std::int64_t memory = memory_of(descriptor);
   if (waits) module.owed_bytes.fetch_add(memory, std::memory_order_relaxed);
@@ -247,13 +202,13 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   // No descriptor on failure: ob1 then keeps the message and asks again, which bounds the memory
   // that small messages to a slow peer can take.
   if (descriptor != nullptr) *descriptor = nullptr;
-  if (header_size + payload_size > module.engine->max_payload_bytes()) {
-    return OPAL_ERR_NOT_AVAILABLE;
-  }
+  if (header_size + payload_size > module.trains.most_bytes()) return OPAL_ERR_NOT_AVAILABLE;
   // Without payload the convertor is not even initialised.
   const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
   const Message message{convertor,    header, header_size,
                         payload_size, packs,  packs ? convertor->bConverted : 0};
+  if (message.bytes() > module.engine->max_payload_bytes()) [[unlikely]]
+    return module.trains.send(*endpoint, message, tag) ? OPAL_SUCCESS : OPAL_ERR_RESOURCE_BUSY;
   Status status = module.spreads()
                       ? Status::elsewhere
                       : module.engine->send_filled(endpoint->id, message.bytes(), tag,

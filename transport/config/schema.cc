@@ -141,10 +141,10 @@ constexpr std::array keys{
 
     // Receiving.
     alike(number(
-        "buffer_size", Kind::size, "8KiB", 1 * KiB, 1 * MiB, 1,
+        "buffer_size", Kind::size, "8704B", 1 * KiB, 1 * MiB, 1,
         {"Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
          "has to be the same in all processes",
-         "A 4 KiB message and its headers fit, and 256 of them are only 2 MiB"},
+         "A message of 8 KiB and its headers fit, and 256 of them are only 2 MiB"},
         &Settings::buffer_bytes)),
     number(
         "window_initial", Kind::count, "8", 1, 32768, 3,
@@ -173,6 +173,12 @@ constexpr std::array keys{
         &Settings::receive_memory_bytes),
 
     // Sending.
+    number_or_auto(
+        "eager_max", Kind::size, "auto", 1 * KiB, 256 * KiB, 3,
+        {"Messages up to this size go unasked, in several frames if one is too small, where the "
+         "receiver has room for all of them; longer ones are announced and read; auto is 64KiB, or 32KiB with several rails",
+         "A read costs a round trip and two registrations, a copy costs by the byte"},
+        &Settings::eager_max_bytes),
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
                    {"Frames up to this size are copied into the work request while posting; auto "
                     "takes 256B or what the device can do",

@@ -12,6 +12,9 @@ inline constexpr std::int64_t automatic = -1;  // "auto", for keys that accept i
 inline constexpr std::int64_t window_max_auto = 512;      // W_max with few peers
 inline constexpr std::int64_t window_unasked_auto = 256;  // beyond this only for peers' bursts
 
+inline constexpr std::int64_t eager_max_auto = 64 << 10;
+inline constexpr std::int64_t eager_max_auto_rails = 32 << 10;  // a read goes over the idle rail
+
 struct Settings {
   std::string profile;
   std::string tuned_for;  // the hardware, or any
@@ -31,6 +34,7 @@ struct Settings {
   std::int64_t window_shrink_after_ns = 0;  // 0: never
   std::int64_t receive_memory_bytes = 0;
 
+  std::int64_t eager_max_bytes = automatic;
   std::int64_t inline_bytes = automatic;
   std::int64_t bundle_bytes = 0;
   std::int64_t send_memory_bytes = 0;

@@ -149,7 +149,7 @@ TEST(Compare, EqualHostsAreWell) {
 TEST(Compare, AnotherBufferSizeFailsAndNamesBothSources) {
   const Finding found = one(compare(here(), there(facts_with("buffer_size", "16KiB"))), "keys");
   EXPECT_EQ(found.verdict, Verdict::fail);
-  EXPECT_THAT(found.text, AllOf(HasSubstr("8KiB on node1 (default)"),
+  EXPECT_THAT(found.text, AllOf(HasSubstr("8704B on node1 (default)"),
                                 HasSubstr("16KiB on node2 (/etc/weir/weir.yaml:1)")));
 }
 
@@ -331,7 +331,7 @@ TEST(Differences, AreByKeyAndByValueWithThoseThatBreakAJobFirst) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].key, "buffer_size");
   EXPECT_EQ(line_of(found[0]),
-            "buffer_size           8KiB: b, c (default); 16KiB: a (/etc/weir/weir.yaml:1)  [has to "
+            "buffer_size           8704B: b, c (default); 16KiB: a (/etc/weir/weir.yaml:1)  [has to "
             "be the same everywhere]");
   EXPECT_EQ(found[1].key, "peer_timeout");
   EXPECT_FALSE(found[1].alike);

@@ -117,7 +117,7 @@ TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
       "MCA parameter btl_weir_tokens: '' is no whole number (it takes: number, 1 to 65535)"};
   EXPECT_EQ(texts, expected);
   EXPECT_EQ(found.settings.window_max, 64) << "what is right still counts";
-  EXPECT_EQ(found.settings.buffer_bytes, 8192);
+  EXPECT_EQ(found.settings.buffer_bytes, 8704);
 }
 
 TEST_F(Resolve, AContradictionIsWhereTheLastValueWasSet) {

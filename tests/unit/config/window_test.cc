@@ -11,7 +11,7 @@ TEST(Window, AutoIsAFewBuffersMoreForManyPeersAndNoneUnasked) {
   const ReceiveWindow receive = receive_window(defaults());
   EXPECT_EQ(receive.window.initial, 8u);
   EXPECT_EQ(receive.window.max, 512u);
-  EXPECT_EQ(receive.window.most, (64u << 20) / 8192);
+  EXPECT_EQ(receive.window.most, (64u << 20) / 8704);
   EXPECT_EQ(receive.unasked, 256u);
 }
 

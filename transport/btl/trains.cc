@@ -1,0 +1,217 @@
+#include "transport/btl/trains.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "transport/btl/module.h"
+#include "transport/btl/report.h"
+
+namespace weir::btl {
+namespace {
+
+// ob1 has its turn between two looks, and a poor peer is not asked for longer than this.
+constexpr std::uint32_t least_looks = 2;
+constexpr std::int64_t longest_low_ns = 1'000'000;
+
+// Before each message: the header that it gets here, so that this lies on a multiple of 8 behind
+// ob1's shortest.
+constexpr std::uint32_t room_bytes = sizeof(Ob1Rendezvous) + 2;
+
+}  // namespace
+
+Trains::Trains(Module& module, std::size_t most_bytes)
+    : module_(module),
+      frame_bytes_(module.engine->max_payload_bytes()),
+      most_bytes_(std::min<std::size_t>(most_bytes, Train::most_bytes(frame_bytes_))),
+      // The peer's limit may be another one.
+      assembly_(static_cast<std::uint32_t>(most_bytes_), Train::most_bytes(frame_bytes_),
+                room_bytes) {}
+
+// ---- sending ----
+
+Train Trains::make(std::size_t bytes, mca_btl_base_tag_t tag, std::size_t lead_bytes) {
+  return {next_train_.fetch_add(1, std::memory_order_relaxed), static_cast<std::uint32_t>(bytes),
+          tag, static_cast<std::uint8_t>(lead_bytes), frame_bytes_};
+}
+
+bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t tag) {
+  const bool knows_header = tag == ob1_match_tag && is_ob1_match(message.header_size);
+  const Train train = make(message.bytes(), tag, knows_header ? message.header_size : 0);
+  const auto header_bytes = static_cast<std::uint32_t>(message.header_size);
+  // What is in pieces is packed as a whole, once it may go: a convertor cuts at elements only.
+  std::unique_ptr<std::byte[]> pieces;
+  if (message.packs) pieces.reset(new (std::nothrow) std::byte[message.payload_size]);
+  const std::byte* const payload = message.packs ? pieces.get() : message.payload();
+  if (payload == nullptr) return lower(endpoint, train.cars()), false;
+  const auto write = [&](std::byte* to, std::uint32_t offset, std::uint32_t bytes) {
+    if (offset == 0) {
+      std::memcpy(to, message.header, header_bytes);
+      std::memcpy(to + header_bytes, payload, bytes - header_bytes);
+    } else {
+      std::memcpy(to, payload + (offset - header_bytes), bytes);
+    }
+  };
+  const auto fill = [&](std::uint32_t number, std::byte* at) {
+    if (message.packs && number == 0) {
+      std::size_t size = message.payload_size;
+      pack(message.convertor, pieces.get(), size);
+    }
+    return train.write_car(number, at, write);
+  };
+  const auto over = [&](Engine& engine, PeerId peer) {
+    return engine.send_train(peer, train.cars(), fill);
+  };
+  Status status = module_.spreads() ? Status::elsewhere : over(*module_.engine, endpoint.id);
+  if (status == Status::elsewhere) [[unlikely]]
+    status = module_.rails->send(endpoint, over);
+  if (status == Status::peer_failed) progress(module_);  // as in traffic.cc
+  if (status == Status::ok || status == Status::peer_failed) return true;
+  lower(endpoint, train.cars());
+  return false;
+}
+
+int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_tag_t tag) {
+  if (descriptor.heap == nullptr) return OPAL_ERR_BAD_PARAM;  // already sent
+  const auto length = static_cast<std::uint32_t>(descriptor.segment.seg_len);
+  const std::unique_ptr<std::byte[]> whole = std::move(descriptor.heap);
+  const Train train = make(length, tag, 0);
+  const auto write = [&](std::byte* to, std::uint32_t offset, std::uint32_t bytes) {
+    std::memcpy(to, whole.get() + offset, bytes);
+  };
+  // Whoever waits for the descriptor hears of it with its last car.
+  const bool waits = descriptor.waits;
+  for (std::uint32_t i = 0; i < train.cars(); ++i) {
+    auto bytes = std::make_unique_for_overwrite<std::byte[]>(module_.engine->max_payload_bytes());
+    const std::uint32_t size = train.write_car(i, bytes.get(), write);
+    Descriptor* const told = waits && i + 1 == train.cars() ? &descriptor : nullptr;
+    if (told != nullptr) module_.owed_bytes.fetch_add(size, std::memory_order_relaxed);
+    module_.waiting_sends.push({&endpoint, wire::car_tag, size, std::move(bytes), told});
+  }
+  return waits ? 0 : module_.complete_at_once(descriptor, OPAL_SUCCESS);
+}
+
+// ob1 asks for the limit each time it starts a message; there is one for all peers.
+void Trains::lower(Endpoint& endpoint, std::uint32_t cars) {
+  refused_.store(&endpoint, std::memory_order_relaxed);
+  refused_cars_.store(cars, std::memory_order_relaxed);
+  looks_.store(0, std::memory_order_relaxed);
+  if (is_low_.exchange(true, std::memory_order_relaxed)) return;
+  lowered_ns_.store(Engine::clock().ns, std::memory_order_relaxed);
+  std::atomic_ref(module_.btl_eager_limit)
+      .store(std::min<std::size_t>(most_bytes_, frame_bytes_), std::memory_order_relaxed);
+}
+
+void Trains::raise() {
+  if (looks_.fetch_add(1, std::memory_order_relaxed) < least_looks) return;
+  const std::int64_t low_ns = Engine::clock().ns - lowered_ns_.load(std::memory_order_relaxed);
+  const Endpoint& endpoint = *refused_.load(std::memory_order_relaxed);
+  const std::uint32_t cars = refused_cars_.load(std::memory_order_relaxed);
+  if (low_ns < longest_low_ns && !module_.engine->may_train(endpoint.id, cars)) return;
+  std::atomic_ref(module_.btl_eager_limit).store(most_bytes_, std::memory_order_relaxed);
+  is_low_.store(false, std::memory_order_relaxed);
+}
+
+// ---- receiving ----
+
+bool Trains::on_car(PeerId from, Endpoint& endpoint, const Delivery& car) {
+  Assembly::Whole whole;
+  Assembly::Took took{};
+  {
+    std::lock_guard guard(lock_);
+    took = assembly_.take(static_cast<std::uint32_t>(from), car.payload, car.length_bytes, whole);
+  }
+  switch (took) {
+    case Assembly::Took::part: return true;
+    case Assembly::Took::bad: return false;
+    case Assembly::Took::no_memory: throw std::bad_alloc();
+    case Assembly::Took::whole: break;
+  }
+  hand_up(from, endpoint, whole);
+  std::lock_guard guard(lock_);
+  assembly_.give_back(whole);
+  return true;
+}
+
+void Trains::hand_up(PeerId from, Endpoint& endpoint, const Assembly::Whole& whole) {
+  Delivery message{.peer = from,
+                   .buffer = BufferId::none,
+                   .above = &endpoint,
+                   .payload = whole.bytes,
+                   .length_bytes = whole.length_bytes,
+                   .tag = whole.tag,
+                   .last = true};
+  if (whole.tag != ob1_match_tag || !is_ob1_match(whole.lead_bytes)) {
+    return take_whole(module_, message);
+  }
+  const std::uint32_t bytes = whole.length_bytes - whole.lead_bytes;
+  Ob1Rendezvous header{};
+  std::memcpy(&header, whole.bytes, whole.lead_bytes);
+  header.type = ob1_rendezvous_tag;
+  header.message_bytes = bytes;
+  header.request = request_of_train(bytes);
+  std::byte* const at = whole.bytes + whole.lead_bytes - sizeof header;
+  std::memcpy(at, &header, sizeof header);
+  message.tag = ob1_rendezvous_tag;
+  message.payload = at;
+  message.length_bytes = static_cast<std::uint32_t>(sizeof header) + bytes;
+  endpoint.early_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  kept_.fetch_add(bytes, std::memory_order_relaxed);
+  take_whole(module_, message);  // the answer may come at once
+  judge(endpoint);
+}
+
+bool Trains::take_answer(Endpoint& endpoint, const Descriptor& descriptor) {
+  if (descriptor.segment.seg_len < ob1_ack_request_at + sizeof(std::uint64_t)) return false;
+  std::uint64_t request = 0;
+  std::memcpy(&request, descriptor.payload() + ob1_ack_request_at, sizeof request);
+  if ((request & 1) == 0) return false;
+  const auto bytes = static_cast<std::int64_t>(request >> 1);
+  endpoint.early_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  kept_.fetch_sub(bytes, std::memory_order_relaxed);
+  judge(endpoint);
+  return true;
+}
+
+// Nothing changes while a peer keeps within its bounds, or stays out of them.
+void Trains::judge(Endpoint& endpoint) {
+  const std::int64_t of_peer = endpoint.early_bytes.load(std::memory_order_relaxed);
+  const std::int64_t of_all = kept_.load(std::memory_order_relaxed);
+  if (of_peer <= most_kept_of_one / 2 && of_all <= most_kept / 2) {
+    if (any_refrains_.load(std::memory_order_relaxed)) let_some();
+  } else if (of_peer > most_kept_of_one || of_all > most_kept) {
+    std::lock_guard guard(lock_);
+    if (endpoint.refrains) return;
+    endpoint.refrains = true;
+    refrained_.push_back(&endpoint);
+    any_refrains_.store(true, std::memory_order_relaxed);
+    module_.engine->count(&Counters::trains_halted);
+    let(endpoint, false);
+  }
+}
+
+// All that are within their bounds again.
+void Trains::let_some() {
+  std::lock_guard guard(lock_);
+  std::erase_if(refrained_, [&](Endpoint* endpoint) {
+    if (endpoint->early_bytes.load(std::memory_order_relaxed) > most_kept_of_one / 2) return false;
+    endpoint->refrains = false;
+    let(*endpoint, true);
+    return true;
+  });
+  any_refrains_.store(!refrained_.empty(), std::memory_order_relaxed);
+}
+
+void Trains::let(Endpoint& endpoint, bool may) {
+  module_.engine->let_train(endpoint.id, may);
+  if (module_.rails != nullptr) module_.rails->let_train(endpoint, may);
+}
+
+void Trains::forget(PeerId from) {
+  std::lock_guard guard(lock_);
+  assembly_.forget(static_cast<std::uint32_t>(from));
+}
+
+}  // namespace weir::btl
