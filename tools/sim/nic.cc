@@ -49,7 +49,13 @@ void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp,
   qp->answers = fabric_.wire->open(node_, remote_node);
 }
 
-void Nic::destroy_qp(QpNumber number) { qps_.erase(number); }
+// Whoever destroys a pair flushes it first: the completion of a marker comes behind all others.
+void Nic::destroy_qp(QpNumber number) {
+  qps_.erase(number);
+  for (QpCompletion& completion : cq_) {
+    completion.visible = std::min(completion.visible, fabric_.events.now());
+  }
+}
 
 void Nic::power_off() {
   qps_.clear();
