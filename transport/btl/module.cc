@@ -108,17 +108,6 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
-// With ob1's header. Unless somebody has set Open MPI's own limit.
-std::size_t longest_unasked(const mca_btl_base_module_t& standard, const config::Settings& settings,
-                            bool has_rails) {
-  constexpr auto usual = static_cast<std::size_t>(config::eager_max_auto) + ob1_longest_header;
-  constexpr auto among_rails =
-      static_cast<std::size_t>(config::eager_max_auto_rails) + ob1_longest_header;
-  const bool is_auto =
-      settings.eager_max_bytes == config::automatic && standard.btl_eager_limit == usual;
-  return is_auto && has_rails ? among_rails : standard.btl_eager_limit;
-}
-
 }  // namespace
 
 Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
@@ -127,7 +116,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
       settings(wanted),
       engine(std::move(with)),
       endpoints(*engine),
-      trains(*this, longest_unasked(standard, wanted, !further.empty())) {
+      trains(*this, standard.btl_eager_limit) {
   if (!further.empty()) rails = std::make_unique<Rails>(*this, std::move(further));
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;

@@ -68,9 +68,10 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   const auto largest = static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
 
   standard = {};
-  const std::int64_t eager = settings.eager_max_bytes == config::automatic ? config::eager_max_auto
-                                                                   : settings.eager_max_bytes;
-  standard.btl_eager_limit = static_cast<std::size_t>(eager) + ob1_longest_header;
+  standard.btl_eager_limit =
+      settings.eager_max_bytes == config::automatic
+          ? largest
+          : static_cast<std::size_t>(settings.eager_max_bytes) + ob1_longest_header;
   standard.btl_rndv_eager_limit = std::min(largest, standard.btl_eager_limit);
   standard.btl_max_send_size = largest;
   // No PUT pipeline: ob1 hangs if something in it is refused.

@@ -12,9 +12,6 @@ inline constexpr std::int64_t automatic = -1;  // "auto", for keys that accept i
 inline constexpr std::int64_t window_max_auto = 512;      // W_max with few peers
 inline constexpr std::int64_t window_unasked_auto = 256;  // beyond this only for peers' bursts
 
-inline constexpr std::int64_t eager_max_auto = 64 << 10;
-inline constexpr std::int64_t eager_max_auto_rails = 32 << 10;  // a read goes over the idle rail
-
 struct Settings {
   std::string profile;
   std::string tuned_for;  // the hardware, or any
