@@ -2,10 +2,10 @@
 // A rail has bytes of earlier messages to move first, and moves so many bytes a second. One that
 // would get less than is worth while gets nothing; of equal ones, the first is kept.
 //
-// Rails that are nearly equal, within a quarter of the fastest, are pulled together, and those within
-// an eighth are taken for equal. Where the ends of two parts are noticed at the same time, because
-// the process had no processor before, any division confirms itself: an accident would last. (A rail
-// that is truly slower by a quarter costs a message 9 % more so, one slower by an eighth 6 %.)
+// Rails that are nearly equal, within a quarter of the fastest, are pulled together. Where the ends
+// of two parts are noticed at the same time, because the process had no processor before, any
+// division confirms itself: an accident would last. (A rail that is truly slower by a quarter costs
+// a message 9 % more so.)
 //
 // Pure; any thread.
 #pragma once
@@ -26,7 +26,7 @@ struct RailLoad {
 using RailLoads = std::array<RailLoad, most_rails>;
 using RailParts = std::array<std::uint64_t, most_rails>;  // bytes for each rail
 
-// Takes those to their mean, or half way.
+// Takes those half way to their mean.
 inline void pull_together(RailLoads& loads) {
   double best = 0;
   for (const RailLoad& load : loads) best = std::max(best, load.rate);
@@ -41,9 +41,7 @@ inline void pull_together(RailLoads& loads) {
     ++near;
   }
   for (RailLoad& load : loads) {
-    if (!is_near(load)) continue;
-    const double mean = sum / static_cast<double>(near);
-    load.rate = load.rate >= best * 7 / 8 ? mean : (load.rate + mean) / 2;
+    if (is_near(load)) load.rate = (load.rate + sum / static_cast<double>(near)) / 2;
   }
 }
 
@@ -84,7 +82,7 @@ inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
     std::uint64_t given = 0;
     for (std::size_t i = 0; i < most_rails; ++i) {
       if (left[i].rate <= 0 || i == largest) continue;
-      whole[i] = static_cast<std::uint64_t>(parts[i] + 0.5) / grain_bytes * grain_bytes;
+      whole[i] = static_cast<std::uint64_t>(parts[i]) / grain_bytes * grain_bytes;
       given += whole[i];
     }
     whole[largest] = length_bytes - given;

@@ -33,11 +33,6 @@ TEST(Divide, AnAccidentOfEqualRailsDoesNotLast) {
   EXPECT_NEAR(static_cast<double>(parts[2]) / (16 * MiB), 0.5 / 2.75, 0.01) << "is slower in truth";
 }
 
-TEST(Divide, NearlyEqualRailsGetEqualParts) {
-  const RailParts parts = divide({RailLoad{1e9, 0}, {0.9e9, 0}}, MiB, 65536);
-  EXPECT_EQ(parts[0], parts[1]);
-}
-
 TEST(Divide, PartsFollowTheRates) {
   const RailParts parts = divide({RailLoad{1e8, 0}, {5e7, 0}}, 3 * MiB, 65536);
   EXPECT_EQ(parts[0], 2 * MiB);
