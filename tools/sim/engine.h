@@ -86,12 +86,8 @@ class Engine : private Driver<Engine> {
   // As transport/engine has them.
   template <typename Fill>
   Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
-    if (core_.is_over(peer)) return Status::peer_failed;
-    if (core_.has_moved(peer)) return Status::elsewhere;
-    if (!core_.takes_train(peer, cars)) {
-      core_.note_refused_train(peer, cars);
-      return Status::back_pressure;
-    }
+    const Status admitted = core_.admit_train(peer, cars);
+    if (admitted != Status::ok) return admitted;
     for (std::uint32_t i = 0; i < cars; ++i) {
       SendSlot* const slot = acquire(core_.max_payload_bytes());
       const std::uint32_t bytes = fill(i, slot->payload());
@@ -161,7 +157,6 @@ class Engine : private Driver<Engine> {
   bool idle() const {
     return core_.pending_frames() == 0 && arrived_.empty() && out_.deliveries.empty();
   }
-  // Slots that were acquired and have not come back.
   // A violation unless all that was lent is back, and nothing is under way.
   void check_at_rest() const;
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }

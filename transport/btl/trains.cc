@@ -1,13 +1,11 @@
 #include "transport/btl/trains.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
 #include <new>
 
 #include "transport/btl/module.h"
-#include "transport/btl/report.h"
 
 namespace weir::btl {
 namespace {

@@ -20,7 +20,6 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/base/time.h"
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"

@@ -120,15 +120,12 @@ class Core : private Lanes::Listener,
   // Takes a frame of messages that another rail could not deliver; else as `send`.
   Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
 
-  // The peer takes nothing more from us; or its frames go over another rail.
-  bool is_over(PeerId peer) const { return peers_[peer].connection.is_over(); }
-  bool has_moved(PeerId peer) const { return peers_[peer].connection.has_moved(); }
-  // As the sender has them: whether a train may go now, and each of its cars.
+  // As the sender has them: whether a train could go now, whether it is to, and each of its cars.
   bool takes_train(PeerId peer, std::uint32_t cars) const {
     return sender_.takes_train(peers_[peer], cars);
   }
-  void note_refused_train(PeerId peer, std::uint32_t cars) {
-    sender_.note_refused_train(peers_[peer], cars);
+  Status admit_train(PeerId peer, std::uint32_t cars) {
+    return sender_.admit_train(peers_[peer], cars);
   }
   void send_car(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
                 bool is_last, Outbox& out) {

@@ -30,11 +30,7 @@ constexpr std::uint32_t most_credits = 1u << 24;
     return Status::back_pressure;
   }
 
-  slot->frame_bytes = wire::frame_header_bytes;
-  slot->messages = 0;
-  add_message(*slot, length_bytes, tag);
-  ++counters_.messages_sent;
-  counters_.bytes_sent += length_bytes;
+  begin_frame(*slot, length_bytes, tag);
   if (may_go_at_once(peer) && (gate_ == nullptr || gate_->passes(*slot))) [[likely]] {
     ++to.burst_;
     post_messages(peer, lanes_[peer.connection.lane()], slot, true, out);
@@ -87,14 +83,19 @@ bool Sender::takes_train(const Peer& peer, std::uint32_t cars) const {
          to.credits_ >= cars && lanes_[peer.connection.lane()].queue.has_room_for(cars);
 }
 
+Status Sender::admit_train(Peer& peer, std::uint32_t cars) {
+  if (peer.connection.is_over()) return Status::peer_failed;
+  if (peer.connection.has_moved()) return Status::elsewhere;
+  if (takes_train(peer, cars)) return Status::ok;
+  ++counters_.trains_refused;
+  peer.outgoing.lacked_credits_ = peer.outgoing.credits_ < cars;
+  return Status::back_pressure;
+}
+
 // With tokens of the node, each car waits for its own.
 void Sender::send_car(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
                       bool is_last, Outbox& out) {
-  slot->frame_bytes = wire::frame_header_bytes;
-  slot->messages = 0;
-  add_message(*slot, length_bytes, wire::car_tag);
-  ++counters_.messages_sent;
-  counters_.bytes_sent += length_bytes;
+  begin_frame(*slot, length_bytes, wire::car_tag);
   counters_.trains_sent += is_last ? 1 : 0;
   ++peer.outgoing.burst_;  // what comes next waits for its turn, as behind any burst
   if (gate_ == nullptr) [[likely]]
@@ -134,6 +135,15 @@ bool Sender::is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes
   const std::size_t end =
       wire::next_message_offset(slot.frame_bytes) + wire::message_header_bytes + length_bytes;
   return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max_});
+}
+
+// Its first message is counted as sent.
+void Sender::begin_frame(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
+  slot.frame_bytes = wire::frame_header_bytes;
+  slot.messages = 0;
+  add_message(slot, length_bytes, tag);
+  ++counters_.messages_sent;
+  counters_.bytes_sent += length_bytes;
 }
 
 // Writes the header of one more message and returns where its payload belongs. The previous message

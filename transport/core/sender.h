@@ -79,12 +79,11 @@ class Sender {
   // Whether a train of so many cars may go to the peer now. It needs a credit for each, and goes
   // before nothing that waits.
   bool takes_train(const Peer& peer, std::uint32_t cars) const;
-  // One that did not go for want of credits: the next frame says so.
-  void note_refused_train(Peer& peer, std::uint32_t cars) {
-    ++counters_.trains_refused;
-    peer.outgoing.lacked_credits_ = peer.outgoing.credits_ < cars;
-  }
-  // Takes a car of it; its message is at slot->payload(). All cars are sent before anything else.
+  // Whether the caller is to send one now. If it is refused for want of credits, the next frame says
+  // so.
+  [[gnu::noinline]] Status admit_train(Peer& peer, std::uint32_t cars);
+  // Takes a car of one that was admitted; its message is at slot->payload(). All cars are sent
+  // before anything else.
   [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
                                   std::uint32_t length_bytes, bool is_last, Outbox& out);
   // The peer says whether it takes trains.
@@ -250,6 +249,7 @@ class Sender {
   bool send_control(Peer& peer, wire::FrameKind kind, std::uint32_t credits, Outbox& out,
                     const HandoverMessage* handover = nullptr);
   bool is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes) const;
+  void begin_frame(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   std::byte* add_message(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag);
   void hold(Peer& peer);
 

@@ -168,12 +168,8 @@ class Engine : private Driver<Engine> {
   template <typename Fill>
   Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
     std::lock_guard guard(lock_);
-    if (core_.is_over(peer)) return Status::peer_failed;
-    if (core_.has_moved(peer)) return Status::elsewhere;
-    if (!core_.takes_train(peer, cars)) {
-      core_.note_refused_train(peer, cars);
-      return Status::back_pressure;
-    }
+    const Status admitted = core_.admit_train(peer, cars);
+    if (admitted != Status::ok) return admitted;
     std::array<SendSlot*, wire::most_cars> slots;
     for (std::uint32_t i = 0; i < cars; ++i) {
       slots[i] = slots_->get_within(SlotPool::full);

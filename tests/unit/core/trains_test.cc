@@ -14,10 +14,7 @@ using wire::FrameKind;
 class Trains : public testing::Test {
  protected:
   bool send(std::uint32_t cars) {
-    if (!rig.core.takes_train(peer, cars)) {
-      rig.core.note_refused_train(peer, cars);
-      return false;
-    }
+    if (rig.core.admit_train(peer, cars) != Status::ok) return false;
     for (std::uint32_t i = 1; i <= cars; ++i) {
       rig.core.send_car(rig.now, peer, rig.slot(), 900, i == cars, rig.out);
     }
