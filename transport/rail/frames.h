@@ -15,14 +15,15 @@
 //   std::optional<std::uint32_t> received_before_end(rail)   as Core has it
 //   std::optional<Frames> give_away(rail, received)   the frames that the peer lacks: SendSlot*,
 //                                               oldest first; nothing: it is not held any more
-//   Frames take_unsent(rail)                    those that wait for a connection which no session
-//   has void let_go(rail) bool send(over, const HandoverMessage&)     false: it does not go over
-//   that rail now Status carry(over, const SendSlot&)         sends a copy of a frame of another
-//   rail void discard(rail, SendSlot*)               the slot of a frame that was given away void
-//   connect(rail)                          asks for a connection, if there is none void
-//   withdraw(rail)                         what may go over another rail does so void
-//   on_way_lost(rail, FailReason)          the connection of a further rail broke void
-//   on_given_away(rail, frames, lost)      so many; of these no rail took so many
+//   Frames take_unsent(rail)                    those that wait for one that begins a session
+//   void let_go(rail)
+//   bool send(over, const HandoverMessage&)     false: it does not go over that rail now
+//   Status carry(over, const SendSlot&)         sends a copy of a frame of another rail
+//   void discard(rail, SendSlot*)               the slot of a frame that was given away
+//   void connect(rail)                          asks for a connection, if there is none
+//   void withdraw(rail)                         what may go over another rail does so
+//   void on_way_lost(rail, FailReason)          the connection of a further rail broke
+//   void on_given_away(rail, frames, lost)      so many; of these no rail took so many
 //
 // Pure; as Links.
 #pragma once
@@ -118,22 +119,29 @@ class RailFrames {
     }
   }
 
-  // Order does not matter: the layer above numbers its messages.
   bool give_away(std::size_t rail, std::uint32_t received) {
     const auto frames = ways_.give_away(rail, received);
     if (!frames) return false;
-    std::size_t lost = 0;
-    for (auto* const slot : *frames) {
-      const Status status = links_.send(ways_.count(), 0, [&](std::size_t over) {
-        return over == rail ? Status::elsewhere : ways_.carry(over, *slot);
-      });
-      ways_.discard(rail, slot);
-      lost += status != Status::ok ? 1 : 0;
-    }
+    const std::size_t lost = carry(rail, *frames, [&](std::size_t over) { return over != rail; });
     links_.set_moved(rail);
     ways_.withdraw(rail);
     ways_.on_given_away(rail, frames->size(), lost);
     return true;
+  }
+
+  // The frames of a rail go over others that they may. Returns how many none took. Order does not
+  // matter: the layer above numbers its messages.
+  template <typename Frames, typename May>
+  std::size_t carry(std::size_t rail, const Frames& frames, May&& may) {
+    std::size_t lost = 0;
+    for (auto* const slot : frames) {
+      const Status status = links_.send(ways_.count(), 0, [&](std::size_t over) {
+        return may(over) ? ways_.carry(over, *slot) : Status::elsewhere;
+      });
+      ways_.discard(rail, slot);
+      lost += status != Status::ok ? 1 : 0;
+    }
+    return lost;
   }
 
   // Transfers of rails that broke go on over those with a connection.
@@ -150,14 +158,8 @@ class RailFrames {
     if (rail > 0) ways_.withdraw(rail);
     const auto frames = ways_.take_unsent(rail);
     if (frames.empty()) return;
-    std::size_t lost = 0;
-    for (auto* const slot : frames) {
-      const Status status = links_.send(ways_.count(), 0, [&](std::size_t over) {
-        return ways_.carry(over, *slot);  // the same one, if no other takes it
-      });
-      ways_.discard(rail, slot);
-      lost += status != Status::ok ? 1 : 0;
-    }
+    // Over the same one, if no other takes them.
+    const std::size_t lost = carry(rail, frames, [](std::size_t) { return true; });
     ways_.on_given_away(rail, frames.size(), lost);
   }
 

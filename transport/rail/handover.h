@@ -42,8 +42,7 @@ class Handover {
   //   std::optional<std::uint32_t> hold(rail, Hold)   how many frames have arrived; nothing: there
   //                                             is no session that could go on
   //   std::optional<std::uint32_t> received_before_end(rail)   how many had arrived of a session
-  //   that
-  //                                             is over; nothing: there is no such session
+  //                                             that is over; nothing: there is no such session
   //   bool give_away(rail, received)            the frames that the peer lacks, over other rails;
   //                                             false: the session is not held any more
   //   void let_go(rail)

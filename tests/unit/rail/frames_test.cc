@@ -161,7 +161,7 @@ TEST_F(RailFramesTest, WithoutAnyConnectionTheOtherRailsAreAsked) {
 TEST_F(RailFramesTest, TransfersWaitForARailWithAConnection) {
   hear(1, Kind::up);
   hear(1, Kind::down);
-  EXPECT_EQ(rails.done.front(), "lost 1");
+  EXPECT_EQ(rails.done, Done({"lost 1", "connect 0", "connect 2"}));
   hear(2, Kind::up);
   EXPECT_EQ(rails.done.back(), "withdraw 1");
 }
