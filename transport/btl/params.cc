@@ -223,7 +223,8 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   options.node.share = s.node_sharing != "off";
   options.node.share_reads = s.node_sharing != "auto";
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
-  if (first_on_node()) options.node.processes = to<std::uint32_t>(processes);
+  options.node.tells = first_on_node();
+  if (options.node.tells) options.node.processes = to<std::uint32_t>(processes);
 
   options.proxy.servers = to<std::uint32_t>(s.proxy_servers);
   options.proxy.tasks = to<std::uint32_t>(processes);

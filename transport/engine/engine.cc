@@ -157,7 +157,7 @@ bool Engine::start(std::string& why) {
     return false;
   }
   join_proxy();
-  if ((node_ != nullptr || proxy_ != nullptr) && options_.node.processes > 0) {
+  if ((node_ != nullptr || proxy_ != nullptr) && warns_for_node()) {
     tidy_at_ = clock() + seconds(2);
   }
   start_failed_ = false;
@@ -354,7 +354,7 @@ void Engine::arm(SrqArm limit) {
   if (queues_->arm(limit) || no_limit_told_) [[likely]]
     return;
   no_limit_told_ = true;
-  if (!tells_for_node()) return;
+  if (!options_.node.tells) return;
   tell(device_.port().name() + " has no limit event for shared receive queues (" +
        std::strerror(errno) +
        "): while the application computes, the receive window grows only once a second. A larger "
@@ -495,7 +495,7 @@ void Engine::await_flush() {
 
 // Somebody registered memory before us, or the kernel cannot keep pages from children.
 void Engine::warn_of_forks(int error) {
-  if (!tells_for_node()) return;
+  if (!warns_for_node()) return;
   tell(std::string("a program that calls fork() may corrupt messages, because this kernel does not "
                    "copy registered pages for the child and ibv_fork_init failed (") +
        std::strerror(error) +
@@ -504,7 +504,7 @@ void Engine::warn_of_forks(int error) {
 
 // Only one process of a job and node warns: the others would say the same.
 void Engine::warn_of_small_window() {
-  if (!tells_for_node() || small_window_told_ || core_.covers_all_peers()) return;
+  if (!warns_for_node() || small_window_told_ || core_.covers_all_peers()) return;
   small_window_told_ = true;
   tell("the receive window may have no more than " + std::to_string(core_.window_max()) +
        " buffers, less than the four that each peer needs (two for messages, two for credits): "

@@ -54,6 +54,7 @@ struct NodeOptions {
   bool share_reads = true;      // the read budget
   std::string sharers;          // as in SegmentOptions
   std::uint32_t processes = 0;  // of this job on this node; warns if fewer are there; 0: unknown
+  bool tells = false;           // news of this port, for the job's other processes here
   std::string directory = "/dev/shm";  // where the memory is
 };
 
@@ -539,7 +540,7 @@ class Engine : private Driver<Engine> {
   [[gnu::cold, gnu::noinline]] void break_down(const std::string& what);
   [[gnu::cold, gnu::noinline]] void refuse_lane(LaneId lane);
   void on_port_event(const ibv_async_event& event);
-  bool tells_for_node() const { return options_.node.processes > 0; }
+  bool warns_for_node() const { return options_.node.processes > 0; }
   void await_flush();
   void make_lane_end(const ConnectAction& action);
   void note_refusal(const ConnectAction& action);

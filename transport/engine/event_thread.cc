@@ -161,7 +161,7 @@ void Engine::on_port_event(const ibv_async_event& event) {
     drain();
     core_.on_port_down(clock(), out_);
   }
-  if (!tells_for_node() || ++port_changes_told_ > port_changes_told) return;
+  if (!options_.node.tells || ++port_changes_told_ > port_changes_told) return;
   const std::string port = device_.port().name();
   if (!is_down) return tell(port + " is active again.");
   const char* const meanwhile =
