@@ -151,6 +151,7 @@ class World {
       free_.pop_back();
     }
     made->notify = false;
+    made->is_car = false;
     made->lent = true;
     ++lent_;
     return made;
@@ -223,15 +224,10 @@ class World {
     const PeerId peer = any_peer(input);
     if (input.below(4) == 0) return core_.let_train(peer, input.below(2) == 0, out_);
     const std::uint32_t cars = 1 + input.below(6);
-    const bool takes = core_.takes_train(peer, cars);
-    const Status admitted = core_.admit_train(peer, cars);
-    REQUIRE(takes || admitted != Status::ok);
-    if (admitted != Status::ok) return;
-    const std::uint32_t credits = core_.standing(peer).credits;
+    if (core_.admit_train(peer, cars) != Status::ok) return;
     for (std::uint32_t i = 1; i <= cars; ++i) {
       core_.send_car(now_, peer, slot(), input.byte() % core_.max_payload_bytes(), i == cars, out_);
     }
-    REQUIRE(core_.standing(peer).credits + cars == credits);
   }
 
   void send(Input& input) {

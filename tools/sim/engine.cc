@@ -120,6 +120,7 @@ void Engine::discard(SendSlot* slot) {
   std::memset(slot->frame, 0xdb, slot->capacity_bytes);
   slot->notify = false;
   slot->wakes = false;
+  slot->is_car = false;
   slot->user = nullptr;
   free_slots_[slot->pool].push_back(slot);
   --slots_lent_;

@@ -49,7 +49,9 @@ class Rails {
   // `write(at, rail)` writes the message.
   Status send(Node to, std::uint32_t length_bytes, std::uint8_t tag,
               const std::function<void(std::byte*, std::size_t)>& write);
-  // As a train of that number, if it may go now; `write(at, offset, bytes, rail)` writes a part.
+  // Whether no train is to begin now.
+  bool wants_no_train() const;
+  // As a train of that number; `write(at, offset, bytes, rail)` writes a part.
   using WritePart =
       std::function<void(std::byte*, std::uint32_t, std::uint32_t, std::size_t rail)>;
   Status send_train(Node to, std::uint32_t number, std::uint32_t length_bytes, std::uint8_t tag,

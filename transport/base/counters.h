@@ -17,8 +17,8 @@ namespace weir {
   X(frames_sent, "frames", "SEND work requests posted with messages in them")                      \
   X(frames_received, "frames", "Receive buffers that arrived with messages in them")               \
   X(trains_sent, "messages", "Messages longer than a frame that went unasked, in several frames")   \
-  X(trains_refused, "messages",                                                                    \
-    "Messages that were announced instead: the peer lacked buffers, or wanted none")               \
+  X(trains_waited, "messages", "Such messages that the peer lacked buffers for at first")          \
+  X(trains_refused, "messages", "Messages that were announced instead: such ones waited already")  \
   X(trains_halted, "times", "Times a peer was told to send no such messages: too many wait here")  \
   X(messages_bundled, "messages", "Messages that shared a frame with an earlier one")              \
   X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \

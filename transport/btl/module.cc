@@ -108,6 +108,15 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
+// A read may go over a rail that is idle; cars go over that of frames.
+std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Settings& wanted,
+                       std::size_t further_rails) {
+  const bool is_default = wanted.eager_max_bytes == config::automatic &&
+                          standard.btl_eager_limit == ob1_longest_header + eager_max_of_one_rail;
+  return is_default && further_rails > 0 ? ob1_longest_header + eager_max_among_rails
+                                         : standard.btl_eager_limit;
+}
+
 }  // namespace
 
 Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wanted,
@@ -116,7 +125,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
       settings(wanted),
       engine(std::move(with)),
       endpoints(*engine),
-      trains(*this, standard.btl_eager_limit) {
+      trains(*this, most_eager(standard, wanted, further.size())) {
   if (!further.empty()) rails = std::make_unique<Rails>(*this, std::move(further));
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;

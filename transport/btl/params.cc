@@ -69,9 +69,13 @@ void fill_defaults(mca_btl_base_module_t& standard) {
 
   standard = {};
   standard.btl_eager_limit =
-      settings.eager_max_bytes == config::automatic
-          ? largest
-          : static_cast<std::size_t>(settings.eager_max_bytes) + ob1_longest_header;
+      ob1_longest_header + (settings.eager_max_bytes == config::automatic
+                                ? eager_max_of_one_rail
+                                : static_cast<std::size_t>(settings.eager_max_bytes));
+  // A relay takes single frames only, and cars would overtake them.
+  if (settings.proxy_servers > 0) {
+    standard.btl_eager_limit = std::min(standard.btl_eager_limit, largest);
+  }
   standard.btl_rndv_eager_limit = std::min(largest, standard.btl_eager_limit);
   standard.btl_max_send_size = largest;
   // No PUT pipeline: ob1 hangs if something in it is refused.

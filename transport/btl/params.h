@@ -2,6 +2,7 @@
 // engine options made from them. Files and the environment rank below them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "transport/engine/engine.h"
 
 namespace weir::btl {
+
+// `eager_max: auto`. Longer messages are announced: from there on a read of a buffer that was used
+// before is faster than the copies (tests/bench/README.md).
+inline constexpr std::size_t eager_max_of_one_rail = 64 << 10;
+inline constexpr std::size_t eager_max_among_rails = 32 << 10;
 
 // Registers all of them; touches no hardware. `standard` first gets weir's defaults, then keeps the
 // values of the standard variables; it must live as long as the component.

@@ -264,7 +264,7 @@ int progress(Module& module) {
   if (module.rails != nullptr) count += module.rails->progress();
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
-  module.trains.look();
+  module.trains.set_limit();
   return count;
 }
 

@@ -84,6 +84,12 @@ class Rails {
   // Sends a message that is in a slot of the first rail's, which goes back there.
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
+  // As Engine has it, of the further rails.
+  std::uint32_t trains_unwanted() const {
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < count_; ++i) sum += sides_[i].engine->trains_unwanted();
+    return sum;
+  }
   // From now on the peer may send us trains over the further rails, or may not.
   void let_train(const Endpoint& endpoint, bool may) {
     for (std::size_t i = 0; i < count_; ++i) {

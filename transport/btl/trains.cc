@@ -10,10 +10,6 @@
 namespace weir::btl {
 namespace {
 
-// ob1 has its turn between two looks, and a poor peer is not asked for longer than this.
-constexpr std::uint32_t least_looks = 2;
-constexpr std::int64_t longest_low_ns = 1'000'000;
-
 // Before each message: the header that it gets here, so that this lies on a multiple of 8 behind
 // ob1's shortest.
 constexpr std::uint32_t room_bytes = sizeof(Ob1Rendezvous) + 2;
@@ -43,7 +39,7 @@ bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t
   std::unique_ptr<std::byte[]> pieces;
   if (message.packs) pieces.reset(new (std::nothrow) std::byte[message.payload_size]);
   const std::byte* const payload = message.packs ? pieces.get() : message.payload();
-  if (payload == nullptr) return lower(endpoint, train.cars()), false;
+  if (payload == nullptr) return false;
   const auto write = [&](std::byte* to, std::uint32_t offset, std::uint32_t bytes) {
     if (offset == 0) {
       std::memcpy(to, message.header, header_bytes);
@@ -66,9 +62,8 @@ bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t
   if (status == Status::elsewhere) [[unlikely]]
     status = module_.rails->send(endpoint, over);
   if (status == Status::peer_failed) progress(module_);  // as in traffic.cc
-  if (status == Status::ok || status == Status::peer_failed) return true;
-  lower(endpoint, train.cars());
-  return false;
+  set_limit();
+  return status == Status::ok || status == Status::peer_failed;
 }
 
 int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_tag_t tag) {
@@ -91,25 +86,13 @@ int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_
   return waits ? 0 : module_.complete_at_once(descriptor, OPAL_SUCCESS);
 }
 
-// ob1 asks for the limit each time it starts a message; there is one for all peers.
-void Trains::lower(Endpoint& endpoint, std::uint32_t cars) {
-  refused_.store(&endpoint, std::memory_order_relaxed);
-  refused_cars_.store(cars, std::memory_order_relaxed);
-  looks_.store(0, std::memory_order_relaxed);
-  if (is_low_.exchange(true, std::memory_order_relaxed)) return;
-  lowered_ns_.store(Engine::clock().ns, std::memory_order_relaxed);
-  std::atomic_ref(module_.btl_eager_limit)
-      .store(std::min<std::size_t>(most_bytes_, frame_bytes_), std::memory_order_relaxed);
-}
-
-void Trains::raise() {
-  if (looks_.fetch_add(1, std::memory_order_relaxed) < least_looks) return;
-  const std::int64_t low_ns = Engine::clock().ns - lowered_ns_.load(std::memory_order_relaxed);
-  const Endpoint& endpoint = *refused_.load(std::memory_order_relaxed);
-  const std::uint32_t cars = refused_cars_.load(std::memory_order_relaxed);
-  if (low_ns < longest_low_ns && !module_.engine->may_train(endpoint.id, cars)) return;
-  std::atomic_ref(module_.btl_eager_limit).store(most_bytes_, std::memory_order_relaxed);
-  is_low_.store(false, std::memory_order_relaxed);
+void Trains::set_limit() {
+  std::uint32_t unwanted = module_.engine->trains_unwanted();
+  if (module_.rails != nullptr) unwanted += module_.rails->trains_unwanted();
+  const std::size_t limit = unwanted > 0 ? std::min<std::size_t>(frame_bytes_, most_bytes_) : most_bytes_;
+  const std::atomic_ref now(module_.btl_eager_limit);
+  if (now.load(std::memory_order_relaxed) != limit) [[unlikely]]
+    now.store(limit, std::memory_order_relaxed);
 }
 
 // ---- receiving ----

@@ -1,9 +1,14 @@
 // Messages longer than a frame that go unasked, as trains (PROTOCOL.md §2.1): when one may go, and
 // how much of them ob1 keeps at the other end.
 //
-//   sendi ──credits for all cars──▶ cars ──Assembly──▶ ob1, as a message that wants an answer
-//     └─else: the eager limit falls, and ob1                │ a receive matches it
-//       starts the message again as a rendezvous      answer┘──▶ counted, goes nowhere
+//   sendi ──▶ cars ──as credits come──▶ Assembly ──▶ ob1, as a message that wants an answer
+//                                                     │ a receive matches it
+//                                               answer┘──▶ counted, goes nowhere
+//
+// While cars wait for credits, or a peer wants no trains, the eager limit is what one frame takes:
+// then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1 reads
+// it each time. (A message that was turned back here would be started again with the next call of
+// MPI only, so a program that computes first would lose its overlap.)
 //
 // ob1 keeps a copy of a message that nobody has received yet, and never gives that memory back. It
 // tells nobody how much it keeps; but it answers the announcement of a large message when a receive
@@ -41,17 +46,14 @@ class Trains {
 
   // The longest message, ob1's header included.
   std::size_t most_bytes() const { return most_bytes_; }
-  // Sends a message that is longer than a frame. If all of it cannot go at once, ob1 is to start it
-  // again as a rendezvous: returns false.
+  // Sends a message that is longer than a frame. False if there is no memory for it, or another
+  // thread has just sent one that waits: ob1 starts it again.
   [[gnu::noinline]] bool send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t tag);
   // Sends such a descriptor, which cannot be refused. Its cars go as credits come.
   [[gnu::noinline]] int send_whole(Endpoint& endpoint, Descriptor& descriptor,
                                    mca_btl_base_tag_t tag);
-  // Progress is made: the limit may rise again.
-  void look() {
-    if (is_low_.load(std::memory_order_relaxed)) [[unlikely]]
-      raise();
-  }
+  // Sets the limit as it should be now.
+  void set_limit();
 
   // ---- receiving ----
 
@@ -73,8 +75,6 @@ class Trains {
 
  private:
   Train make(std::size_t bytes, mca_btl_base_tag_t tag, std::size_t lead_bytes);
-  void lower(Endpoint& endpoint, std::uint32_t cars);
-  [[gnu::cold, gnu::noinline]] void raise();
   [[gnu::noinline]] bool take_answer(Endpoint& endpoint, const Descriptor& descriptor);
   void hand_up(PeerId from, Endpoint& endpoint, const Assembly::Whole& whole);
   void judge(Endpoint& endpoint);
@@ -90,12 +90,6 @@ class Trains {
   const std::uint32_t frame_bytes_;  // the longest message in one frame
   const std::size_t most_bytes_;
   std::atomic<std::uint32_t> next_train_{0};
-
-  std::atomic<bool> is_low_{false};  // the eager limit is
-  std::atomic<Endpoint*> refused_{nullptr};
-  std::atomic<std::uint32_t> refused_cars_{0};
-  std::atomic<std::uint32_t> looks_{0};  // since then
-  std::atomic<std::int64_t> lowered_ns_{0};
 
   std::atomic<std::int64_t> kept_{0};  // bytes handed up and not taken
   std::atomic<bool> any_refrains_{false};

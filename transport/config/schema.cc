@@ -175,11 +175,10 @@ constexpr std::array keys{
     // Sending.
     number_or_auto(
         "eager_max", Kind::size, "auto", 1 * KiB, 256 * KiB, 3,
-        {"Messages up to this size go unasked, in several frames if one is too small, where the "
-         "receiver has room for all of them; longer ones are announced and read; auto is what one "
-         "frame takes",
-         "A message that finds no room is announced with the next call of MPI, so a program that "
-         "computes after MPI_Isend may lose overlap; without that, 64KiB is faster"},
+        {"Messages up to this size go unasked, in several frames if one is too small, as the "
+         "receiver has room for them; longer ones, and all while it has none, are announced and "
+         "read; auto is 64KiB, or 32KiB with several rails",
+         "More pays where buffers are seldom used twice: a copy costs less than a registration"},
         &Settings::eager_max_bytes),
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
                    {"Frames up to this size are copied into the work request while posting; auto "

@@ -56,6 +56,14 @@ void Core::join_proxy(const ProxyGround& ground, std::uint32_t slot, ProcessId s
   return status;
 }
 
+void Core::send_car(const Now& now, PeerId id, SendSlot* slot, std::uint32_t length_bytes,
+                    bool is_last, Outbox& out) {
+  Peer& peer = peers_[id];
+  sender_.send_car(now, peer, slot, length_bytes, is_last, out);
+  if (is_last && peer.connection.is_idle()) [[unlikely]]
+    connector_.connect(now, peer, out);
+}
+
 Status Core::send_frame(const Now& now, PeerId id, SendSlot* slot, Outbox& out) {
   Peer& peer = peers_[id];
   const Status status = sender_.send_frame(now, peer, slot, out);

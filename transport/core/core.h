@@ -120,17 +120,13 @@ class Core : private Lanes::Listener,
   // Takes a frame of messages that another rail could not deliver; else as `send`.
   Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
 
-  // As the sender has them: whether a train could go now, whether it is to, and each of its cars.
-  bool takes_train(PeerId peer, std::uint32_t cars) const {
-    return sender_.takes_train(peers_[peer], cars);
-  }
+  // As the sender has them.
+  std::uint32_t trains_unwanted() const { return sender_.trains_unwanted(); }
   Status admit_train(PeerId peer, std::uint32_t cars) {
     return sender_.admit_train(peers_[peer], cars);
   }
   void send_car(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
-                bool is_last, Outbox& out) {
-    sender_.send_car(now, peers_[peer], slot, length_bytes, is_last, out);
-  }
+                bool is_last, Outbox& out);
   // From now on the peer may send us trains, or may not.
   void let_train(PeerId peer, bool may, Outbox& out) { sender_.let_train(peers_[peer], may, out); }
 

@@ -45,7 +45,6 @@ class Outgoing {
   std::uint8_t control_owed_ = 0;  // control credits to give back to the peer
   bool owes_lane_end_ = false;     // `lane_end_` has to be sent to the peer
   bool takes_trains_ = true;       // the peer does
-  bool lacked_credits_ = false;    // for a train, since the last frame
   bool may_train_ = true;          // the peer may send us some
   bool owes_may_train_ = false;    // and has to be told
   wire::Wakes wakes_ = wire::Wakes::none;  // which of the frames wake the peer

@@ -77,31 +77,28 @@ Status Sender::send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& ou
 
 // ---- trains ----
 
-bool Sender::takes_train(const Peer& peer, std::uint32_t cars) const {
-  const Outgoing& to = peer.outgoing;
-  return peer.connection.is_ready() && to.takes_trains_ && !config_.proxy && !to.has_pending() &&
-         to.credits_ >= cars && lanes_[peer.connection.lane()].queue.has_room_for(cars);
-}
-
 Status Sender::admit_train(Peer& peer, std::uint32_t cars) {
   if (peer.connection.is_over()) return Status::peer_failed;
   if (peer.connection.has_moved()) return Status::elsewhere;
-  if (takes_train(peer, cars)) return Status::ok;
+  const std::size_t before = peer.outgoing.pending_.size();
+  if (!config_.proxy && (before == 0 || before + cars <= most_cars_waiting)) return Status::ok;
   ++counters_.trains_refused;
-  peer.outgoing.lacked_credits_ = peer.outgoing.credits_ < cars;
   return Status::back_pressure;
 }
 
-// With tokens of the node, each car waits for its own.
+// The last car wakes the receiver, and so does one with the last credit: the others need more.
 void Sender::send_car(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
                       bool is_last, Outbox& out) {
+  Outgoing& to = peer.outgoing;
   begin_frame(*slot, length_bytes, wire::car_tag);
-  counters_.trains_sent += is_last ? 1 : 0;
-  ++peer.outgoing.burst_;  // what comes next waits for its turn, as behind any burst
-  if (gate_ == nullptr) [[likely]]
-    return post_messages(peer, lanes_[peer.connection.lane()], slot, is_last, out);
+  slot->is_car = true;
+  slot->wakes = is_last || to.pending_.size() + 1 >= to.credits_;
+  ++to.burst_;  // what comes next waits for its turn, as behind any burst
   push(peer, slot);
-  if (is_last) post_pending(now, peer, false, out);
+  if (!is_last) return;
+  ++counters_.trains_sent;
+  if (peer.connection.is_ready()) post_pending(now, peer, false, out);
+  if (to.has_pending()) ++counters_.trains_waited;
 }
 
 void Sender::let_train(Peer& peer, bool may, Outbox& out) {
@@ -160,12 +157,12 @@ std::byte* Sender::add_message(SendSlot& slot, std::uint32_t length_bytes, std::
 
 void Sender::push(Peer& peer, SendSlot* slot) {
   peer.outgoing.pending_.push(slot);
-  ++pending_frames_;
+  note_pending(*slot, 1);
 }
 
 void Sender::push_front(Peer& peer, SendSlot* slot) {
   peer.outgoing.pending_.push_front(slot);
-  ++pending_frames_;
+  note_pending(*slot, 1);
 }
 
 // Posts pending frames, oldest first, while there are credits and queue slots and the gate permits.
@@ -183,8 +180,7 @@ void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Out
       const RequestGate::Way way = gate_->way(now, peer, *slot);
       if (way == RequestGate::Way::blocked) break;
       if (way == RequestGate::Way::taken) {
-        to.pending_.pop();
-        --pending_frames_;
+        pop(peer);
         continue;
       }
     }
@@ -197,8 +193,7 @@ void Sender::post_pending(const Now& now, Peer& peer, bool keep_open_bundle, Out
       break;
     }
     if (gate_ != nullptr && !gate_->admit(now, peer, *slot)) break;
-    to.pending_.pop();
-    --pending_frames_;
+    pop(peer);
     post_messages(peer, lane, slot, false, out);
   }
   close_chain(lane, out);
@@ -219,9 +214,7 @@ void Sender::post_frame(Peer& peer, Lane& lane, SendSlot* slot, FrameKind kind,
   Outgoing& to = peer.outgoing;
   wire::FrameHeader header;
   header.kind = kind;
-  header.starved = (to.credits_ == 0 && (!to.pending_.empty() || to.owes_lane_end_)) ||
-                   to.lacked_credits_;
-  to.lacked_credits_ = false;
+  header.starved = to.credits_ == 0 && (!to.pending_.empty() || to.owes_lane_end_);
   header.control_credits = to.control_owed_;
   header.credits = static_cast<std::uint16_t>(credits);
   header.sequence = lane.tx_sequence++;
@@ -269,7 +262,7 @@ void Sender::begin(Peer& peer) {
   peer.outgoing.credits_ = 0;
   peer.outgoing.control_credits_ = 0;
   peer.outgoing.control_owed_ = 0;
-  peer.outgoing.takes_trains_ = true;
+  set_takes_trains(peer, true);
   peer.outgoing.owes_may_train_ = !peer.outgoing.may_train_;
 }
 

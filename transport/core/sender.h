@@ -13,6 +13,7 @@
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -76,18 +77,22 @@ class Sender {
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
-  // Whether a train of so many cars may go to the peer now. It needs a credit for each, and goes
-  // before nothing that waits.
-  bool takes_train(const Peer& peer, std::uint32_t cars) const;
-  // Whether the caller is to send one now. If it is refused for want of credits, the next frame says
-  // so.
+  // Whether the caller is to send a train of so many cars now. Cars go as credits come, so that a
+  // message which the program has begun waits for no call of MPI; but few wait for one peer.
   [[gnu::noinline]] Status admit_train(Peer& peer, std::uint32_t cars);
   // Takes a car of one that was admitted; its message is at slot->payload(). All cars are sent
   // before anything else.
   [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
                                   std::uint32_t length_bytes, bool is_last, Outbox& out);
+  // Peers that take no trains, and cars that wait for any peer: while there are some, the caller
+  // begins no train. Any thread, without the caller's lock.
+  std::uint32_t trains_unwanted() const { return trains_unwanted_.load(std::memory_order_relaxed); }
   // The peer says whether it takes trains.
-  void set_takes_trains(Peer& peer, bool takes) { peer.outgoing.takes_trains_ = takes; }
+  void set_takes_trains(Peer& peer, bool takes) {
+    if (peer.outgoing.takes_trains_ == takes) return;
+    peer.outgoing.takes_trains_ = takes;
+    count_unwanted(takes ? -1 : 1);
+  }
   // Tells the peer whether it may send some. New connections begin with yes.
   void let_train(Peer& peer, bool may, Outbox& out);
 
@@ -118,10 +123,7 @@ class Sender {
   // Nothing pending goes to the peer any more: calls `give_up(slot)` per frame, oldest first.
   template <typename GiveUp>
   void drop_pending(Peer& peer, GiveUp&& give_up) {
-    while (SendSlot* slot = peer.outgoing.pending_.pop()) {
-      --pending_frames_;
-      give_up(slot);
-    }
+    while (SendSlot* slot = pop(peer)) give_up(slot);
   }
 
   // The lane broke with this frame under way; older ones were told before.
@@ -141,7 +143,7 @@ class Sender {
         continue;
       }
       again.push(slot);
-      ++pending_frames_;
+      note_pending(*slot, 1);
       ++counters_.frames_resent;
     }
     while (SendSlot* const slot = to.pending_.pop()) again.push(slot);
@@ -230,6 +232,8 @@ class Sender {
   bool send_probe(LaneId id, Outbox& out);
 
  private:
+  // Cars that may wait for one peer; one train may be longer. Two of 64 KiB.
+  static constexpr std::size_t most_cars_waiting = 16;
   // A peer's control credits, a goodbye, and one to spare.
   static constexpr std::size_t control_slots_per_lane = 4;
 
@@ -242,6 +246,22 @@ class Sender {
   void recall_lent(Outbox& out);
   void recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
+  // A frame is pending now (+1), or not any more (-1).
+  void note_pending(const SendSlot& slot, int by) {
+    pending_frames_ += static_cast<std::uint64_t>(by);
+    if (slot.is_car) count_unwanted(by);
+  }
+  // The oldest frame, which is pending no more, or nullptr.
+  SendSlot* pop(Peer& peer) {
+    SendSlot* const slot = peer.outgoing.pending_.pop();
+    if (slot != nullptr) note_pending(*slot, -1);
+    return slot;
+  }
+  // Only the caller of this changes it, and there is one at a time.
+  void count_unwanted(int by) {
+    trains_unwanted_.store(trains_unwanted() + static_cast<std::uint32_t>(by),
+                           std::memory_order_relaxed);
+  }
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, bool ends_chain, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
                   std::uint32_t credits, bool ends_chain, Outbox& out);
@@ -271,6 +291,7 @@ class Sender {
   std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers
+  std::atomic<std::uint32_t> trains_unwanted_{0};
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

@@ -165,7 +165,7 @@ class Engine : private Driver<Engine> {
   }
 
   // Sends a message as a train of `cars` cars, of which `fill(number, std::byte*)` writes each and
-  // returns its length; as `send_filled`. Back-pressure: not all of them can go now.
+  // returns its length; as `send_filled`.
   template <typename Fill>
   Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
     std::lock_guard guard(lock_);
@@ -186,11 +186,8 @@ class Engine : private Driver<Engine> {
     finish_send();
     return Status::ok;
   }
-  // Whether one could go now.
-  bool may_train(PeerId peer, std::uint32_t cars) {
-    std::lock_guard guard(lock_);
-    return core_.takes_train(peer, cars);
-  }
+  // As Core has it; without the lock.
+  std::uint32_t trains_unwanted() const { return core_.trains_unwanted(); }
   // From now on the peer may send us trains, or may not.
   void let_train(PeerId peer, bool may) {
     std::lock_guard guard(lock_);

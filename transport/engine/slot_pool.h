@@ -93,6 +93,7 @@ class SlotPool {
     slot->next = nullptr;
     slot->notify = false;
     slot->wakes = false;
+    slot->is_car = false;
     return slot;
   }
 

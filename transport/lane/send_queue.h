@@ -47,12 +47,6 @@ class SendQueue {
     return room > (control ? 0 : config_.control_reserve);
   }
 
-  // For so many frames of messages.
-  bool has_room_for(std::uint32_t frames) const {
-    const std::uint32_t room = config_.depth - static_cast<std::uint32_t>(in_flight_.size());
-    return room >= frames + config_.control_reserve;
-  }
-
   struct Posted {
     WorkId id;
     bool signalled;

@@ -23,6 +23,7 @@ struct SendSlot {
   std::uint8_t pool = 0;          // the engine's size class
   bool notify = false;            // the layer above waits to hear that the slot is retired
   bool wakes = false;             // only the peer's software can answer it (wire::Wakes)
+  bool is_car = false;            // of a train (train.h)
   std::uint16_t carrier = 0;      // relay_server.h: its number, if the slot is for relayed frames
   wire::FrameKind kind = wire::FrameKind::messages;  // or relayed, or repeated
   void* slab = nullptr;  // the engine's: whose memory it is
@@ -34,6 +35,8 @@ struct SendSlot {
     frame_bytes = of.frame_bytes;
     messages = of.messages;
     notify = of.notify;
+    wakes = of.wakes;
+    is_car = of.is_car;
     user = of.user;
   }
 

@@ -1,4 +1,4 @@
-// Messages of several frames: when one may go, and whether the peer may send some.
+// Messages of several frames: when they go, and whether the peer may send some.
 #include <gtest/gtest.h>
 
 #include "tests/unit/core/rig.h"
@@ -40,43 +40,108 @@ class Trains : public testing::Test {
   LaneId lane = rig.connect(peer, 6);  // its message took one
 };
 
-TEST_F(Trains, NeedACreditForEachCarAndGoInOneChain) {
+TEST_F(Trains, GoInOneChain) {
   sent();
-  EXPECT_FALSE(send(6));
-  EXPECT_TRUE(sent().empty());
   EXPECT_TRUE(send(5));
   const auto frames = sent();
   ASSERT_EQ(frames.size(), 5u);
   for (const wire::FrameHeader& frame : frames) EXPECT_EQ(frame.kind, FrameKind::messages);
   EXPECT_EQ(rig.core.standing(peer).credits, 0u);
+  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
   EXPECT_EQ(rig.core.counters().trains_sent, 1u);
+  EXPECT_EQ(rig.core.counters().trains_waited, 0u);
+}
+
+TEST_F(Trains, TheRestGoesAsCreditsCome) {
+  sent();
+  EXPECT_TRUE(send(8));
+  const auto frames = sent();
+  ASSERT_EQ(frames.size(), 5u);
+  EXPECT_TRUE(frames.back().starved);
+  EXPECT_EQ(rig.core.trains_unwanted(), 3u) << "each car that waits";
+  rig.arrive(lane, {.kind = FrameKind::credits, .credits = 2});
+  EXPECT_EQ(sent().size(), 2u);
+  EXPECT_EQ(rig.core.trains_unwanted(), 1u);
+  rig.arrive(lane, {.kind = FrameKind::credits, .credits = 2});
+  EXPECT_EQ(sent().size(), 1u);
+  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
+  EXPECT_EQ(rig.core.counters().trains_waited, 1u);
+}
+
+// A receiver that computes gives no credits until it is woken.
+TEST_F(Trains, TheLastCarAndThatWithTheLastCreditWake) {
+  peer = rig.core.add_peer({other.job, other.rank + 1});
+  rig.send(peer);
+  const ConnectAction request = rig.take_connects().back();
+  wire::Hello hello = rig.answer(request, 6);
+  hello.wakes = wire::Wakes::answers;
+  rig.core.on_answer(rig.now, request.lane, hello, rig.out);
+  rig.take_work();
+  const auto wakes = [&](std::uint32_t cars) {
+    EXPECT_TRUE(send(cars));
+    std::vector<bool> which;
+    for (const WorkRequest& work : rig.take_work()) which.push_back(work.solicited);
+    return which;
+  };
+  EXPECT_EQ(wakes(3), (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(wakes(7), (std::vector<bool>{false, true}));
+}
+
+TEST_F(Trains, FewWaitForOnePeer) {
+  sent();
+  EXPECT_TRUE(send(5 + 10));
+  EXPECT_TRUE(send(6)) << "16 wait";
+  EXPECT_FALSE(send(1));
   EXPECT_EQ(rig.core.counters().trains_refused, 1u);
 }
 
-TEST_F(Trains, TheNextFrameSaysThatCreditsLacked) {
-  sent();
-  EXPECT_FALSE(send(6));
-  rig.send(peer);
-  rig.send(peer);
-  const auto frames = sent();
-  ASSERT_EQ(frames.size(), 2u);
-  EXPECT_TRUE(frames[0].starved);
-  EXPECT_FALSE(frames[1].starved);
+TEST_F(Trains, OneMayBeLonger) {
+  EXPECT_TRUE(send(5 + 30));
+  EXPECT_FALSE(send(1));
+}
+
+TEST_F(Trains, AskForAConnection) {
+  peer = rig.core.add_peer({other.job, other.rank + 1});
+  EXPECT_TRUE(send(2));
+  const auto requests = rig.take_connects();
+  ASSERT_EQ(requests.size(), 1u);
+  rig.take_work();
+  rig.core.on_answer(rig.now, requests[0].lane, rig.answer(requests[0], 6), rig.out);
+  EXPECT_EQ(sent().size(), 2u);
 }
 
 TEST_F(Trains, OvertakeNothing) {
   for (int i = 0; i < 3; ++i) rig.send(peer, 100);  // more than a burst: the last one waits
   ASSERT_GT(rig.core.standing(peer).pending_frames, 0u);
-  EXPECT_FALSE(send(2));
-  rig.pump();
+  rig.take_work();
   EXPECT_TRUE(send(2));
+  std::vector<std::uint8_t> tags;
+  for (const WorkRequest& work : rig.take_work()) {
+    const auto* const frame = reinterpret_cast<const std::byte*>(work.address);
+    tags.push_back(wire::get_message_header(frame + wire::frame_header_bytes).tag);
+  }
+  ASSERT_EQ(tags.size(), 3u);
+  EXPECT_NE(tags[0], wire::car_tag);
+  EXPECT_EQ(tags[1], wire::car_tag);
 }
 
 TEST_F(Trains, ThePeerMayWantNone) {
   hear(false);
-  EXPECT_FALSE(send(2));
+  hear(false);
+  EXPECT_EQ(rig.core.trains_unwanted(), 1u);
   hear(true);
-  EXPECT_TRUE(send(2));
+  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
+}
+
+TEST_F(Trains, WhoIsGoneWantsNothing) {
+  sent();
+  hear(false);
+  EXPECT_TRUE(send(9));
+  EXPECT_EQ(rig.core.trains_unwanted(), 1u + 4u);
+  rig.sequence += 7;  // out of turn
+  rig.arrive(lane, {});
+  rig.take_connects();
+  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
 }
 
 // It costs a control credit, and never the last one; a new connection begins with yes.
