@@ -109,7 +109,7 @@ constexpr std::array events = {
     Event{"parts over further rails", 0, [](const Outcome& o) { return o.rails.parts; }, 0, 0, 750},
     Event{"parts done again", 0, [](const Outcome& o) { return o.rails.parts_again; }, 0, 0, 550},
     Event{"trains sent", 0, [](const Outcome& o) { return o.total.trains_sent; }, 0, 0, 2900},
-    Event{"trains that waited", 0, [](const Outcome& o) { return o.total.trains_waited; }, 0, 0, 100},
+    Event{"trains that waited", 0, [](const Outcome& o) { return o.total.trains_waited; }, 0, 0, 2000},
     Event{"trains refused", 0, [](const Outcome& o) { return o.total.trains_refused; }, 0, 0, 3000},
     Event{"peers given up on a rail", 0, [](const Outcome& o) { return o.rails.given_up; }, 0, 0,
           850},

@@ -13,7 +13,6 @@
 // Pure; the caller serialises. Allocates nothing.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -85,13 +84,13 @@ class Sender {
   [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
                                   std::uint32_t length_bytes, bool is_last, Outbox& out);
   // Peers that take no trains, and cars that wait for any peer: while there are some, the caller
-  // begins no train. Any thread, without the caller's lock.
-  std::uint32_t trains_unwanted() const { return trains_unwanted_.load(std::memory_order_relaxed); }
+  // begins no train.
+  std::uint32_t trains_unwanted() const { return trains_unwanted_; }
   // The peer says whether it takes trains.
   void set_takes_trains(Peer& peer, bool takes) {
     if (peer.outgoing.takes_trains_ == takes) return;
     peer.outgoing.takes_trains_ = takes;
-    count_unwanted(takes ? -1 : 1);
+    trains_unwanted_ += takes ? -1u : 1u;
   }
   // Tells the peer whether it may send some. New connections begin with yes.
   void let_train(Peer& peer, bool may, Outbox& out);
@@ -249,18 +248,13 @@ class Sender {
   // A frame is pending now (+1), or not any more (-1).
   void note_pending(const SendSlot& slot, int by) {
     pending_frames_ += static_cast<std::uint64_t>(by);
-    if (slot.is_car) count_unwanted(by);
+    if (slot.is_car) trains_unwanted_ += static_cast<std::uint32_t>(by);
   }
   // The oldest frame, which is pending no more, or nullptr.
   SendSlot* pop(Peer& peer) {
     SendSlot* const slot = peer.outgoing.pending_.pop();
     if (slot != nullptr) note_pending(*slot, -1);
     return slot;
-  }
-  // Only the caller of this changes it, and there is one at a time.
-  void count_unwanted(int by) {
-    trains_unwanted_.store(trains_unwanted() + static_cast<std::uint32_t>(by),
-                           std::memory_order_relaxed);
   }
   void post_messages(Peer& peer, Lane& lane, SendSlot* slot, bool ends_chain, Outbox& out);
   void post_frame(Peer& peer, Lane& lane, SendSlot* slot, wire::FrameKind kind,
@@ -291,7 +285,7 @@ class Sender {
   std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers
-  std::atomic<std::uint32_t> trains_unwanted_{0};
+  std::uint32_t trains_unwanted_ = 0;
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

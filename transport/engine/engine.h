@@ -183,11 +183,12 @@ class Engine : private Driver<Engine> {
       const std::uint32_t bytes = fill(i, slots[i]->payload());
       core_.send_car(now(), peer, slots[i], bytes, i + 1 == cars, out_);
     }
+    trains_unwanted_.store(core_.trains_unwanted(), std::memory_order_relaxed);
     finish_send();
     return Status::ok;
   }
-  // As Core has it; without the lock.
-  std::uint32_t trains_unwanted() const { return core_.trains_unwanted(); }
+  // As Core had it when `progress` looked, or a train was sent. Without the lock.
+  std::uint32_t trains_unwanted() const { return trains_unwanted_.load(std::memory_order_relaxed); }
   // From now on the peer may send us trains, or may not.
   void let_train(PeerId peer, bool may) {
     std::lock_guard guard(lock_);
@@ -609,6 +610,7 @@ class Engine : private Driver<Engine> {
   std::vector<LinkNews> arrived_links_;
   std::atomic<bool>* link_news_ = nullptr;  // of whoever serves them
   std::function<void()> serve_links_;
+  std::atomic<std::uint32_t> trains_unwanted_{0};
   std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
 
   // State of the thread inside `progress`; another thread may take over only with the lock held.
