@@ -224,7 +224,7 @@ class World {
     const PeerId peer = any_peer(input);
     if (input.below(4) == 0) return core_.let_train(peer, input.below(2) == 0, out_);
     const std::uint32_t cars = 1 + input.below(6);
-    if (core_.admit_train(peer, cars) != Status::ok) return;
+    if (core_.admit_train(peer) != Status::ok) return;
     for (std::uint32_t i = 1; i <= cars; ++i) {
       core_.send_car(now_, peer, slot(), input.byte() % core_.max_payload_bytes(), i == cars, out_);
     }

@@ -86,7 +86,7 @@ class Engine : private Driver<Engine> {
   // As transport/engine has them.
   template <typename Fill>
   Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
-    const Status admitted = core_.admit_train(peer, cars);
+    const Status admitted = core_.admit_train(peer);
     if (admitted != Status::ok) return admitted;
     for (std::uint32_t i = 0; i < cars; ++i) {
       SendSlot* const slot = acquire(core_.max_payload_bytes());

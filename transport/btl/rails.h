@@ -85,10 +85,11 @@ class Rails {
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
   // As Engine has it, of the further rails.
-  std::uint32_t trains_unwanted() const {
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < count_; ++i) sum += sides_[i].engine->trains_unwanted();
-    return sum;
+  bool want_trains() const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (!sides_[i].engine->wants_trains()) return false;
+    }
+    return true;
   }
   // From now on the peer may send us trains over the further rails, or may not.
   void let_train(const Endpoint& endpoint, bool may) {

@@ -5,8 +5,8 @@
 //                                                     │ a receive matches it
 //                                               answer┘──▶ counted, goes nowhere
 //
-// While cars wait for credits, or a peer wants no trains, the eager limit is what one frame takes:
-// then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1 reads
+// While many cars wait for credits, or a peer takes no trains, the eager limit is what one frame
+// takes: then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1 reads
 // it each time. (A message that was turned back here would be started again with the next call of
 // MPI only, so a program that computes first would lose its overlap.)
 //

@@ -121,10 +121,8 @@ class Core : private Lanes::Listener,
   Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
 
   // As the sender has them.
-  std::uint32_t trains_unwanted() const { return sender_.trains_unwanted(); }
-  Status admit_train(PeerId peer, std::uint32_t cars) {
-    return sender_.admit_train(peers_[peer], cars);
-  }
+  bool wants_trains() const { return sender_.wants_trains(); }
+  Status admit_train(PeerId peer) { return sender_.admit_train(peers_[peer]); }
   void send_car(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
                 bool is_last, Outbox& out);
   // From now on the peer may send us trains, or may not.

@@ -77,11 +77,10 @@ Status Sender::send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& ou
 
 // ---- trains ----
 
-Status Sender::admit_train(Peer& peer, std::uint32_t cars) {
+Status Sender::admit_train(Peer& peer) {
   if (peer.connection.is_over()) return Status::peer_failed;
   if (peer.connection.has_moved()) return Status::elsewhere;
-  const std::size_t before = peer.outgoing.pending_.size();
-  if (!config_.proxy && (before == 0 || before + cars <= most_cars_waiting)) return Status::ok;
+  if (!config_.proxy && peer.outgoing.pending_.size() < most_cars_waiting) return Status::ok;
   ++counters_.trains_refused;
   return Status::back_pressure;
 }

@@ -76,21 +76,23 @@ class Sender {
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
-  // Whether the caller is to send a train of so many cars now. Cars go as credits come, so that a
-  // message which the program has begun waits for no call of MPI; but few wait for one peer.
-  [[gnu::noinline]] Status admit_train(Peer& peer, std::uint32_t cars);
+  // Cars that wait for all peers. From so many on, the caller begins no train, nor while a peer takes
+  // none.
+  static constexpr std::uint32_t most_cars_waiting = 32;
+  // Whether the caller is to send a train now. Cars go as credits come, so that a message which the
+  // program has begun waits for no call of MPI; but few wait for one peer, and small messages behind
+  // them.
+  [[gnu::noinline]] Status admit_train(Peer& peer);
   // Takes a car of one that was admitted; its message is at slot->payload(). All cars are sent
   // before anything else.
   [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
                                   std::uint32_t length_bytes, bool is_last, Outbox& out);
-  // Peers that take no trains, and cars that wait for any peer: while there are some, the caller
-  // begins no train.
-  std::uint32_t trains_unwanted() const { return trains_unwanted_; }
+  bool wants_trains() const { return cars_waiting_ < most_cars_waiting && unwilling_ == 0; }
   // The peer says whether it takes trains.
   void set_takes_trains(Peer& peer, bool takes) {
     if (peer.outgoing.takes_trains_ == takes) return;
     peer.outgoing.takes_trains_ = takes;
-    trains_unwanted_ += takes ? -1u : 1u;
+    unwilling_ += takes ? -1u : 1u;
   }
   // Tells the peer whether it may send some. New connections begin with yes.
   void let_train(Peer& peer, bool may, Outbox& out);
@@ -231,8 +233,6 @@ class Sender {
   bool send_probe(LaneId id, Outbox& out);
 
  private:
-  // Cars that may wait for one peer; one train may be longer. Two of 64 KiB.
-  static constexpr std::size_t most_cars_waiting = 16;
   // A peer's control credits, a goodbye, and one to spare.
   static constexpr std::size_t control_slots_per_lane = 4;
 
@@ -248,7 +248,7 @@ class Sender {
   // A frame is pending now (+1), or not any more (-1).
   void note_pending(const SendSlot& slot, int by) {
     pending_frames_ += static_cast<std::uint64_t>(by);
-    if (slot.is_car) trains_unwanted_ += static_cast<std::uint32_t>(by);
+    if (slot.is_car) cars_waiting_ += static_cast<std::uint32_t>(by);
   }
   // The oldest frame, which is pending no more, or nullptr.
   SendSlot* pop(Peer& peer) {
@@ -285,7 +285,8 @@ class Sender {
   std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers
-  std::uint32_t trains_unwanted_ = 0;
+  std::uint32_t cars_waiting_ = 0;    // of these
+  std::uint32_t unwilling_ = 0;       // peers that take no trains
   Fifo<SendSlot> control_slots_;
   std::size_t control_slots_lent_ = 0;
 };

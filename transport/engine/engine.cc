@@ -572,8 +572,8 @@ int Engine::poll_completions() {
 
   if (!has_taken()) {
     look();
-    if (core_.trains_unwanted() != trains_unwanted()) [[unlikely]]
-      trains_unwanted_.store(core_.trains_unwanted(), relaxed);
+    if (core_.wants_trains() != wants_trains()) [[unlikely]]
+      wants_trains_.store(core_.wants_trains(), relaxed);
     if (has_held_.load(std::memory_order_relaxed)) [[unlikely]]
       has_held_.store(core_.has_held(), std::memory_order_relaxed);
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {

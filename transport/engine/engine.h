@@ -169,7 +169,7 @@ class Engine : private Driver<Engine> {
   template <typename Fill>
   Status send_train(PeerId peer, std::uint32_t cars, Fill&& fill) {
     std::lock_guard guard(lock_);
-    const Status admitted = core_.admit_train(peer, cars);
+    const Status admitted = core_.admit_train(peer);
     if (admitted != Status::ok) return admitted;
     std::array<SendSlot*, wire::most_cars> slots;
     for (std::uint32_t i = 0; i < cars; ++i) {
@@ -183,12 +183,12 @@ class Engine : private Driver<Engine> {
       const std::uint32_t bytes = fill(i, slots[i]->payload());
       core_.send_car(now(), peer, slots[i], bytes, i + 1 == cars, out_);
     }
-    trains_unwanted_.store(core_.trains_unwanted(), std::memory_order_relaxed);
+    wants_trains_.store(core_.wants_trains(), std::memory_order_relaxed);
     finish_send();
     return Status::ok;
   }
   // As Core had it when `progress` looked, or a train was sent. Without the lock.
-  std::uint32_t trains_unwanted() const { return trains_unwanted_.load(std::memory_order_relaxed); }
+  bool wants_trains() const { return wants_trains_.load(std::memory_order_relaxed); }
   // From now on the peer may send us trains, or may not.
   void let_train(PeerId peer, bool may) {
     std::lock_guard guard(lock_);
@@ -610,7 +610,7 @@ class Engine : private Driver<Engine> {
   std::vector<LinkNews> arrived_links_;
   std::atomic<bool>* link_news_ = nullptr;  // of whoever serves them
   std::function<void()> serve_links_;
-  std::atomic<std::uint32_t> trains_unwanted_{0};
+  std::atomic<bool> wants_trains_{true};
   std::atomic<bool> has_held_{false};  // a hint for `progress`: frames wait for the next pump
 
   // State of the thread inside `progress`; another thread may take over only with the lock held.

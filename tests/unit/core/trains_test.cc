@@ -14,7 +14,7 @@ using wire::FrameKind;
 class Trains : public testing::Test {
  protected:
   bool send(std::uint32_t cars) {
-    if (rig.core.admit_train(peer, cars) != Status::ok) return false;
+    if (rig.core.admit_train(peer) != Status::ok) return false;
     for (std::uint32_t i = 1; i <= cars; ++i) {
       rig.core.send_car(rig.now, peer, rig.slot(), 900, i == cars, rig.out);
     }
@@ -47,7 +47,6 @@ TEST_F(Trains, GoInOneChain) {
   ASSERT_EQ(frames.size(), 5u);
   for (const wire::FrameHeader& frame : frames) EXPECT_EQ(frame.kind, FrameKind::messages);
   EXPECT_EQ(rig.core.standing(peer).credits, 0u);
-  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
   EXPECT_EQ(rig.core.counters().trains_sent, 1u);
   EXPECT_EQ(rig.core.counters().trains_waited, 0u);
 }
@@ -58,13 +57,11 @@ TEST_F(Trains, TheRestGoesAsCreditsCome) {
   const auto frames = sent();
   ASSERT_EQ(frames.size(), 5u);
   EXPECT_TRUE(frames.back().starved);
-  EXPECT_EQ(rig.core.trains_unwanted(), 3u) << "each car that waits";
+  EXPECT_EQ(rig.core.standing(peer).pending_frames, 3u);
   rig.arrive(lane, {.kind = FrameKind::credits, .credits = 2});
   EXPECT_EQ(sent().size(), 2u);
-  EXPECT_EQ(rig.core.trains_unwanted(), 1u);
   rig.arrive(lane, {.kind = FrameKind::credits, .credits = 2});
   EXPECT_EQ(sent().size(), 1u);
-  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
   EXPECT_EQ(rig.core.counters().trains_waited, 1u);
 }
 
@@ -87,17 +84,16 @@ TEST_F(Trains, TheLastCarAndThatWithTheLastCreditWake) {
   EXPECT_EQ(wakes(7), (std::vector<bool>{false, true}));
 }
 
-TEST_F(Trains, FewWaitForOnePeer) {
+TEST_F(Trains, FewWaitForOnePeerAndForAll) {
   sent();
-  EXPECT_TRUE(send(5 + 10));
-  EXPECT_TRUE(send(6)) << "16 wait";
+  EXPECT_TRUE(send(5 + 31));
+  EXPECT_TRUE(rig.core.wants_trains());
+  EXPECT_TRUE(send(8));
+  EXPECT_FALSE(rig.core.wants_trains());
   EXPECT_FALSE(send(1));
   EXPECT_EQ(rig.core.counters().trains_refused, 1u);
-}
-
-TEST_F(Trains, OneMayBeLonger) {
-  EXPECT_TRUE(send(5 + 30));
-  EXPECT_FALSE(send(1));
+  peer = rig.core.add_peer({other.job, other.rank + 1});
+  EXPECT_TRUE(send(1)) << "it was begun a moment before";
 }
 
 TEST_F(Trains, AskForAConnection) {
@@ -128,20 +124,19 @@ TEST_F(Trains, OvertakeNothing) {
 TEST_F(Trains, ThePeerMayWantNone) {
   hear(false);
   hear(false);
-  EXPECT_EQ(rig.core.trains_unwanted(), 1u);
+  EXPECT_FALSE(rig.core.wants_trains());
   hear(true);
-  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
+  EXPECT_TRUE(rig.core.wants_trains());
 }
 
 TEST_F(Trains, WhoIsGoneWantsNothing) {
   sent();
   hear(false);
-  EXPECT_TRUE(send(9));
-  EXPECT_EQ(rig.core.trains_unwanted(), 1u + 4u);
+  EXPECT_TRUE(send(5 + 32));
   rig.sequence += 7;  // out of turn
   rig.arrive(lane, {});
   rig.take_connects();
-  EXPECT_EQ(rig.core.trains_unwanted(), 0u);
+  EXPECT_TRUE(rig.core.wants_trains());
 }
 
 // It costs a control credit, and never the last one; a new connection begins with yes.
