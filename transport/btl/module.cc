@@ -1,5 +1,7 @@
 #include "transport/btl/module.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <vector>
@@ -108,13 +110,15 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
-// A read may go over a rail that is idle; cars go over that of frames.
 std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Settings& wanted,
                        std::size_t further_rails) {
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
                           standard.btl_eager_limit == ob1_longest_header + eager_max_of_one_rail;
-  return is_default && further_rails > 0 ? ob1_longest_header + eager_max_among_rails
-                                         : standard.btl_eager_limit;
+  if (!is_default) return standard.btl_eager_limit;
+  if (further_rails > 0) return ob1_longest_header + eager_max_among_rails;
+  const auto processes = static_cast<long>(opal_process_info.num_local_peers) + 1;
+  return ob1_longest_header + (processes > sysconf(_SC_NPROCESSORS_ONLN) ? eager_max_of_a_full_node
+                                                                         : eager_max_of_one_rail);
 }
 
 }  // namespace

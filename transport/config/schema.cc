@@ -177,7 +177,8 @@ constexpr std::array keys{
         "eager_max", Kind::size, "auto", 1 * KiB, 256 * KiB, 3,
         {"Messages up to this size go unasked, in several frames if one is too small, as the "
          "receiver has room for them; longer ones, and all while it has none, are announced and "
-         "read; auto is 64KiB, or 32KiB with several rails",
+         "read; auto is 64KiB, 48KiB with more processes on the node than processors, or 32KiB with "
+         "several rails",
          "More pays where buffers are seldom used twice: a copy costs less than a registration"},
         &Settings::eager_max_bytes),
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
