@@ -133,8 +133,8 @@ double one_window(Bytes& out, Bytes& in, int bytes, int window, int other, bool 
 Row measure(long bytes, int rank, int other, bool leader, double budget_s, int most_in_flight,
             bool more) {
   const int n = static_cast<int>(bytes);
-  const int window = static_cast<int>(std::clamp((32L << 20) / std::max(bytes, 1L), 1L,
-                                                 static_cast<long>(most_in_flight)));
+  const int window = static_cast<int>(
+      std::clamp((32L << 20) / std::max(bytes, 1L), 1L, static_cast<long>(most_in_flight)));
   Bytes out(n), in(static_cast<std::size_t>(n) * window);
   auto checked_trip = [&](std::uint32_t seq) {
     check::fill(out.data(), out.size(), {rank, other, n, seq});
@@ -220,8 +220,7 @@ MPI_TEST(pingpong) {
       const Row row = measure(bytes, rank, leader ? size - 1 : 0, leader, budget_s, window, more);
       if (!leader) continue;
       rows.push_back(row);
-      std::printf("%10ld  %10.2f  %10.2f  %12.2f", row.bytes, row.p50_us, row.p99_us,
-                  row.mb_per_s);
+      std::printf("%10ld  %10.2f  %10.2f  %12.2f", row.bytes, row.p50_us, row.p99_us, row.mb_per_s);
       if (more) {
         std::printf("  %10.2f  %11.2f  %12.2f", row.fresh_us, row.exchange_us, row.both_mb_per_s);
       }

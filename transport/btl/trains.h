@@ -6,9 +6,9 @@
 //                                               answer┘──▶ counted, goes nowhere
 //
 // While many cars wait for credits, or a peer takes no trains, the eager limit is what one frame
-// takes: then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1 reads
-// it each time. (A message that was turned back here would be started again with the next call of
-// MPI only, so a program that computes first would lose its overlap.)
+// takes: then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1
+// reads it each time. (A message that was turned back here would be started again with the next
+// call of MPI only, so a program that computes first would lose its overlap.)
 //
 // ob1 keeps a copy of a message that nobody has received yet, and never gives that memory back. It
 // tells nobody how much it keeps; but it answers the announcement of a large message when a receive

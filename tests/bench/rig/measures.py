@@ -28,7 +28,7 @@ RUN_TIMEOUT_S = 75  # after the program's own watchdog, which knows more
 def size_name(size_bytes):
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size_bytes >= unit:
-            return f"{size_bytes // unit} {name}"
+            return f"{size_bytes / unit:g} {name}"
     return f"{size_bytes} B"
 
 
@@ -97,6 +97,34 @@ def latencies(who, plan, sizes, own_core):
     if set(found) != set(map(str, sizes)):
         raise Failed("pingpong did not print every size")
     return found
+
+
+# ---- by size -----------------------------------------------------------------------------------
+
+SIZES = sorted({1 << k for k in range(23)} | {3 << k for k in range(21)})  # to 4 MiB, with the 1.5s
+# Columns of `pingpong --more`, and where they stand in its rows.
+BY_SIZE = (("used", "half a round trip, same buffers", "us", 1), ("fresh", "fresh pages", "us", 4),
+           ("exchange", "exchange", "us", 5), ("stream", "one way", "MB/s", 3),
+           ("both", "both ways", "MB/s", 6))
+IN_FLIGHT = 64
+
+
+def by_size(who, plan):
+    """{KEY_SIZE: value} for all of BY_SIZE; of raw verbs the first one, for powers of two."""
+    if who == peers.RAW:
+        return {f"used_{b}": raw.latency_us(b, max(20, min(1000, (8 << 20) // b)))
+                for b in SIZES if b & (b - 1) == 0}
+    text = mpi(peers.PEERS[who], plan, 2, "pingpong", "--more", "--sizes", _listed(SIZES), "--window",
+               IN_FLIGHT, "--ms", 10 if plan.quick else 50)
+    rows = [line.split() for line in text.splitlines() if re.fullmatch(r"\s*\d+(\s+[\d.]+){6}", line)]
+    if [int(row[0]) for row in rows] != SIZES:
+        raise Failed("pingpong did not print every size")
+    return {f"{key}_{row[0]}": float(row[place]) for row in rows for key, _, _, place in BY_SIZE}
+
+
+def _by_size_metrics():
+    return [Metric(f"{key}_{b}", f"{title}, {size_name(b)}", unit, unit == "MB/s")
+            for key, title, unit, _ in BY_SIZE for b in SIZES]
 
 
 def _listed(sizes):
@@ -247,7 +275,9 @@ def groups_for(only):
     found = []
     if only == "collectives":  # minutes a round
         found.append(Group("collectives", ["weir", *peers.OTHERS], _collective_metrics(), collectives))
-    if wanted("latency"):
+    if only == "latency":  # minutes a round
+        found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], _by_size_metrics(), by_size))
+    elif wanted("latency"):
         found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], [
             Metric(f"latency_{b}", f"latency {size_name(b)}", "us") for b in LATENCY_BYTES],
             latency))

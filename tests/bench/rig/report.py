@@ -77,6 +77,20 @@ def table(results, quartiles=True):
     return lines
 
 
+def by_size(results, keys, sizes):
+    """[[metric, bytes, weir's median, then weir / peer for COLUMNS but weir]]: rows of a table."""
+    found = {result["metric"]: result for result in results}
+    rows = []
+    for key in keys:
+        for size in sizes:
+            result = found[f"{key}_{size}"]
+            ours = result["peers"].get(OURS)
+            ratios = [result["ratios"].get(who) for who in (peers.RAW, *peers.OTHERS)]
+            rows.append([key, size, f"{ours['median']:.4g}" if ours else "-",
+                         *(f"{ratio['median']:.3f}" if ratio else "-" for ratio in ratios)])
+    return rows
+
+
 def bundling(results):
     """The sentence on what bundling does, or None."""
     for result in results:
