@@ -225,9 +225,15 @@ class World {
     if (input.below(4) == 0) return core_.let_train(peer, input.below(2) == 0, out_);
     const std::uint32_t cars = 1 + input.below(6);
     if (core_.admit_train(peer) != Status::ok) return;
+    const bool was_ready = core_.is_ready(peer);
+    const Core::Standing before = core_.standing(peer);
     for (std::uint32_t i = 1; i <= cars; ++i) {
       core_.send_car(now_, peer, slot(), input.byte() % core_.max_payload_bytes(), i == cars, out_);
     }
+    // Each car has spent a credit, or waits.
+    const Core::Standing after = core_.standing(peer);
+    REQUIRE(!was_ready || before.credits + after.pending_frames ==
+                              after.credits + before.pending_frames + cars);
   }
 
   void send(Input& input) {
