@@ -27,6 +27,7 @@ constexpr int kTag = 1;
 // The trips right after connecting are slow: initlat measures those.
 constexpr int kWarmTrips = 100;
 constexpr long kWarmBytes = 8192;
+constexpr long kMostInFlight = 32 << 20;
 
 // The list; without one, the doublings from smallest to largest.
 std::vector<long> sizes_of(const std::string& list, long smallest, long largest) {
@@ -71,7 +72,7 @@ double round_trip(const unsigned char* out, unsigned char* in, int bytes, int ot
 
 // Half a round trip, p50. The pages are there before, and go after each batch.
 double fresh_us(int bytes, int other, bool leader, int trips) {
-  constexpr std::size_t page = 4096, most = 32 << 20;
+  constexpr std::size_t page = 4096, most = kMostInFlight;
   const std::size_t stride = (static_cast<std::size_t>(bytes) + page - 1) / page * page;
   const int batch = static_cast<int>(std::clamp<std::size_t>(most / stride, 1, 64));
   const std::size_t length = stride * static_cast<std::size_t>(batch);
@@ -134,7 +135,7 @@ Row measure(long bytes, int rank, int other, bool leader, double budget_s, int m
             bool more) {
   const int n = static_cast<int>(bytes);
   const int window = static_cast<int>(
-      std::clamp((32L << 20) / std::max(bytes, 1L), 1L, static_cast<long>(most_in_flight)));
+      std::clamp(kMostInFlight / std::max(bytes, 1L), 1L, static_cast<long>(most_in_flight)));
   Bytes out(n), in(static_cast<std::size_t>(n) * window);
   auto checked_trip = [&](std::uint32_t seq) {
     check::fill(out.data(), out.size(), {rank, other, n, seq});
@@ -184,10 +185,9 @@ void write_json(const std::string& path, const std::vector<Row>& rows) {
   std::fprintf(file, "[\n");
   for (std::size_t i = 0; i < rows.size(); ++i)
     std::fprintf(file,
-                 "  {\"bytes\": %ld, \"p50_us\": %.3f, \"p99_us\": %.3f, \"mb_per_s\": %.3f, "
-                 "\"fresh_us\": %.3f, \"exchange_us\": %.3f, \"both_mb_per_s\": %.3f}%s\n",
-                 rows[i].bytes, rows[i].p50_us, rows[i].p99_us, rows[i].mb_per_s, rows[i].fresh_us,
-                 rows[i].exchange_us, rows[i].both_mb_per_s, i + 1 < rows.size() ? "," : "");
+                 "  {\"bytes\": %ld, \"p50_us\": %.3f, \"p99_us\": %.3f, \"mb_per_s\": %.3f}%s\n",
+                 rows[i].bytes, rows[i].p50_us, rows[i].p99_us, rows[i].mb_per_s,
+                 i + 1 < rows.size() ? "," : "");
   std::fprintf(file, "]\n");
   std::fclose(file);
 }

@@ -90,22 +90,27 @@ def latency(who, plan, sizes=LATENCY_BYTES):
 
 def latencies(who, plan, sizes, own_core):
     """{size: P50 in us}"""
-    text = mpi(peers.PEERS[who], plan, 2, "pingpong", "--sizes", _listed(sizes),
-               "--ms", 30 if plan.quick else 100, own_core=own_core)
-    found = {size: float(us) for size, us in re.findall(r"^\s*(\d+)\s+([\d.]+)\s+[\d.]+\s+[\d.]+$",
-                                                        text, re.M)}
-    if set(found) != set(map(str, sizes)):
+    rows = _pingpong(who, plan, sizes, "--ms", 30 if plan.quick else 100, own_core=own_core)
+    return {size: row[0] for size, row in rows.items()}
+
+
+def _pingpong(who, plan, sizes, *arguments, own_core=None):
+    """{size: the figures of its row}"""
+    text = mpi(peers.PEERS[who], plan, 2, "pingpong", "--sizes", _listed(sizes), *arguments,
+               own_core=own_core)
+    rows = re.findall(r"^ *(\d+)((?: +[\d.]+){3,})$", text, re.M)
+    if [int(size) for size, _ in rows] != list(sizes):
         raise Failed("pingpong did not print every size")
-    return found
+    return {int(size): [float(figure) for figure in row.split()] for size, row in rows}
 
 
 # ---- by size -----------------------------------------------------------------------------------
 
 SIZES = sorted({1 << k for k in range(23)} | {3 << k for k in range(21)})  # to 4 MiB, with the 1.5s
 # Columns of `pingpong --more`, and where they stand in its rows.
-BY_SIZE = (("used", "half a round trip, same buffers", "us", 1), ("fresh", "fresh pages", "us", 4),
-           ("exchange", "exchange", "us", 5), ("stream", "one way", "MB/s", 3),
-           ("both", "both ways", "MB/s", 6))
+BY_SIZE = (("used", "half a round trip, same buffers", "us", 0), ("fresh", "fresh pages", "us", 3),
+           ("exchange", "exchange", "us", 4), ("stream", "one way", "MB/s", 2),
+           ("both", "both ways", "MB/s", 5))
 IN_FLIGHT = 64
 
 
@@ -114,12 +119,8 @@ def by_size(who, plan):
     if who == peers.RAW:
         return {f"used_{b}": raw.latency_us(b, max(20, min(1000, (8 << 20) // b)))
                 for b in SIZES if b & (b - 1) == 0}
-    text = mpi(peers.PEERS[who], plan, 2, "pingpong", "--more", "--sizes", _listed(SIZES), "--window",
-               IN_FLIGHT, "--ms", 10 if plan.quick else 50)
-    rows = [line.split() for line in text.splitlines() if re.fullmatch(r"\s*\d+(\s+[\d.]+){6}", line)]
-    if [int(row[0]) for row in rows] != SIZES:
-        raise Failed("pingpong did not print every size")
-    return {f"{key}_{row[0]}": float(row[place]) for row in rows for key, _, _, place in BY_SIZE}
+    rows = _pingpong(who, plan, SIZES, "--more", "--window", IN_FLIGHT, "--ms", 10 if plan.quick else 50)
+    return {f"{key}_{b}": row[place] for b, row in rows.items() for key, _, _, place in BY_SIZE}
 
 
 def _by_size_metrics():

@@ -78,14 +78,15 @@ def table(results, quartiles=True):
 
 
 def by_size(results, keys, sizes):
-    """[[metric, bytes, weir's median, then weir / peer for COLUMNS but weir]]: rows of a table."""
+    """Rows of a table, its head first: weir's medians, and their ratios to the peers'."""
     found = {result["metric"]: result for result in results}
-    rows = []
+    others = (peers.RAW, *peers.OTHERS)
+    rows = [["metric", "bytes", OURS, *(f"{OURS}/{peers.TITLES[who]}" for who in others)]]
     for key in keys:
         for size in sizes:
             result = found[f"{key}_{size}"]
             ours = result["peers"].get(OURS)
-            ratios = [result["ratios"].get(who) for who in (peers.RAW, *peers.OTHERS)]
+            ratios = [result["ratios"].get(who) for who in others]
             rows.append([key, size, f"{ours['median']:.4g}" if ours else "-",
                          *(f"{ratio['median']:.3f}" if ratio else "-" for ratio in ratios)])
     return rows
