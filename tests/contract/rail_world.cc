@@ -445,7 +445,7 @@ std::uint64_t key_of(Node from, Node to, std::uint32_t number) {
 // False: it may not go now, and another message goes in its place.
 bool Program::send_train(Node to) {
   // Now and then it has begun just before they were unwanted.
-  if (rails_.wants_no_train() && !of_trains_.chance(100)) return false;
+  if (!rails_.want_trains() && !of_trains_.chance(100)) return false;
   Peer& peer = peers_[to];
   const std::uint32_t frame = rails_.engine(0).core().max_payload_bytes();
   if (frame < 2 * sizeof(Head)) return false;

@@ -109,9 +109,9 @@ Status Rails::send(Node to, std::uint32_t length_bytes, std::uint8_t tag,
   });
 }
 
-bool Rails::wants_no_train() const {
-  return std::any_of(engines_.begin(), engines_.end(),
-                     [](const auto& engine) { return !engine->core().wants_trains(); });
+bool Rails::want_trains() const {
+  return std::all_of(engines_.begin(), engines_.end(),
+                     [](const auto& engine) { return engine->core().wants_trains(); });
 }
 
 Status Rails::send_train(Node to, std::uint32_t number, std::uint32_t length_bytes,

@@ -49,8 +49,8 @@ class Rails {
   // `write(at, rail)` writes the message.
   Status send(Node to, std::uint32_t length_bytes, std::uint8_t tag,
               const std::function<void(std::byte*, std::size_t)>& write);
-  // Whether no train is to begin now.
-  bool wants_no_train() const;
+  // As transport/btl has it.
+  bool want_trains() const;
   // As a train of that number; `write(at, offset, bytes, rail)` writes a part.
   using WritePart =
       std::function<void(std::byte*, std::uint32_t, std::uint32_t, std::size_t rail)>;

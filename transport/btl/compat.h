@@ -295,6 +295,8 @@ inline bool may_be_used_by_ob1() {
   return names_ob1 != (**choice == '^');
 }
 
+// Of the job, this one among them. (ompi_info: 1.)
+inline std::uint32_t processes_on_node() { return opal_process_info.num_local_peers + 1; }
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 
 // Whether the user listed this component: then it must not fail silently.

@@ -59,7 +59,7 @@ int close() noexcept {
 std::vector<verbs::PortChoice> ports_for(const config::Settings& settings, std::string& why) {
   verbs::DeviceWish wish = device_wish(settings);
   wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);
-  wish.processes = static_cast<std::size_t>(opal_process_info.num_local_peers) + 1;
+  wish.processes = processes_on_node();
   std::vector<verbs::PortChoice> ports = verbs::choose_ports(wish, why);
   if (!ports.empty() && ports.size() < wish.rails) {
     report_warning("has " + std::to_string(ports.size()) + " of " + std::to_string(wish.rails) +

@@ -110,15 +110,15 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
+// Where nobody has said, what suits the node and its rails.
 std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Settings& wanted,
                        std::size_t further_rails) {
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
                           standard.btl_eager_limit == ob1_longest_header + eager_max_of_one_rail;
   if (!is_default) return standard.btl_eager_limit;
   if (further_rails > 0) return ob1_longest_header + eager_max_among_rails;
-  const auto processes = static_cast<long>(opal_process_info.num_local_peers) + 1;
-  return ob1_longest_header + (processes > sysconf(_SC_NPROCESSORS_ONLN) ? eager_max_of_a_full_node
-                                                                         : eager_max_of_one_rail);
+  const bool is_full = processes_on_node() > sysconf(_SC_NPROCESSORS_ONLN);
+  return ob1_longest_header + (is_full ? eager_max_of_a_full_node : eager_max_of_one_rail);
 }
 
 }  // namespace

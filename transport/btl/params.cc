@@ -222,16 +222,16 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   reads.least_bytes = std::min(std::max(reads_least_bytes, chunk), reads.most_bytes);
 
   core.admission = config::admission(s);
-  const int processes = static_cast<int>(opal_process_info.num_local_peers) + 1;
+  const std::uint32_t processes = processes_on_node();
   options.node.show = true;
   options.node.share = s.node_sharing != "off";
   options.node.share_reads = s.node_sharing != "auto";
   if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
   options.node.tells = first_on_node();
-  if (options.node.tells) options.node.processes = to<std::uint32_t>(processes);
+  if (options.node.tells) options.node.processes = processes;
 
   options.proxy.servers = to<std::uint32_t>(s.proxy_servers);
-  options.proxy.tasks = to<std::uint32_t>(processes);
+  options.proxy.tasks = processes;
   core.proxy = s.proxy_servers > 0;
 
   verbs::QueuePairOptions& pair = options.queue_pair;
@@ -262,7 +262,7 @@ std::size_t registration_bytes(const config::Settings& settings) {
   }
   const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  std::size_t share = memory / 2 / (opal_process_info.num_local_peers + 1);
+  std::size_t share = memory / 2 / processes_on_node();
   rlimit locked{};
   if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY &&
       !verbs::may_lock_anything()) {

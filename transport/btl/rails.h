@@ -84,10 +84,10 @@ class Rails {
   // Sends a message that is in a slot of the first rail's, which goes back there.
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
-  // As Engine has it, of the further rails.
+  // As Engine has it, of all rails.
   bool want_trains() const {
-    for (std::size_t i = 0; i < count_; ++i) {
-      if (!sides_[i].engine->wants_trains()) return false;
+    for (std::size_t rail = 0; rail <= count_; ++rail) {
+      if (!engine(rail).wants_trains()) return false;
     }
     return true;
   }

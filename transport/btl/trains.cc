@@ -87,8 +87,8 @@ int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_
 }
 
 void Trains::set_limit() {
-  const bool wanted =
-      module_.engine->wants_trains() && (module_.rails == nullptr || module_.rails->want_trains());
+  const bool wanted = module_.rails != nullptr ? module_.rails->want_trains()
+                                               : module_.engine->wants_trains();
   const std::size_t limit = wanted ? most_bytes_ : std::min<std::size_t>(frame_bytes_, most_bytes_);
   const std::atomic_ref now(module_.btl_eager_limit);
   if (now.load(std::memory_order_relaxed) != limit) [[unlikely]]
