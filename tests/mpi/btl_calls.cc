@@ -1,7 +1,8 @@
 // btl_calls: calls the component in place of ob1 and osc/rdma, as they seldom do. Descriptors are
 // given back unsent; fragments are sent, without a look at what is over, until no more are taken;
-// sums are made whose result nobody wants; atomics are asked for that adapters cannot do; and a get
-// is for memory that the peer never registered, which must end neither well nor silently.
+// messages are announced that nobody reads; sums are made whose result nobody wants; atomics are
+// asked for that adapters cannot do; and a get is for memory that the peer never registered, which
+// must end neither well nor silently.
 //
 //   mpirun -n 2 --mca btl_weir_send_memory_max 16MiB btl_calls [--send-memory 16M]
 //          [--fragments 5000] [--leave]
@@ -280,6 +281,39 @@ void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
   CHECK(errors == 1, "%d errors were reported, not one", errors);
 }
 
+// While a peer has many messages to read that could have been trains, neither side begins trains.
+void stream(mca_bml_base_btl_t& to, bool announces) {
+  constexpr std::size_t bytes = 16 << 10, least = 2, most = 8;
+  mca_btl_base_module_t& btl = *to.btl;
+  while (btl.btl_eager_limit < bytes) opal_progress();
+  const std::size_t usual = btl.btl_eager_limit;
+  const auto await = [&](bool trains) {
+    while ((btl.btl_eager_limit == usual) != trains) opal_progress();
+    CHECK(trains || btl.btl_eager_limit < bytes, "the eager limit is %zu", btl.btl_eager_limit);
+    MPI_Barrier(check::world);
+  };
+  std::vector<std::byte> memory(bytes);
+  std::vector<mca_btl_base_registration_handle_t*> announced;
+  const auto announce_until = [&](std::size_t count) {
+    while (announces && announced.size() < count)
+      announced.push_back(btl.btl_register_mem(&btl, to.btl_endpoint, memory.data(), bytes,
+                                               MCA_BTL_REG_FLAG_REMOTE_READ));
+  };
+  const auto read_until = [&](std::size_t count) {
+    for (; announced.size() > count; announced.pop_back())
+      btl.btl_deregister_mem(&btl, announced.back());
+  };
+  announce_until(most - 1);
+  await(true);
+  announce_until(most);
+  await(false);
+  read_until(least + 1);
+  await(false);
+  read_until(least);
+  await(true);
+  read_until(0);
+}
+
 // A peer that is gone when it is left is no error: it may have been quicker.
 void leave_when_dead(pid_t peer) {
   mca_bml_base_btl_t& to = to_other_one();
@@ -337,6 +371,9 @@ MPI_TEST(btl_calls) {
   MPI_Barrier(check::world);
   mca_btl_base_active_message_trigger[late_tag].cbfunc = take;
   if (session.rank == 1) progress_until_taken(early);
+
+  check::phase("a stream");
+  stream(to_other_one(), session.rank == 0);
 
   check::phase("one-sided operations");
   mca_bml_base_btl_t& to = to_other_one();

@@ -16,10 +16,10 @@ namespace weir {
   X(bytes_received, "bytes", "Payload delivered to the MPI layer")                                 \
   X(frames_sent, "frames", "SEND work requests posted with messages in them")                      \
   X(frames_received, "frames", "Receive buffers that arrived with messages in them")               \
-  X(trains_sent, "messages", "Messages longer than a frame that went unasked, in several frames")   \
+  X(trains_sent, "messages", "Messages longer than a frame that went unasked, in several frames")  \
   X(trains_waited, "messages", "Such messages that the peer lacked buffers for at first")          \
   X(trains_refused, "messages", "Messages that were announced instead: such ones waited already")  \
-  X(trains_halted, "times", "Times a peer was told to send no such messages: too many wait here")  \
+  X(trains_halted, "times", "Times a peer was told to send none: many wait, or it reads a stream") \
   X(messages_bundled, "messages", "Messages that shared a frame with an earlier one")              \
   X(frames_inlined, "frames", "Frames copied into the work request while posting")                 \
   X(control_sent, "frames", "Control frames sent: credits, recalls, lane ends, goodbyes")          \

@@ -34,6 +34,8 @@ struct mca_btl_base_endpoint_t {
   // Only Trains changes these.
   std::atomic<std::int64_t> early_bytes{0};  // of its trains, which no receive has matched yet
   bool refrains = false;                     // it may send none
+  std::atomic<int> announced{0};  // messages to it in place of trains, which it has not read yet
+  bool reads_stream = false;      // there are many of them
 };
 
 namespace weir::btl {

@@ -24,6 +24,7 @@ struct mca_btl_base_registration_handle_t {
   weir::verbs::Registration* registration = nullptr;
   std::array<weir::verbs::Registration*, weir::most_rails - 1> sides{};  // on further rails
   std::uint32_t listed = weir::btl::Directory::nowhere;  // in the directory
+  mca_btl_base_endpoint_t* reader = nullptr;             // of a message in place of a train
   mca_btl_base_registration_handle_t* next = nullptr;
 };
 

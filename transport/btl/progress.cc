@@ -241,7 +241,7 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
   const Operation* const operation = failure.request.peer != PeerId::none
                                          ? module.operations.find(failure.request.token)
                                          : nullptr;
-  if (endpoint != nullptr) module.trains.forget(endpoint->id);
+  if (endpoint != nullptr) module.trains.forget(*endpoint);
   report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
   static char text[] = "weir lost a peer; see its message above";
   module.end_job(proc, text);

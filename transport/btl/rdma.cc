@@ -63,9 +63,11 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
                                              reinterpret_cast<std::uint64_t>(registration->address),
                                              registration->length_bytes)};
     handle->listed = Directory::nowhere;
+    handle->reader = module.trains.is_in_place_of_one(endpoint, access, size) ? endpoint : nullptr;
     if (module.rails != nullptr) {
       module.rails->register_memory(*handle, base, size, access, is_exported(endpoint, access));
     }
+    if (handle->reader != nullptr) module.trains.on_announced(*endpoint);
     Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
     if (directory != nullptr) {
       handle->listed = directory->add(handle->exported.memory);
@@ -80,6 +82,7 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
 int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   Module& module = of(btl);
   if (handle->listed != Directory::nowhere) module.directory()->remove(handle->listed);
+  if (handle->reader != nullptr) module.trains.on_read(*handle->reader);
   if (module.rails != nullptr) module.rails->deregister(*handle);
   module.registrations()->put(handle->registration);
   module.handles.put(handle);

@@ -86,9 +86,37 @@ int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_
   return waits ? 0 : module_.complete_at_once(descriptor, OPAL_SUCCESS);
 }
 
+void Trains::on_announced(Endpoint& reader) {
+  if (reader.announced.fetch_add(1, std::memory_order_relaxed) + 1 < stream_begins) return;
+  std::lock_guard guard(lock_);
+  // Others may have ended meanwhile.
+  if (reader.reads_stream || reader.announced.load(std::memory_order_relaxed) <= stream_ends)
+    return;
+  reader.reads_stream = true;
+  streams_.fetch_add(1, std::memory_order_relaxed);
+  halt(reader);
+}
+
+void Trains::on_read(Endpoint& reader) {
+  if (reader.announced.fetch_sub(1, std::memory_order_relaxed) - 1 == stream_ends) {
+    end_stream(reader);
+  }
+}
+
+void Trains::end_stream(Endpoint& endpoint) {
+  {
+    std::lock_guard guard(lock_);
+    if (!endpoint.reads_stream) return;
+    endpoint.reads_stream = false;
+    streams_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  judge(endpoint);
+}
+
 void Trains::set_limit() {
-  const bool wanted = module_.rails != nullptr ? module_.rails->want_trains()
-                                               : module_.engine->wants_trains();
+  const bool wanted =
+      streams_.load(std::memory_order_relaxed) == 0 &&
+      (module_.rails != nullptr ? module_.rails->want_trains() : module_.engine->wants_trains());
   const std::size_t limit = wanted ? most_bytes_ : std::min<std::size_t>(frame_bytes_, most_bytes_);
   const std::atomic_ref now(module_.btl_eager_limit);
   if (now.load(std::memory_order_relaxed) != limit) [[unlikely]]
@@ -164,19 +192,25 @@ void Trains::judge(Endpoint& endpoint) {
     if (any_refrains_.load(std::memory_order_relaxed)) let_some();
   } else if (of_peer > most_kept_of_one || of_all > most_kept) {
     std::lock_guard guard(lock_);
-    if (endpoint.refrains) return;
-    endpoint.refrains = true;
-    refrained_.push_back(&endpoint);
-    any_refrains_.store(true, std::memory_order_relaxed);
-    module_.engine->count(&Counters::trains_halted);
-    let(endpoint, false);
+    halt(endpoint);
   }
+}
+
+// The caller has the lock.
+void Trains::halt(Endpoint& endpoint) {
+  if (endpoint.refrains) return;
+  endpoint.refrains = true;
+  refrained_.push_back(&endpoint);
+  any_refrains_.store(true, std::memory_order_relaxed);
+  module_.engine->count(&Counters::trains_halted);
+  let(endpoint, false);
 }
 
 // All that are within their bounds again.
 void Trains::let_some() {
   std::lock_guard guard(lock_);
   std::erase_if(refrained_, [&](Endpoint* endpoint) {
+    if (endpoint->reads_stream) return false;
     if (endpoint->early_bytes.load(std::memory_order_relaxed) > most_kept_of_one / 2) return false;
     endpoint->refrains = false;
     let(*endpoint, true);
@@ -190,9 +224,10 @@ void Trains::let(Endpoint& endpoint, bool may) {
   if (module_.rails != nullptr) module_.rails->let_train(endpoint, may);
 }
 
-void Trains::forget(PeerId from) {
+void Trains::forget(Endpoint& endpoint) {
+  end_stream(endpoint);
   std::lock_guard guard(lock_);
-  assembly_.forget(static_cast<std::uint32_t>(from));
+  assembly_.forget(static_cast<std::uint32_t>(endpoint.id));
 }
 
 }  // namespace weir::btl

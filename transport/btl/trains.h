@@ -5,16 +5,21 @@
 //                                                     │ a receive matches it
 //                                               answer┘──▶ counted, goes nowhere
 //
-// While many cars wait for credits, or a peer takes no trains, the eager limit is what one frame
-// takes: then ob1 starts longer messages as a rendezvous. There is one limit for all peers, and ob1
-// reads it each time. (A message that was turned back here would be started again with the next
-// call of MPI only, so a program that computes first would lose its overlap.)
+// While many cars wait for credits, a peer takes no trains, or one reads a stream, the eager limit
+// is what one frame takes: then ob1 starts longer messages as a rendezvous. There is one limit for
+// all peers, and ob1 reads it each time. (A message that was turned back here would be started
+// again with the next call of MPI only, so a program that computes first would lose its overlap.)
 //
 // ob1 keeps a copy of a message that nobody has received yet, and never gives that memory back. It
 // tells nobody how much it keeps; but it answers the announcement of a large message when a receive
 // matches. So a train is handed up as the announcement of a message of which nothing is missing,
 // and the answer says that it was taken. A peer that has too much of its trains here not taken may
 // send none until half of that is.
+//
+// A stream is several messages announced to one peer. While it lasts, that peer sends no trains
+// either. Else one process might send trains and read as well, and do the work of both: Soft-RoCE
+// moves a train on its sender's CPU, and what is read on the reader's. That would not end by
+// itself, for a train is over for its sender at once, and the reader falls further behind.
 //
 // Thread rule: any thread.
 #pragma once
@@ -25,6 +30,7 @@
 #include <mutex>
 #include <vector>
 
+#include "transport/base/access.h"
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"
@@ -55,6 +61,14 @@ class Trains {
   // Sets the limit as it should be now.
   void set_limit();
 
+  // Whether ob1 registers that memory for a message which could have been a train.
+  bool is_in_place_of_one(const Endpoint* reader, Access access, std::size_t bytes) const {
+    return bytes <= most_bytes_ && access == Access::remote_read && reader != MCA_BTL_ENDPOINT_ANY;
+  }
+  // Such a message is announced; it was read.
+  void on_announced(Endpoint& reader);
+  void on_read(Endpoint& reader);
+
   // ---- receiving ----
 
   // A car has arrived, over any rail; hands the message up if that was the last one. False: it is
@@ -65,7 +79,7 @@ class Trains {
     return tag == ob1_ack_tag && take_answer(endpoint, descriptor);
   }
   // The peer is gone.
-  void forget(PeerId from);
+  void forget(Endpoint& endpoint);
 
   // Memory of messages that are half here.
   std::uint64_t bytes_half() {
@@ -78,6 +92,8 @@ class Trains {
   [[gnu::noinline]] bool take_answer(Endpoint& endpoint, const Descriptor& descriptor);
   void hand_up(PeerId from, Endpoint& endpoint, const Assembly::Whole& whole);
   void judge(Endpoint& endpoint);
+  void halt(Endpoint& endpoint);
+  void end_stream(Endpoint& endpoint);
   [[gnu::cold, gnu::noinline]] void let_some();
   void let(Endpoint& endpoint, bool may);
 
@@ -86,6 +102,11 @@ class Trains {
   static constexpr std::int64_t most_kept_of_one = 256 << 10;
   static constexpr std::int64_t most_kept = 4 << 20;
 
+  // Messages to one peer, announced and not read yet, that are a stream, and that are none any
+  // more.
+  static constexpr int stream_begins = 8;
+  static constexpr int stream_ends = 2;
+
   Module& module_;
   const std::uint32_t frame_bytes_;  // the longest message in one frame
   const std::size_t most_bytes_;
@@ -93,6 +114,7 @@ class Trains {
 
   std::atomic<std::int64_t> kept_{0};  // bytes handed up and not taken
   std::atomic<bool> any_refrains_{false};
+  std::atomic<int> streams_{0};  // peers that read one
   std::mutex lock_;  // of what follows
   Assembly assembly_;
   std::vector<Endpoint*> refrained_;  // peers that may send none
