@@ -7,11 +7,12 @@ import statistics
 
 from compare import (BASELINE, MARGIN, Verdict, by_point, compare, geometric_mean, lost, mean_over,
                      medians)
-from tables import (best_in_flight, congested, core_table_text, delay_text, own_limits, pace,
+from tables import (FRAME, TRAIN, best_in_flight, congested, core_table_text, delay_text, own_limits, pace,
                     size_text, table_text, tables)
 
 SERVERS = ("1", "2", "4")
 PATHS = ("2", "4", "8")     # 1 is the default
+MOST_UNASKED = 256 << 10    # the largest eager_max
 
 
 class Plan:
@@ -263,12 +264,26 @@ def describe(settings):
     return ", ".join(f"{key} {value}" for key, value in shown.items())
 
 
+def eager_maxima(sizes):
+    """Values of eager_max that announce none of the sizes, all, or some, but not those that auto
+    announces."""
+    by_what_goes_unasked = {tuple(s for s in sorted(sizes) if s <= most): size_text(most)
+                            for most in (FRAME, *sorted(sizes))}
+    by_what_goes_unasked.pop(tuple(s for s in sorted(sizes) if s <= TRAIN), None)
+    return tuple(by_what_goes_unasked.values())
+
+
 def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda stage: None):
     whole = Search(measure, plan, say)
     whole.survey()
     small = [p for p in plan.points() if p[2] <= small_bytes and p[0] > 1]
     candidates = whole.limits_and_servers(small)
     next(filter(whole.confirm, candidates), None)  # the first that holds
+    several = [p for p in plan.points() if FRAME < p[2] <= MOST_UNASKED]
+    values = eager_maxima({size for _, _, size in several})
+    if values:
+        say("unasked")
+        whole.take_best(several, "eager_max", values, "auto")
     large = [p for p in plan.points() if p[2] >= large_bytes]
     if large and not plan.two_nodes:
         whole.note("chunk_size, paths and reads_max are for the way between nodes, which one node does "

@@ -13,6 +13,7 @@ NO_LIMIT = 1 << 31  # a table has no holes: where nothing was found, nothing is 
 # weir looks requests up in its tables, not messages: frames with all headers, and chunks.
 HEADERS = 64         # of a frame, its message and Open MPI's: at most
 FRAME = 8 << 10      # buffer_size by default
+TRAIN = 64 << 10     # eager_max by default: up to this size a message is frames
 CHUNK = 128 << 10    # chunk_size by default
 
 
@@ -94,13 +95,15 @@ def pace(plan, survey, size):
 
 def requests(size):
     """That a message of so many bytes becomes."""
-    return -(-size // CHUNK)
+    return -(-size // (FRAME if size <= TRAIN else CHUNK))
 
 
 def request_bytes(size):
     """A table's entry for them: the largest that such a message becomes, with headers."""
     framed = size + HEADERS
-    return 1 << (framed - 1).bit_length() if framed <= FRAME else min(size, CHUNK)
+    if size <= TRAIN:
+        return min(1 << (framed - 1).bit_length(), FRAME)
+    return min(size, CHUNK)
 
 
 def size_text(value):
