@@ -1,6 +1,7 @@
 // `weir info`: what there is to run on.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -15,6 +16,7 @@
 #include "tools/needs.h"
 #include "tools/port_facts.h"
 #include "transport/btl/device_wish.h"
+#include "transport/btl/eager_max.h"
 #include "transport/verbs/hw_counters.h"
 
 namespace weir::tools {
@@ -139,12 +141,29 @@ std::int64_t paths_of(const config::Settings& settings) {
   return settings.paths == config::automatic ? 1 : settings.paths;
 }
 
+std::string who_set_it(const config::Settings& settings) {
+  return settings.tuned_for != "any" ? "as measured on " + settings.tuned_for : "as configured";
+}
+
 std::string why_paths(const config::Settings& settings) {
   if (settings.paths == config::automatic) {
     return "auto, and nothing measured says that more pay ('weir tune' between nodes does)";
   }
-  const bool measured = settings.tuned_for != "any";
-  return measured ? "as measured on " + settings.tuned_for : "as configured";
+  return who_set_it(settings);
+}
+
+// Of a job with no more processes on this node than processors.
+std::size_t eager_max_of(const config::Settings& settings, std::size_t rails) {
+  return settings.eager_max_bytes == config::automatic
+             ? btl::automatic_eager_max(rails, false)
+             : static_cast<std::size_t>(settings.eager_max_bytes);
+}
+
+std::string why_eager_max(const config::Settings& settings, std::size_t rails) {
+  if (settings.eager_max_bytes != config::automatic) return who_set_it(settings);
+  if (rails > 1) return "auto, with several rails";
+  return fmt::format("auto; {} in jobs with more than {} processes on this node",
+                     bytes_text(btl::eager_max_of_a_full_node), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 void run(const InfoOptions& options) {
@@ -178,6 +197,7 @@ void run(const InfoOptions& options) {
                {"taken", rails.empty() ? Json() : names.front()},
                {"rails", names},
                {"paths", paths_of(settings)},
+               {"eager_max_bytes", eager_max_of(settings, rails.size())},
                {"devices", devices}};
     if (rails.empty()) whole["error"] = why;
     fmt::print("{}\n", whole.dump(2, ' ', false, Json::error_handler_t::replace));
@@ -186,6 +206,9 @@ void run(const InfoOptions& options) {
     if (!rails.empty()) {
       fmt::print("* is what weir takes, as it is configured\n");
       fmt::print("  paths {}: {}\n", paths_of(settings), why_paths(settings));
+      fmt::print("  messages up to {} go unasked: {}\n",
+                 bytes_text(eager_max_of(settings, rails.size())),
+                 why_eager_max(settings, rails.size()));
     }
     for (std::size_t i = 0; rails.size() > 1 && i < rails.size(); ++i) {
       fmt::print("  rail {}: {}, for {}\n", i, rails[i].name(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/btl/component.h"
+#include "transport/btl/eager_max.h"
 #include "transport/btl/memory_hooks.h"
 #include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
@@ -116,9 +117,8 @@ std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Sett
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
                           standard.btl_eager_limit == ob1_longest_header + eager_max_of_one_rail;
   if (!is_default) return standard.btl_eager_limit;
-  if (further_rails > 0) return ob1_longest_header + eager_max_among_rails;
-  const bool is_full = processes_on_node() > sysconf(_SC_NPROCESSORS_ONLN);
-  return ob1_longest_header + (is_full ? eager_max_of_a_full_node : eager_max_of_one_rail);
+  const bool node_is_full = processes_on_node() > sysconf(_SC_NPROCESSORS_ONLN);
+  return ob1_longest_header + automatic_eager_max(1 + further_rails, node_is_full);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "srq/rnr_timer.h"
+#include "transport/btl/eager_max.h"
 #include "transport/btl/module.h"
 #include "transport/btl/path_options.h"
 #include "transport/config/admission.h"

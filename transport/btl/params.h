@@ -12,13 +12,6 @@
 
 namespace weir::btl {
 
-// `eager_max: auto`: from there on a read is faster than the copies (tests/bench/README.md). Among
-// rails it may go over one that is idle. On a node with more processes than processors a sender
-// waits for its turn to send, and those who read share the work.
-inline constexpr std::size_t eager_max_of_one_rail = 64 << 10;
-inline constexpr std::size_t eager_max_of_a_full_node = 48 << 10;
-inline constexpr std::size_t eager_max_among_rails = 32 << 10;
-
 // Registers all of them; touches no hardware. `standard` first gets weir's defaults, then keeps the
 // values of the standard variables; it must live as long as the component.
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard);
