@@ -262,6 +262,44 @@ def _collective_metrics():
               for name in COLLECTIVES for b in COLLECTIVE_BYTES)]
 
 
+# ---- applications --------------------------------------------------------------------------------
+
+LAMMPS = "/usr/bin/lmp"
+MELT = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..",
+                                     "applications", "melt.lmp"))
+MELTS = ((2, 5, 1000), (4, 5, 1000), (2, 20, 60), (4, 20, 60))  # ranks, cells, steps
+
+
+def applications(who, plan):
+    """Of LAMMPS's own clock: the steps, and its communication in them."""
+    if not os.access(LAMMPS, os.X_OK):
+        raise Failed("there is no LAMMPS (apt-get install lammps)")
+    values = {}
+    for ranks, cells, steps in MELTS:
+        steps = steps // 5 if plan.quick else steps
+        words = peers.command(peers.PEERS[who], ranks, LAMMPS,
+                              ["-in", MELT, "-log", "none", "-var", "cells", cells, "-var", "steps", steps],
+                              own_core=ranks == 2)
+        text = run(words, RUN_TIMEOUT_S, peers.environment(peers.PEERS[who]))
+        loop = re.search(r"^Loop time of ([\d.]+) on", text, re.M)
+        inside = re.search(r"^Comm +\|[^|]*\| *([\d.]+)", text, re.M)
+        if not loop or not inside:
+            raise Failed("LAMMPS did not say how long it took")
+        key = f"melt_{ranks}_{cells}"
+        values[key] = float(loop.group(1)) / steps * 1e6
+        values[f"{key}_inside"] = float(inside.group(1)) / steps * 1e6
+    return values
+
+
+def _application_metrics():
+    found = []
+    for ranks, cells, _ in MELTS:
+        key = f"melt_{ranks}_{cells}"
+        found += [Metric(key, f"LAMMPS {4 * cells**3} atoms, {ranks} ranks", "us/step"),
+                  Metric(f"{key}_inside", "  in communication", "us/step")]
+    return found
+
+
 class Group:
     """slice: every how many rounds it runs; slow starts that repeat well need fewer."""
 
@@ -276,6 +314,8 @@ def groups_for(only):
     found = []
     if only == "collectives":  # minutes a round
         found.append(Group("collectives", ["weir", *peers.OTHERS], _collective_metrics(), collectives))
+    if only == "applications":
+        found.append(Group("applications", ["weir", *peers.OTHERS], _application_metrics(), applications))
     if only == "latency":  # minutes a round
         found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], _by_size_metrics(), by_size))
     elif wanted("latency"):
