@@ -48,6 +48,16 @@ def summarise(groups, runs):
 
 # ---- text --------------------------------------------------------------------------------------
 
+WINDOW = ("Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
+          f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
+          "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
+          "has a column of its own, as has the median round, when W has grown. W: the largest of "
+          "any rank.")
+BRIEFLY = (f"Window: W_initial-W_max. A cell has the speed against the {arws.FIXED} window, and how "
+           "many times less receive memory a process has at its peak. "
+           "The data have more: largest rank, quartiles, first and median round, RNR NAKs, W.")
+
+
 def _speed(row):
     if row["window"] == arws.FIXED:
         return "1"
@@ -77,23 +87,34 @@ def _growth_table(results, window):
                      "credit stalls", "credits overcommitted"], rows)
 
 
-def text(results, taken):
+def _brief_table(results):
+    windows = []
+    for _, rows in results:
+        windows += [row["window"] for row in rows if row["window"] not in (arws.FIXED, *windows)]
+    cells = lambda rows: {row["window"]: f"{md.number(row['speed'], 2)}, {md.number(row['less_memory'], 1)}"
+                          for row in rows}
+    return md.table(["workload, ranks", *windows],
+                    [[f"{group.title}, {group.ranks}", *(cells(rows).get(w, "–") for w in windows)]
+                     for group, rows in results])
+
+
+def text(results, taken, brief=False):
+    """`brief`: for the README; the data lie beside it."""
     asked = taken["asked"]
     lines = [
         *md.head("The receive window under load", "arws", taken, asked["quick"],
                  after="; instructions counted as time" if asked.get("icount") else ""),
-        f"Window: W_initial-W_max. Memory: peak registered receive memory of a process, mean and "
-        f"largest rank. Speed: time of the {arws.FIXED} window / time of this one, from the same "
-        "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
-        "has a column of its own, as has the median round, when W has grown. W: the largest of "
-        "any rank.", ""]
+        BRIEFLY if brief else WINDOW, ""]
     for figure in (2, 3):
         of = [(g, rows) for g, rows in results if g.figure == figure]
         if not of:
             continue
         lines += [f"## Figure {figure}", "", f"![figure {figure}](arws_fig{figure}.svg)", ""]
-        for group, rows in of:
-            lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)
+        if brief:
+            lines += [f"[Data](arws_fig{figure}.csv)", "", *_brief_table(of)]
+        else:
+            for group, rows in of:
+                lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)
         if figure == 2:
             # The largest W_max: nothing but the traffic stops it.
             window = max((row for _, rows in of for row in rows), key=lambda row: row["w_max"])
