@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/core/rig.h"
+#include "transport/core/sender.h"
 #include "transport/wire/car.h"
 
 namespace weir {
@@ -86,7 +87,7 @@ TEST_F(Trains, TheLastCarAndThatWithTheLastCreditWake) {
 
 TEST_F(Trains, FewWaitForOnePeerAndForAll) {
   sent();
-  EXPECT_TRUE(send(5 + 31));
+  EXPECT_TRUE(send(5 + Sender::most_cars_waiting - 1));
   EXPECT_TRUE(rig.core.wants_trains());
   EXPECT_TRUE(send(8));
   EXPECT_FALSE(rig.core.wants_trains());
@@ -132,7 +133,7 @@ TEST_F(Trains, ThePeerMayWantNone) {
 TEST_F(Trains, WhoIsGoneWantsNothing) {
   sent();
   hear(false);
-  EXPECT_TRUE(send(5 + 32));
+  EXPECT_TRUE(send(5 + Sender::most_cars_waiting));
   rig.sequence += 7;  // out of turn
   rig.arrive(lane, {});
   rig.take_connects();
