@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -44,22 +46,35 @@ TEST(Flush, OneAfterTheOtherWaitsForItsOwn) {
   }
 }
 
-TEST(Flush, OfManyThreadsAtATime) {
+// Each thread begins an operation, which another thread ends some time later, and flushes.
+TEST(Flush, OfManyThreadsAtATimeWaitsForWhatEachHasBegun) {
+  struct Operation {
+    std::atomic<std::uint8_t> epoch{FlushEpochs::none};  // while it runs
+    std::atomic<bool> over{false};
+  };
   FlushEpochs epochs;
+  std::array<Operation, 4> operations;
+  std::atomic<std::size_t> left{operations.size()};
   std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
+  for (Operation& mine : operations) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 1000; ++i) {
-        const std::uint8_t mine = epochs.begin();
-        bool over = false;
-        epochs.flush([&] {
-          if (!over) epochs.end(mine);
-          over = true;
-          std::this_thread::yield();
-        });
-        ASSERT_TRUE(over);
+      for (int i = 0; i < 200; ++i) {
+        mine.over = false;
+        mine.epoch = epochs.begin();
+        epochs.flush([] { std::this_thread::yield(); });
+        EXPECT_TRUE(mine.over);
+        while (!mine.over) std::this_thread::yield();
       }
+      --left;
     });
+  }
+  while (left > 0) {
+    for (Operation& operation : operations) {
+      const std::uint8_t epoch = operation.epoch.exchange(FlushEpochs::none);
+      if (epoch == FlushEpochs::none) continue;
+      operation.over = true;
+      epochs.end(epoch);
+    }
   }
   for (std::thread& thread : threads) thread.join();
 }
