@@ -7,8 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "tests/contract/rails.h"
 #include "tools/sim/one_sided.h"
-#include "tools/sim/rails.h"
 #include "transport/lane/assembly.h"
 #include "transport/lane/train.h"
 

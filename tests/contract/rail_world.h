@@ -3,7 +3,7 @@
 // world is never away for longer than a peer may be silent; so nobody may lose anything.
 //
 //   * every message exactly once, unharmed, and those that stayed with a rail in its order
-//   * gets bring what is there; what was put is there when its put is over, and stays
+//   * gets bring the memory's bytes; what was put arrives before its put is over, and stays
 //   * it ends; then both ends of each rail that is not lost agree on what it is
 //   * no slot, buffer, credit or part is missing at the end
 //

@@ -555,7 +555,7 @@ class Intruder {
     if (!connections_) throw std::runtime_error(why);
   }
 
-  // Knocks, while the engine makes no call at all; what came of it.
+  // Knocks, while the engine makes no call at all; the result.
   std::optional<wire::Reject> knock(const Engine& engine, const wire::Hello& hello) {
     const auto card = wire::decode_card(engine.card());
     if (!connections_->connect(LaneId{0}, *card, hello, 77)) return std::nullopt;
@@ -675,7 +675,7 @@ TEST(Engine, TwoConnectionsDoForFourPeers) {
   for (std::uint32_t i = 0; i < processes; ++i) EXPECT_TRUE(engines[i]->shutdown(boxes[i]));
 }
 
-// Who leaves very many, some of which take nothing any more, waits for them all at the same time.
+// An engine that leaves very many peers, some dead, waits for them all at the same time.
 TEST(Engine, PeersThatAreLeftTogetherShareOneDeadline) {
   Engine::Options options;
   options.core.self = {1, 0};
@@ -840,7 +840,7 @@ struct Talking : testing::Test {
     ASSERT_EQ(collector.received.size(), sent);
   }
 
-  // A hello as the left process would send it, but for what the test changes.
+  // A hello as the left process would send it, except what the test changes.
   wire::Hello hello() const {
     return {.from = {1, 0},
             .to = {1, 1},

@@ -9,8 +9,6 @@ namespace {
 constexpr Duration longest_sleep = microseconds(500);
 constexpr Duration close_timeout = seconds(10);
 
-constexpr std::uint8_t fetched_tag = 255;  // a frame that says which message was fetched
-
 }  // namespace
 
 Application::Application(Fabric& fabric, Engine& engine, const Script& script,
@@ -36,25 +34,7 @@ void Application::add_peer(Node node, PeerId id) {
   node_of_[index(id)] = node;
 }
 
-void Application::follow(Ranks& ranks) {
-  ranks_ = &ranks;
-  one_sided_.on_fetched = [this](Node from, std::uint32_t message) {
-    fetched_.emplace_back(from, message);
-    ranks_->fetched(message);
-  };
-}
-
-void Application::wake() {
-  if (in_turn_ || computing_ || quiet_turns_ == 0) return;
-  quiet_turns_ = 0;
-  schedule(script_.turn);
-}
-
 // ---- messages both ends can compute ----
-
-std::uint8_t Application::tag_of(std::uint64_t number) const {
-  return static_cast<std::uint8_t>(ranks_ == nullptr ? number : number % fetched_tag);
-}
 
 std::uint64_t Application::key(Node from, Node to, std::uint64_t number) const {
   return mix(content_seed_ ^ mix(std::uint64_t{from} << 40 | std::uint64_t{to} << 32 | number));
@@ -90,14 +70,12 @@ bool Application::matches(const std::byte* at, std::uint32_t size, std::uint64_t
 void Application::begin(Phase phase, const std::vector<std::uint32_t>& expected,
                         std::uint32_t most) {
   phase_ = phase;
-  following_ = ranks_ != nullptr && phase == Phase::traffic && most == UINT32_MAX;
   closed_ = false;
   closing_since_ = fabric_.events.now();
   for (Node node = 0; node < peers_.size(); ++node) {
     Peer& peer = peers_[node];
     if (peer.id == PeerId::none || phase != Phase::traffic) continue;
-    const bool sends = node < script_.messages.size() && !following_;
-    peer.to_send = sends ? std::min(script_.messages[node], most) : 0;
+    peer.to_send = node < script_.messages.size() ? std::min(script_.messages[node], most) : 0;
     peer.to_receive = node < expected.size() ? expected[node] : 0;
   }
   computing_ = false;
@@ -115,7 +93,6 @@ bool Application::finished() const {
   if (stopped_ || phase_ == Phase::over) return true;
   if (phase_ == Phase::closing) return closed_;
   if (!engine_.idle() || !kept_.empty()) return false;
-  if (following_ && !(ranks_->over() && fetched_.empty())) return false;
   for (Node node = 0; node < peers_.size(); ++node) {
     if (!is_done(node)) return false;
   }
@@ -134,15 +111,12 @@ void Application::schedule(Duration delay) {
 void Application::turn() {
   ++turns_;
   computing_ = false;
-  in_turn_ = true;
   while (!kept_.empty() && kept_.front().until_turn <= turns_) {
     engine_.release(kept_.front().buffer);
     kept_.pop_front();
   }
   const std::uint64_t sent_before = scheduled_;
   const int heard = engine_.progress(*this);
-  if (following_) follow_ranks();
-  in_turn_ = false;
   if (phase_ == Phase::traffic) {
     send_some();
     for (Node node = 0; node < peers_.size(); ++node) {
@@ -158,16 +132,11 @@ void Application::turn() {
     }
   }
   if (sent_before != scheduled_) return;  // somebody scheduled already
-  if (following_ && ranks_->computes_until(engine_.node()) > fabric_.events.now()) {
-    computing_ = true;
-    return schedule(ranks_->computes_until(engine_.node()) - fabric_.events.now());
-  }
   if (random_.chance(script_.compute_permille)) {
     computing_ = true;
     return schedule(random_.up_to(script_.compute));
   }
-  const bool wants_more = heard > 0 || !kept_.empty() || !fetched_.empty() ||
-                          (following_ && ranks_->next(engine_.node())) ||
+  const bool wants_more = heard > 0 || !kept_.empty() ||
                           std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
                             return peer.to_send > 0 && !peer.failed && !peer.forgotten;
                           });
@@ -203,7 +172,7 @@ bool Application::send_one(Node to, Peer& peer) {
   const std::uint32_t size = size_of(content_seed_, script_, engine_.node(), to, peer.sent,
                                      engine_.core().max_payload_bytes());
   const std::uint64_t content = key(engine_.node(), to, peer.sent);
-  const std::uint8_t tag = tag_of(peer.sent);
+  const auto tag = static_cast<std::uint8_t>(peer.sent);
   const bool notify = random_.chance(script_.notify_permille);
   Status status;
   if (notify) {
@@ -242,50 +211,15 @@ bool Application::took(Status status, Peer& peer) {
   return false;
 }
 
-// Tells senders, sends, fetches; what is not taken now goes the next time.
-void Application::follow_ranks() {
-  const Node self = engine_.node();
-  while (!fetched_.empty()) {
-    const auto [node, message] = fetched_.front();
-    Peer& peer = peers_[node];
-    const auto tell = [message](std::byte* at) { std::memcpy(at, &message, sizeof message); };
-    if (!took(engine_.send_filled(peer.id, sizeof message, fetched_tag, tell), peer)) break;
-    fetched_.pop_front();
-  }
-  while (const auto next = ranks_->next(self)) {
-    Peer& peer = peers_[next->to];
-    const std::uint64_t content = key(self, next->to, peer.sent);
-    const auto write = [&](std::byte* at) { fill(at, next->frame_bytes, content); };
-    const std::uint8_t tag = tag_of(peer.sent);
-    if (!took(engine_.send_filled(peer.id, next->frame_bytes, tag, write), peer)) break;
-    ++peer.sent;
-    ranks_->sent(self);
-  }
-  while (const auto fetch = ranks_->next_fetch(self)) {
-    one_sided_.fetch_now(fetch->from, peers_[fetch->from].id, fetch->bytes, fetch->message);
-  }
-}
-
 // ---- upcalls ----
 
 void Application::on_message(const Delivery& delivery) {
   const Node from = node_of_[index(delivery.peer)];
   Peer& peer = peers_[from];
-  if (following_ && delivery.tag == fetched_tag) {
-    std::uint32_t message = UINT32_MAX;
-    if (delivery.length_bytes == sizeof message) {
-      std::memcpy(&message, delivery.payload, sizeof message);
-    }
-    ranks_->finished(message);
-    if (delivery.last) engine_.release(delivery.buffer);
-    return;
-  }
   const std::uint64_t number = peer.arrived++;
-  const std::uint32_t size = following_
-                                 ? ranks_->frame_bytes(from, engine_.node())
-                                 : size_of(content_seed_, *scripts[from], from, engine_.node(),
-                                           number, engine_.core().max_payload_bytes());
-  if (delivery.length_bytes != size || delivery.tag != tag_of(number) ||
+  const std::uint32_t size = size_of(content_seed_, *scripts[from], from, engine_.node(), number,
+                                     engine_.core().max_payload_bytes());
+  if (delivery.length_bytes != size || delivery.tag != static_cast<std::uint8_t>(number) ||
       !matches(delivery.payload, size, key(from, engine_.node(), number))) {
     fabric_.violation("node " + std::to_string(engine_.node()) + ": message " +
                       std::to_string(number) + " from node " + std::to_string(from) +
@@ -295,11 +229,7 @@ void Application::on_message(const Delivery& delivery) {
   peer.to_receive -= peer.to_receive > 0 ? 1 : 0;
   ++received_;
   last_message_ = fabric_.events.now();
-  if (following_) {
-    ranks_->arrived(from, engine_.node());
-  } else if (scripts[from]->one_sided.announced_bytes > 0) {
-    one_sided_.fetch(from);
-  }
+  if (scripts[from]->one_sided.announced_bytes > 0) one_sided_.fetch(from);
   if (!delivery.last) return;
   if (random_.chance(script_.keep_permille)) {
     const std::uint64_t until = turns_ + random_.between(1, script_.keep_turns);

@@ -4,9 +4,6 @@
 // fetches so much from its sender. The n-th message from one process to another has a size and a
 // content that both ends can compute, so "exactly once and in order" is one comparison.
 //
-// With `Ranks` it sends what they say when they say it, fetches what they have posted receives for,
-// and tells the sender in a frame of its own.
-//
 // Single-threaded; runs in events of the fabric.
 #pragma once
 
@@ -14,13 +11,11 @@
 #include <deque>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/sim/engine.h"
 #include "tools/sim/fabric.h"
 #include "tools/sim/one_sided.h"
-#include "tools/sim/ranks.h"
 
 namespace weir::sim {
 
@@ -50,11 +45,6 @@ class Application : public Upcalls {
 
   // A peer by node; messages to and from it are numbered on over all rounds.
   void add_peer(Node node, PeerId id);
-
-  // From here on traffic, but for the first message to each, is theirs. They outlive this.
-  void follow(Ranks& ranks);
-  // They have something for it.
-  void wake();
 
   // What a run goes through. The world moves all processes from one phase to the next together.
   enum class Phase : std::uint8_t { traffic, closing, over };
@@ -117,8 +107,6 @@ class Application : public Upcalls {
   void send_some();
   bool send_one(Node to, Peer& peer);
   bool took(Status status, Peer& peer);
-  void follow_ranks();
-  std::uint8_t tag_of(std::uint64_t number) const;
   bool is_done(Node node) const;
   bool deals_with_node() const;
   bool excused() const;  // some peer may fail
@@ -134,11 +122,7 @@ class Application : public Upcalls {
   bool stopped_ = false;
   bool closed_ = false;
   bool computing_ = false;
-  bool in_turn_ = false;
-  Ranks* ranks_ = nullptr;
-  bool following_ = false;                              // in this phase
-  std::deque<std::pair<Node, std::uint32_t>> fetched_;  // messages whose senders are to be told
-  std::uint64_t scheduled_ = 0;                         // only the youngest scheduled turn runs
+  std::uint64_t scheduled_ = 0;  // only the youngest scheduled turn runs
   std::uint64_t turns_ = 0;
   std::uint32_t quiet_turns_ = 0;
   std::uint64_t received_ = 0;

@@ -239,7 +239,6 @@ void Engine::lose_port() {
 void Engine::settle() {
   if (dead_) return;
   finish_call();
-  time_tickets();
   spoil_free_cells();
 }
 
@@ -283,24 +282,6 @@ void Engine::hand_up(const Failure& failure) {
 void Engine::hand_up(const TransferEnd& end) {
   fabric_.note(end.token, end.ok);
   arrived_.push_back([end](Upcalls& to) { to.on_transfer(end); });
-}
-
-// The core says how many tickets had to wait, not when; no time passes within a step.
-void Engine::time_tickets() {
-  const Counters& counters = core_.counters();
-  const bool another = counters.token_waits != tickets_;
-  if (!another && ticket_since_ == Time::never()) return;
-  const bool waits = core_.waits_for_node();
-  if (ticket_since_ != Time::never() &&
-      (another || !waits || counters.token_requests != token_requests_)) {
-    token_waits_.push_back(fabric_.events.now() - ticket_since_);
-    ticket_since_ = Time::never();
-  }
-  if (another && waits) {
-    ticket_since_ = now();
-    token_requests_ = counters.token_requests;
-  }
-  tickets_ = counters.token_waits;
 }
 
 // The hash has all of it but addresses, which differ from run to run.

@@ -121,7 +121,7 @@ class Engine : private Driver<Engine> {
   std::vector<TransferRequest> withdraw(PeerId peer);
 
   // ---- progress ----
-  // Polls once and hands up what there is. Returns how many things that was.
+  // Polls once and hands up what has come. Returns how many things that was.
   int progress(Upcalls& upcalls);
   // Hands up what came for an application that has not called `progress` for a while. Before the
   // first frame, or never.
@@ -160,9 +160,6 @@ class Engine : private Driver<Engine> {
   // A violation unless all that was lent is back, and nothing is under way.
   void check_at_rest() const;
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }
-  // How long requests waited for tokens of the host, one after the other; the time of those behind
-  // the one that waits is not in it. Requests that had theirs at once are left out.
-  const std::vector<Duration>& token_waits() const { return token_waits_; }
   // This process's tokens, out or waited for, as the host's pool has them.
   Host::Pool::Holder tokens_drawn() const {
     return door_ == nullptr ? Host::Pool::Holder{} : door_->requests.holder(door_->requests.slot());
@@ -175,7 +172,7 @@ class Engine : private Driver<Engine> {
   void reap() {
     if (door_ != nullptr && !dead_) host_->reap(*door_);
   }
-  // Tokens of the host and of its read budget that are out or waited for, by all its processes.
+  // Tokens of the host and of its read budget that are in use or waited for, by all its processes.
   std::uint64_t asked() const {
     return door_ == nullptr ? 0 : door_->requests.asked() + door_->reads.asked();
   }
@@ -224,7 +221,6 @@ class Engine : private Driver<Engine> {
   void make_lane_end(const ConnectAction& action);
   void join_proxy();
   void spoil_free_cells();
-  void time_tickets();
   void check();
 
   // The event thread hears of something a little later, in order, and runs `step`.
@@ -281,12 +277,7 @@ class Engine : private Driver<Engine> {
   std::array<std::vector<SendSlot*>, 2> free_slots_;
   std::size_t slots_lent_ = 0;
 
-  std::vector<Duration> token_waits_;
-  Time ticket_since_ = Time::never();  // the one that waits
-  std::uint64_t tickets_ = 0;          // that waited, or wait
-  std::uint64_t token_requests_ = 0;   // when that one began to wait
-
-  Time thread_free_{};                     // when the event thread is through with what it heard of
+  Time thread_free_{};                     // when the event thread has done what it heard of
   std::uint32_t turns_at_once_ = 0;        // of the event thread, because the core wanted them
   std::uint64_t naps_ = 0;                 // of the event thread; the last one is under way
   std::uint32_t free_cells_ = UINT32_MAX;  // when they were spoiled

@@ -249,11 +249,10 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
   });
 }
 
-// A name in the shared adapter: of the request, or of the queue pair alone.
+// A request's name in the shared adapter.
 std::uint64_t Nic::context_of(QpNumber number, std::uint64_t sequence) const {
-  const std::uint64_t pair = std::uint64_t{node_} << 48 | static_cast<std::uint64_t>(number) << 32;
-  if (config_.shared->context_of() == ContextOf::queue_pair) return pair;
-  return pair | (sequence & UINT32_MAX);
+  return std::uint64_t{node_} << 48 | static_cast<std::uint64_t>(number) << 32 |
+         (sequence & UINT32_MAX);
 }
 
 void Nic::when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then) {

@@ -44,10 +44,6 @@ void OneSided::meet(std::vector<OneSided*> all) {
   }
 }
 
-void OneSided::fetch_now(Node node, PeerId peer, std::uint32_t bytes, std::uint32_t message) {
-  start(peer, Kind::get, node, 0, AlignedBytes(bytes, untouched), message);
-}
-
 void OneSided::start_some(Node to, PeerId peer) {
   Target& target = targets_[to];
   for (; target.to_fetch > 0 && !target.gone; --target.to_fetch) {
@@ -75,8 +71,7 @@ void OneSided::start_some(Node to, PeerId peer) {
   }
 }
 
-void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory,
-                     std::uint32_t message) {
+void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory) {
   const OneSided& other = *all_[to];
   const std::uint64_t slot = address_of(other.slots_.data()) + engine_.node() * script_.largest;
   TransferRequest request;
@@ -103,7 +98,7 @@ void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, Alig
       break;
   }
   // The vector's bytes stay in place.
-  operations_.push_back({kind, to, offset, std::move(memory), message});
+  operations_.push_back({kind, to, offset, std::move(memory)});
   ++targets_[to].under_way;
   ++under_way_;
   engine_.transfer(request);
@@ -133,7 +128,6 @@ bool OneSided::on_end(const TransferEnd& end) {
   }
   check(operation);
   operation.memory = {};  // there may be many
-  if (operation.message != no_message) on_fetched(operation.to, operation.message);
   return true;
 }
 

@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <vector>
 
 #include "tools/sim/engine.h"
@@ -28,7 +27,6 @@ struct OneSidedScript {
   std::uint32_t at_a_time = 4;        // at most, over all
   std::uint32_t largest = 40 << 10;   // bytes of one
   std::uint32_t announced_bytes = 0;  // what each message announces (application.h); 0: nothing
-  std::uint32_t offered_bytes = 0;    // what others may fetch beside that, by `fetch_now`
 };
 
 // Bytes that start at a cache line: where chunks are cut depends on addresses, and a run must not.
@@ -66,9 +64,6 @@ class OneSided {
 
   // A message of `node` announced `announced_bytes`: gets them at the next start_some.
   void fetch(Node node) { ++targets_[node].to_fetch; }
-  // Gets the first `bytes` of what it offers; `on_fetched` is told of `message`.
-  void fetch_now(Node node, PeerId peer, std::uint32_t bytes, std::uint32_t message);
-  std::function<void(Node, std::uint32_t message)> on_fetched;
   // Starts what may be started now.
   void start_some(Node to, PeerId peer);
   // Nothing left to start or to wait for at `to`.
@@ -84,14 +79,12 @@ class OneSided {
 
  private:
   enum class Kind : std::uint8_t { get, put, add };
-  static constexpr std::uint32_t no_message = UINT32_MAX;
 
   struct Operation {
     Kind kind;
     Node to;
     std::uint64_t offset = 0;
     AlignedBytes memory;
-    std::uint32_t message = no_message;
     bool over = false;
     bool failed = false;
   };
@@ -105,12 +98,10 @@ class OneSided {
   };
 
   std::uint64_t page_bytes() const {
-    return std::max({script_.operations > 0 ? 2 * script_.largest : 0, script_.announced_bytes,
-                     script_.offered_bytes});
+    return std::max(script_.operations > 0 ? 2 * script_.largest : 0, script_.announced_bytes);
   }
   std::byte page_byte(std::uint64_t offset) const;
-  void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory,
-             std::uint32_t message = no_message);
+  void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory);
   void check(const Operation& operation);
 
   Fabric& fabric_;

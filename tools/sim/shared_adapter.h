@@ -5,13 +5,12 @@
 //   * Requests and their answers are served one after the other, in `serve` each.
 //   * `contexts` of them fit into its cache; one that comes when it is full drives out another one,
 //     whichever. Whoever finds his gone waits `miss` for it.
-//   * A context is a request's, made when it comes and over with its answer; or a queue pair's,
-//     which its requests need when they come and again when they are answered, and which stays.
+//   * A context is a request's, made when it comes and over with its answer.
 //
-// With those of requests a request takes 2 * serve while no more are out than there are contexts,
-// and the more are, the nearer to 2 * serve + miss. Two numbers of [TOK §4] set it, of InfiniBand:
-// more than 20 active cores are too many (contexts = 20), and in the limit throughput is a quarter
-// (miss = 6 * serve). `serve` is the unit of all times.
+// So a request takes 2 * serve while no more are outstanding than there are contexts; the more there are, the
+// nearer to 2 * serve + miss. Two numbers of [TOK §4] set it, of InfiniBand: more than 20 active
+// cores are too many (contexts = 20), and in the limit throughput is a quarter (miss = 6 * serve).
+// `serve` is the unit of all times.
 //
 // What a peer asks for needs no context here: a model of who sends too much at once, not of who is
 // sent to.
@@ -29,50 +28,32 @@
 
 namespace weir::sim {
 
-enum class ContextOf : std::uint8_t { request, queue_pair };
-
 class SharedAdapter {
  public:
   struct Config {
     std::uint32_t contexts = 0;  // 0: there is no such adapter, each process has its own
-    ContextOf of = ContextOf::request;
     Duration serve{100};
     Duration miss{600};
   };
 
-  struct Counts {
-    std::uint64_t served = 0;  // requests and answers
-    std::uint64_t misses = 0;  // of them, those that waited for a context
-  };
-
   SharedAdapter(const Config& config, std::uint64_t seed) : config_(config), random_(seed) {}
-
-  ContextOf context_of() const { return config_.of; }
-  const Counts& counts() const { return counts_; }
 
   // A request that needs this context comes at `now`. Returns when it leaves.
   Time begin(Time now, std::uint64_t context) {
-    const bool there = at_.count(context) > 0;
-    if (!there) load(context);
-    return serve(now, there || config_.of == ContextOf::request);
+    if (at_.count(context) == 0) load(context);
+    return serve(now, true);
   }
 
   // Its answer comes at `now`. Returns when it is dealt with; never before an earlier one.
   Time end(Time now, std::uint64_t context) {
     const auto found = at_.find(context);
     const bool there = found != at_.end();
-    if (config_.of == ContextOf::queue_pair) {
-      if (!there) load(context);
-    } else if (there) {
-      drop(found->second);
-    }
+    if (there) drop(found->second);
     return serve(now, there);
   }
 
  private:
   Time serve(Time now, bool there) {
-    ++counts_.served;
-    counts_.misses += there ? 0 : 1;
     const Duration work{config_.serve.ns + (there ? 0 : config_.miss.ns)};
     return busy_until_ = std::max(busy_until_, now) + work;
   }
@@ -94,7 +75,6 @@ class SharedAdapter {
 
   Config config_;
   Random random_;
-  Counts counts_;
   Time busy_until_{};
   std::vector<std::uint64_t> cached_;
   std::unordered_map<std::uint64_t, std::size_t> at_;

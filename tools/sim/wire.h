@@ -29,12 +29,8 @@ class Wire {
   using Load = std::function<Action()>;
 
   struct Counts {
-    std::uint64_t messages = 0;         // handed over
-    std::uint64_t delivered_flits = 0;  // as this and the following: of packets, if there are any
-    std::uint64_t lost_packets = 0;
-    std::uint64_t events = 0;
-    std::uint64_t detours = 0;
-    std::uint64_t hash = 0;  // of everything that happened
+    std::uint64_t events = 0;  // of packets, if there are any
+    std::uint64_t hash = 0;    // of everything that happened
   };
 
   virtual ~Wire() = default;

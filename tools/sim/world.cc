@@ -43,10 +43,6 @@ class World {
         applications_[node]->scripts.push_back(&plan_.scripts[other]);
       }
     }
-    if (plan.ranks) {
-      ranks_ = plan.ranks(fabric_);
-      for (auto& application : applications_) application->follow(*ranks_);
-    }
     std::vector<OneSided*> all;
     for (auto& application : applications_) all.push_back(&application->one_sided());
     for (OneSided* one : all) one->meet(all);
@@ -56,10 +52,7 @@ class World {
   Outcome run() {
     if (plan_.connect_first && !go_through(Application::Phase::traffic, 1)) return outcome();
     for (std::uint32_t round = 0; round < plan_.rounds; ++round) {
-      const SharedAdapter::Counts before = contexts();
       if (!go_through(Application::Phase::traffic)) return outcome();
-      outcome_.contexts.served += contexts().served - before.served;
-      outcome_.contexts.misses += contexts().misses - before.misses;
       check_quiet();
       if (!go_through(Application::Phase::closing)) return outcome();
     }
@@ -91,16 +84,7 @@ class World {
     return adapters_[place].get();
   }
 
-  SharedAdapter::Counts contexts() const {
-    SharedAdapter::Counts all;
-    for (const auto& adapter : adapters_) {
-      all.served += adapter->counts().served;
-      all.misses += adapter->counts().misses;
-    }
-    return all;
-  }
-
-  // What those processes of a host have taken that moved of late. Nobody excuses these.
+  // What the processes of a host that moved recently have taken. Nobody excuses these.
   class Movers {
    public:
     void begin(std::size_t processes) {
@@ -128,9 +112,9 @@ class World {
       if (now - seen.moved_after < excused_after) out_ += out;
       if (took) taker_ = &seen;
     }
-    // They have more than `limit`, and one has just taken some, who asked last. (Who asked earlier
-    // may have been passed as one that stood still. If several did something since the last look,
-    // who was first is not known.)
+    // They have more than `limit`, and one has just taken some, who asked last. (One that asked
+    // earlier may have been passed as one that stood still. If several did something since the last
+    // look, who was first is not known.)
     bool exceed(std::uint64_t limit) const {
       return out_ > limit && changed_ == 1 && taker_ != nullptr &&
              std::ranges::all_of(seen_, [this](const Seen& other) {
@@ -157,13 +141,12 @@ class World {
     const Seen* taker_ = nullptr;  // of those that changed, if there is one
   };
 
-  // What the processes of a host that live have taken is what there is, at most; and if some did
-  // not wait for one that stood still, so is what those have that move.
+  // The living processes of a host have taken no more tokens than exist. If some did not
+  // wait for one that stood still, this holds for those that move.
   void check_tokens() {
     if (hosts_.empty() || plan_.engine.core.admission.policy == Admission::Policy::off) return;
     const std::uint64_t limit = plan_.engine.core.admission.tokens;
     token_movers_.resize(hosts_.size());
-    ++outcome_.token_looks;
     for (std::size_t host = 0; host < hosts_.size(); ++host) {
       std::uint64_t out = 0;
       bool excused = false;
@@ -190,7 +173,7 @@ class World {
     }
   }
 
-  // The same of reads, a host at a look: each has a token at least, but for those of chains.
+  // The same of reads, a host at a look: each has a token at least, except those of chains.
   void check_reads() {
     if (hosts_.empty()) return;
     const Core::Config& core = plan_.engine.core;
@@ -309,9 +292,6 @@ class World {
       }
       applications_[node]->begin(phase, expected, most);
     }
-    if (ranks_ != nullptr && phase == Application::Phase::traffic && most == UINT32_MAX) {
-      ranks_->begin([this](Node node) { applications_[node]->wake(); });
-    }
     auto behind = applications_.begin();  // one that was not finished when all were looked at
     for (;;) {
       if ((*behind)->finished()) {
@@ -388,21 +368,16 @@ class World {
 #define WEIR_X(name, unit, help) outcome_.total.name += counters.name;
       WEIR_COUNTERS(WEIR_X)
 #undef WEIR_X
-      outcome_.waits.push_back({counters.token_requests, engines_[node]->token_waits()});
       outcome_.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
       outcome_.window +=
           static_cast<double>(counters.window) / static_cast<double>(engines_.size());
       const Time served = applications_[node]->last_message();
       outcome_.served.push_back(served);
-      if (served != Time{}) {
-        outcome_.first_served = std::min(outcome_.first_served, served);
-        outcome_.last_served = std::max(outcome_.last_served, served);
-      }
+      outcome_.last_served = std::max(outcome_.last_served, served);
       outcome_.slabs_dropped += engines_[node]->slabs_dropped();
       outcome_.stood_in.wakeups += engines_[node]->stood_in().wakeups;
       outcome_.stood_in.upcalls += engines_[node]->stood_in().upcalls;
     }
-    if (ranks_ != nullptr) outcome_.latencies = ranks_->latencies();
     outcome_.hazards = fabric_.hazards;
     outcome_.wire = fabric_.wire->counts();
     return outcome_;
@@ -413,7 +388,6 @@ class World {
   Connections connections_;
   std::vector<std::unique_ptr<Host>> hosts_;
   std::vector<std::unique_ptr<SharedAdapter>> adapters_;
-  std::unique_ptr<Ranks> ranks_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Outcome outcome_;

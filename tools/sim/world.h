@@ -22,7 +22,6 @@
 
 #include "tools/sim/application.h"
 #include "tools/sim/fabric.h"
-#include "tools/sim/rails.h"
 #include "transport/base/counters.h"
 
 namespace weir::sim {
@@ -51,9 +50,6 @@ struct Plan {
   Hazards hazards;
   // What carries messages; empty: Links.
   std::function<std::unique_ptr<Wire>(Fabric&)> wire;
-  // Who says what is sent when; empty: all of it, as fast as may be. Then there is one round, and
-  // `messages` of the scripts are what they will say; without faults.
-  std::function<std::unique_ptr<Ranks>(Fabric&)> ranks;
   Engine::Config engine;        // `core.self` and the SRQ limit style are set by node
   std::vector<Script> scripts;  // one for each process
   std::vector<SrqLimitStyle> limit_styles;
@@ -70,10 +66,12 @@ struct Plan {
   std::uint64_t most_steps = 20'000'000;  // of events; the same
 };
 
-// What a process waited for tokens of its host.
-struct TokenWaits {
-  std::uint64_t requests = 0;    // that took tokens
-  std::vector<Duration> waited;  // those of them that did not have theirs at once
+// Of processes with several rails (tests/contract/rails.h).
+struct RailCounts {
+  std::uint64_t frames_carried = 0;
+  std::uint64_t parts = 0;        // over further rails
+  std::uint64_t parts_again = 0;  // because a rail lost them
+  std::uint64_t given_up = 0;     // peers on a rail, which others outlived
 };
 
 struct Outcome {
@@ -84,25 +82,20 @@ struct Outcome {
   Counters total;  // of the processes, added up; of use for what counts up
   std::uint64_t slabs_dropped = 0;
   Engine::StoodIn stood_in;              // of the processes, added up
-  std::vector<TokenWaits> waits;         // by process
   std::uint64_t tokens_out_most = 0;     // of a host, at any look
-  std::uint64_t token_looks = 0;         // checks of all hosts' tokens
   std::uint64_t reads_out_most = 0;      // of a host, at any look
   std::uint64_t receive_bytes_peak = 0;  // mean of the processes
   double window = 0;                     // receive buffers, in the end; the same
   std::vector<Time> served;              // when each process had all it ever gets
-  std::vector<Duration> latencies;       // of messages, with `ranks`
   Time begun{};                          // the last traffic
-  Time first_served = Time::never();     // when a process had all it ever gets: the first one
-  Time last_served{};                    // and the last one
-  SharedAdapter::Counts contexts;        // of all shared adapters, in the traffic
+  Time last_served{};                    // the last of them
   Hazards hazards;                       // and how often they struck
   std::uint64_t kills = 0;
   std::uint64_t cuts = 0;
   std::uint64_t broken_pairs = 0;
   std::uint64_t outages = 0;
   Wire::Counts wire;
-  Rails::Counts rails;  // of the processes, added up
+  RailCounts rails;  // of the processes, added up
   Time end{};
   std::uint64_t hash = 0;  // of all that the processes decided and heard
 

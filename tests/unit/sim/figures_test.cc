@@ -17,27 +17,35 @@ const Claims& shipped() {
   return claims;
 }
 
-// Every number is held to a band, of one size at least, and every band is some number's.
-TEST(Figures, EveryClaimHasABand) {
-  for (const Size size : {Size::full, Size::smoke}) {
-    std::set<std::pair<std::string, std::string>> claimed;
-    for (const Entry& entry : all()) {
-      const auto& said = shipped().at(entry.name).claims;
-      for (const auto& [name, number] : numbers(make(entry, size, shipped()), Results{}, size)) {
-        EXPECT_TRUE(
-            std::any_of(said.begin(), said.end(),
-                        [&, name = name](const auto& claim) { return claim.first == name; }))
-            << entry.name << ": " << name;
-        EXPECT_TRUE(claimed.insert({entry.name, name}).second) << entry.name << ": " << name;
-      }
+constexpr double widest = 1.25;   // a band's ends are so many times away from what was seen
+constexpr double nothing = 0.05;  // where something is the same: so much
+
+// What keeps a claim from being one that can fail; empty: nothing. A band of what is `more` or
+// `less` than something is on that side of 1; one of the `same` has 1 in it, and little around it.
+std::string fault(const Claim& claim) {
+  if (claim.is.empty() || claim.number.empty() || (!claim.bands[0] && !claim.bands[1])) {
+    return "it says nothing";
+  }
+  if (claim.of.empty() != claim.shows.empty()) return "a comparison says what it shows";
+  if (!claim.of.empty() && claim.shows != "more" && claim.shows != "less" &&
+      claim.shows != "same") {
+    return "a comparison shows more, less, or the same";
+  }
+  // What nobody else has said, and is compared with nothing, is only a picture of ourselves.
+  if (claim.of.empty() && claim.paper.empty()) return "there is nothing to hold it against";
+  for (const std::optional<Band>& band : claim.bands) {
+    if (!band) continue;
+    const auto [low, seen, high] = *band;
+    if (!(low <= seen && seen <= high)) return "what was seen is not in the band";
+    if (low * widest < seen || high > seen * widest) return "the band is too wide";
+    if ((claim.shows == "more" && low <= 1) || (claim.shows == "less" && high >= 1)) {
+      return "the band is not on the side of 1 that is claimed";
     }
-    for (const auto& [figure, said] : shipped()) {
-      for (const auto& [name, claim] : said.claims) {
-        if (!claim.band(size)) continue;
-        EXPECT_TRUE(claimed.contains({figure, name})) << figure << ": " << name;
-      }
+    if (claim.shows == "same" && (low < 1 - nothing || high > 1 + nothing || low > 1 || high < 1)) {
+      return "the band of nothing has something in it";
     }
   }
+  return {};
 }
 
 // What a claim is computed from is there: a point of the figure.
@@ -63,51 +71,36 @@ TEST(Figures, EveryTermIsAPoint) {
 
 TEST(Figures, EveryBandCanFail) {
   for (const auto& [figure, said] : shipped()) {
+    EXPECT_NE(find(figure), nullptr) << figure;
     for (const auto& [name, claim] : said.claims) {
-      EXPECT_EQ(claim.fault(), "") << figure << ": " << name;
-      // What is more or less than something says than what.
-      for (const char* const word : {"gain", "times", "faster", "slower", "shorter", "speed"}) {
-        if (claim.is.find(word) == std::string::npos) continue;
-        EXPECT_FALSE(claim.of.empty()) << figure << ": " << name << ": " << claim.is;
-      }
+      EXPECT_EQ(fault(claim), "") << figure << ": " << name;
     }
   }
 }
 
 TEST(Figures, ABandThatCannotFailIsFound) {
-  const auto fault = [](const char* shows, double low, double seen, double high) {
+  const auto fault_of = [](const char* shows, double low, double seen, double high) {
     const bool compares = shows[0] != 0;
-    return Claim{.is = "it",
-                 .of = compares ? "the other" : "",
-                 .shows = shows,
-                 .paper = "",
-                 .bands = {Band{low, seen, high}, std::nullopt},
-                 .number = {},
-                 .over = {}}
-        .fault();
+    return fault({.is = "it",
+                  .of = compares ? "the other" : "",
+                  .shows = shows,
+                  .paper = compares ? "" : "1",
+                  .bands = {Band{low, seen, high}, std::nullopt},
+                  .number = {Term{}},
+                  .over = {}});
   };
-  EXPECT_EQ(fault("", 0.9, 1, 1.1), "");
-  EXPECT_EQ(fault("", 0, 0, 0.4), "");
-  EXPECT_NE(fault("", 0, 0, 3), "");
-  EXPECT_NE(fault("", 0.7, 1, 1.1), "");
-  EXPECT_NE(fault("", 0.9, 1, 1.3), "");
-  EXPECT_NE(fault("", 1.1, 1, 1.2), "");
-  EXPECT_EQ(fault("more", 1.01, 1.1, 1.2), "");
-  EXPECT_NE(fault("more", 0.99, 1.1, 1.2), "");
-  EXPECT_EQ(fault("less", 0.8, 0.9, 0.99), "");
-  EXPECT_NE(fault("less", 0.8, 0.9, 1.01), "");
-  EXPECT_EQ(fault("same", 0.96, 1, 1.04), "");
-  EXPECT_NE(fault("same", 0.9, 1, 1.04), "");
-  EXPECT_NE(fault("same", 1.01, 1.02, 1.04), "");
-  EXPECT_NE(fault("else", 0.96, 1, 1.04), "");
-  Claim claim{.is = "it",
-              .of = "the other",
-              .shows = "",
-              .paper = "",
-              .bands = {Band{1, 1, 1}},
-              .number = {},
-              .over = {}};
-  EXPECT_NE(claim.fault(), "");
+  EXPECT_EQ(fault_of("", 0.9, 1, 1.1), "");
+  EXPECT_NE(fault_of("", 0.7, 1, 1.1), "");
+  EXPECT_NE(fault_of("", 0.9, 1, 1.3), "");
+  EXPECT_NE(fault_of("", 1.1, 1, 1.2), "");
+  EXPECT_EQ(fault_of("more", 1.01, 1.1, 1.2), "");
+  EXPECT_NE(fault_of("more", 0.99, 1.1, 1.2), "");
+  EXPECT_EQ(fault_of("less", 0.8, 0.9, 0.99), "");
+  EXPECT_NE(fault_of("less", 0.8, 0.9, 1.01), "");
+  EXPECT_EQ(fault_of("same", 0.96, 1, 1.04), "");
+  EXPECT_NE(fault_of("same", 0.9, 1, 1.04), "");
+  EXPECT_NE(fault_of("same", 1.01, 1.02, 1.04), "");
+  EXPECT_NE(fault_of("else", 0.96, 1, 1.04), "");
 }
 
 TEST(Figures, EveryOneSaysWhatItShowsAndWhatDiffers) {
@@ -132,7 +125,6 @@ TEST(Figures, APlayHasAPointForEachX) {
   EXPECT_EQ(full[3].series, "of the node, 4x");
   EXPECT_EQ(full[3].x, 30);
   EXPECT_EQ(full[3].seeds, 2u);
-  EXPECT_EQ(full[3].cost, 1.2);
   const std::vector<Point> smoke = scenario_points("core-budget", Size::smoke);
   ASSERT_EQ(smoke.size(), 8u);
   EXPECT_EQ(smoke[2].series, "of each of 4 processes, 4x");
@@ -151,9 +143,14 @@ Figure tiny() {
     scenario.slow = {{slow, 8}};
     figure.points.push_back(point("8x", slow, scenario, 2));
   }
-  figure.claims = [](const Results& r) {
-    return Values{{"drop", r.mean("8x", 8) / r.mean("8x", 0)}};
-  };
+  figure.said.claims = {{"drop",
+                         {.is = "the drop",
+                          .of = "none",
+                          .shows = "less",
+                          .paper = "",
+                          .bands = {Band{0.1, 0.1, 0.1}, std::nullopt},
+                          .number = {Term{.series = "8x", .x = {8, 8}}},
+                          .over = {Term{.series = "8x", .x = {0, 0}}}}}};
   return figure;
 }
 
@@ -171,7 +168,7 @@ TEST(Figures, ResultsDoNotDependOnHowManyPlay) {
 }
 
 TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
-  for (const char* const name : {"lane", "core-window", "tok-cores"}) {
+  for (const char* const name : {"routing", "core-scale", "tok-cores"}) {
     SCOPED_TRACE(name);
     Figure figure = make(*find(name), Size::smoke, shipped());
     figure.points.resize(1);
@@ -181,7 +178,6 @@ TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
     EXPECT_GT(measured.events, 0u);
     EXPECT_NE(measured.trace_hash, 0u);
     EXPECT_GT(measured.cpu_s, 0);
-    EXPECT_GT(measured.peak_mib, 0);
   }
 }
 
@@ -250,12 +246,32 @@ TEST(Figures, TheNumberOfTokensMovesTokRate) {
   Plan plan = tok_world(1);
   const Outcome twenty = played(plan);
   EXPECT_EQ(twenty.tokens_out_most, 20u);
+  // Tokens are fair: nobody is done long before the others.
+  Time first = twenty.last_served;
+  for (const Time served : twenty.served) {
+    if (served > twenty.begun) first = std::min(first, served);
+  }
+  EXPECT_GT((first - twenty.begun).ns, (twenty.last_served - twenty.begun).ns * 4 / 5);
   plan.engine.core.admission.tokens = 4;
   const Outcome four = played(plan);
   EXPECT_EQ(four.tokens_out_most, 4u);
   EXPECT_LT(rate(four) * 1.5, rate(twenty));
   plan.engine.core.admission.tokens = 200;  // the adapter's contexts are 20
   EXPECT_LT(rate(played(plan)) * 1.5, rate(twenty));
+}
+
+TEST(Figures, ANumberOutsideItsBandIsShown) {
+  Figure figure = tiny();
+  const Results results = play({figure}, 2, 1, nullptr)[0];
+  const double drop = results.mean("8x", 8) / results.mean("8x", 0);
+  EXPECT_FALSE(judge(figure, results, Size::full).holds());
+  EXPECT_NE(to_text(judge(figure, results, Size::full)).find("OUTSIDE"), std::string::npos);
+  EXPECT_TRUE(judge(figure, results, Size::smoke).claims.empty());
+  figure.said.claims[0].second.bands[0] = Band{drop, drop, drop};
+  const Shown shown = judge(figure, results, Size::full);
+  EXPECT_TRUE(shown.holds());
+  EXPECT_NE(to_markdown({shown}, "how").find("| the drop, of none | not stated |"),
+            std::string::npos);
 }
 
 TEST(Figures, APointThatBreaksIsShown) {
@@ -266,9 +282,9 @@ TEST(Figures, APointThatBreaksIsShown) {
   ASSERT_EQ(shown.violations.size(), 2u);
   EXPECT_NE(shown.violations[0].find("it broke"), std::string::npos);
   EXPECT_NE(to_text(shown).find("BROKEN"), std::string::npos);
-  const std::string html = to_html({shown}, {""}, "how");
-  EXPECT_NE(html.find("a &lt; b"), std::string::npos);
-  EXPECT_NE(html.find("it broke"), std::string::npos);
+  EXPECT_FALSE(shown.holds());
+  const std::string report = to_markdown({shown}, "how");
+  EXPECT_NE(report.find("it broke"), std::string::npos);
   EXPECT_NE(to_csv(results[0]).find("series,x,seed,throughput"), std::string::npos);
 }
 

@@ -78,7 +78,7 @@ TEST_P(StormOf, TwoThousandTakesLittleMoreThanServingThem) {
   const Storm seen = storm(askers, GetParam());
   EXPECT_EQ(seen.failures, 0);
   EXPECT_LE(seen.all_connected.ns, (GetParam() * askers).ns * 12 / 10);
-  // None for a request that was given up, but for those whose turn comes while the next is under
+  // None for a request that was given up, except those whose turn comes while the next is under
   // way.
   EXPECT_LE(seen.pairs, askers + askers / 100);
   RecordProperty("milliseconds", static_cast<int>(seen.all_connected.ns / 1000000));

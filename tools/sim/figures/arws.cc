@@ -1,7 +1,9 @@
 // [ARWS]'s figures 2 and 3 in shape: what receive memory the shipped receive pool settles at and
 // what that costs, against a window of 512 that is there from the start; and what the RNR timer
 // does where W_max is too small for the peers.
-#include <array>
+#include <map>
+#include <span>
+#include <string>
 
 #include "tools/sim/figures/figure.h"
 #include "tools/sim/world.h"
@@ -11,18 +13,8 @@ namespace {
 
 constexpr std::uint32_t side = 4;  // of the halo's torus and the wavefront's grid
 constexpr std::uint32_t processes = side * side;
-constexpr std::uint32_t initial_window = 8;
-
-// An RNR timer by its code. [IBTA table 45]
-struct Timer {
-  std::uint8_t code;
-  double ms;
-};
-constexpr Timer shortest{1, 0.01};
-constexpr Timer usual{12, 0.64};
-constexpr Timer longer{18, 5.12};
-constexpr std::array timers = {shortest, Timer{6, 0.08},   usual,
-                               longer,   Timer{24, 40.96}, Timer{0, 655.36}};
+// The window that is there from the start, beside adaptive ones.
+constexpr std::uint32_t fixed_window = 512;
 
 enum class Load : std::uint8_t { all_to_all, halo, wavefront, to_one };
 
@@ -30,9 +22,15 @@ struct Named {
   const char* name;
   Load load;
 };
-constexpr std::array loads = {Named{"all-to-all", Load::all_to_all}, Named{"halo", Load::halo},
-                              Named{"wavefront", Load::wavefront},
-                              Named{"all-to-one", Load::to_one}};
+constexpr Named all_loads[] = {{"all-to-all", Load::all_to_all},
+                               {"halo", Load::halo},
+                               {"wavefront", Load::wavefront},
+                               {"all-to-one", Load::to_one}};
+
+// The one that takes long is for the full size.
+std::span<const Named> loads(Size size) {
+  return std::span(all_loads).subspan(size == Size::full ? 0 : 1);
+}
 
 bool talks(Load load, std::uint32_t from, std::uint32_t to) {
   if (from == to) return false;
@@ -47,10 +45,10 @@ bool talks(Load load, std::uint32_t from, std::uint32_t to) {
 }
 
 struct Window {
-  std::uint32_t initial = initial_window;
-  std::uint32_t most = 0;  // W_max
-  std::uint8_t timer = usual.code;
-  bool learns = false;  // the timer
+  std::uint32_t initial = 8;
+  std::uint32_t most = 0;   // W_max
+  std::uint8_t timer = 12;  // RNR, by its code: 0.64 ms
+  bool learns = false;      // the timer
 };
 
 Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
@@ -82,8 +80,8 @@ Plan plan_of(Load load, const Window& window, std::uint64_t seed) {
 }
 
 Point arws_point(const std::string& series, double x, Load load, const Window& window) {
-  return {.series = series, .x = x, .seeds = 2, .cost = 0.3, .play = [=](std::uint64_t seed) {
-            return figures::play(plan_of(load, window, seed), [](const Outcome& outcome) {
+  return {.series = series, .x = x, .seeds = 2, .play = [=](std::uint64_t seed) {
+            return play(plan_of(load, window, seed), [](const Outcome& outcome) {
               return Values{
                   {"memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1024},
                   {"time_us", static_cast<double>(outcome.last_served.ns) / 1000},
@@ -94,48 +92,43 @@ Point arws_point(const std::string& series, double x, Load load, const Window& w
           }};
 }
 
-// The long ones are for the full size.
-bool is_played(Size size, Load load) { return size == Size::full || load != Load::all_to_all; }
-
 }  // namespace
 
 Plan arws_world(std::uint64_t seed) { return plan_of(Load::halo, {.most = 256}, seed); }
 
-Figure arws_fig2(Size size) {
-  Figure figure;
-  for (const Named& load : loads) {
-    if (!is_played(size, load.load)) continue;
+std::vector<Point> arws_fig2(Size size) {
+  std::vector<Point> points;
+  for (const auto& [name, load] : loads(size)) {
     for (const std::uint32_t most :
          axis(size, {16, 32, 64, 128, 256, 512, 1024, 4096}, {16, 256})) {
-      figure.points.push_back(arws_point(load.name, most, load.load, {.most = most}));
+      points.push_back(arws_point(name, most, load, {.most = most}));
     }
-    figure.points.push_back(arws_point(std::string(load.name) + ", fixed", fixed_window, load.load,
-                                       {.initial = fixed_window, .most = fixed_window}));
+    points.push_back(arws_point(std::string(name) + ", fixed", fixed_window, load,
+                                {.initial = fixed_window, .most = fixed_window}));
   }
-  return figure;
+  return points;
 }
 
-Figure arws_fig3(Size size) {
-  Figure figure;
-  for (const Named& load : loads) {
-    if (!is_played(size, load.load)) continue;
+std::vector<Point> arws_fig3(Size size) {
+  // Timers in us, and by their codes. [IBTA table 45]
+  const Axis times = axis(size, {10, 80, 640, 5'120, 40'960, 655'360}, {10, 5'120});
+  const std::map<std::uint32_t, std::uint8_t> codes = {{10, 1},     {80, 6},      {640, 12},
+                                                       {5'120, 18}, {40'960, 24}, {655'360, 0}};
+  std::vector<Point> points;
+  for (const auto& [name, load] : loads(size)) {
+    const bool runs_dry = load == Load::all_to_all || load == Load::to_one;
     for (const std::uint32_t most : {16u, 32u}) {
-      for (const Timer& timer : timers) {
-        if (size == Size::smoke && timer.code != shortest.code && timer.code != longer.code)
-          continue;
-        figure.points.push_back(
-            arws_point(std::string(load.name) + ", W_max " + std::to_string(most), timer.ms,
-                       load.load, {.most = most, .timer = timer.code}));
-        const bool runs_dry = load.load == Load::all_to_all || load.load == Load::to_one;
-        if (most == 16 && runs_dry) {
-          figure.points.push_back(arws_point(std::string(load.name) + ", W_max 16, auto", timer.ms,
-                                             load.load,
-                                             {.most = most, .timer = timer.code, .learns = true}));
-        }
+      const std::string series = std::string(name) + ", W_max " + std::to_string(most);
+      for (const std::uint32_t us : times) {
+        Window window{.most = most, .timer = codes.at(us)};
+        points.push_back(arws_point(series, us / 1000.0, load, window));
+        if (most != 16 || !runs_dry) continue;
+        window.learns = true;
+        points.push_back(arws_point(series + ", auto", us / 1000.0, load, window));
       }
     }
   }
-  return figure;
+  return points;
 }
 
 }  // namespace weir::sim::figures

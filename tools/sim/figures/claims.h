@@ -7,12 +7,8 @@
 //                           "full": [0.471, 0.523, 0.575]}}}
 //
 // A number is `number`, divided by `over` if there is that: each a term [series, x, value, how], or
-// the most of several; an x that is [53, 11] is one in full and another one in smoke.
-//
-// A band is the least, the number that was seen, and the most. So that each can fail: the ends are
-// no more than `widest` times away from what was seen; a claim that something is `more` or `less`
-// than what it is compared with has its band on that side of 1; one that it is the `same` has 1 in
-// its band, and no more than `nothing` around it.
+// the most of several; an x that is [53, 11] is one in full and another one in smoke. A band is the
+// least, the number that was seen, and the most; figures_test requires that each can fail.
 #pragma once
 
 #include <array>
@@ -31,9 +27,6 @@ enum class Size : std::uint8_t {
 };
 
 struct Band {
-  static constexpr double widest = 1.25;
-  static constexpr double nothing = 0.05;
-
   double low = 0;
   double seen = 0;
   double high = 0;
@@ -43,7 +36,7 @@ struct Band {
 // What the points of a series gave at an x, which may be another one in smoke.
 struct Term {
   std::string series;
-  std::array<double, 2> x;  // by Size
+  std::array<double, 2> x{};  // by Size
   std::string value = "throughput";
   std::string how = "mean";  // or median: of the seeds; or best: the most of the means over all x
 };
@@ -54,12 +47,10 @@ struct Claim {
   std::string shows;                         // then: more, less, same
   std::string paper;                         // its number, or a shape in words; empty: not stated
   std::array<std::optional<Band>, 2> bands;  // by Size: what is not claimed there has none
-  std::vector<Term> number;                  // the most of these; none: the figure's code says it
+  std::vector<Term> number;                  // the most of these
   std::vector<Term> over;                    // divided by the most of these
 
   const std::optional<Band>& band(Size size) const { return bands[static_cast<int>(size)]; }
-  // What keeps it from being one that can fail; empty: nothing.
-  std::string fault() const;
 };
 
 // A figure's part of the file.

@@ -30,7 +30,6 @@ struct Point {
   std::string series;
   double x = 0;
   std::uint32_t seeds = 1;
-  double cost = 1;  // CPU seconds or so: for the time that is left
   std::function<Measured(std::uint64_t seed)> play;
 };
 
@@ -47,9 +46,9 @@ class Results {
 
   // Over the seeds of a point; NaN if there is no such point.
   double mean(const std::string& series, double x, const std::string& value = "throughput") const;
-  double median(const std::string& series, double x, const std::string& value = "throughput") const;
+  double median(const std::string& series, double x, const std::string& value) const;
   // The most of the means over all x.
-  double best(const std::string& series) const;
+  double best(const std::string& series, const std::string& value) const;
   // The most of those.
   double most(const std::vector<Term>& terms, Size size) const;
 
@@ -61,31 +60,24 @@ struct Figure {
   std::string name;
   Said said;
   std::vector<Point> points;
-  std::function<Values(const Results&)> claims;  // numbers that claims.json does not say how to get
 };
 
 struct Entry {
-  const char* name;                     // of the command line and of files
-  Figure (*make)(Size size) = nullptr;  // what is not in points.json
+  const char* name;                                 // of the command line and of files
+  std::vector<Point> (*make)(Size size) = nullptr;  // what is not in points.json
 };
 
 std::span<const Entry> all();
 const Entry* find(const std::string& name);
 // With what the file says of it.
 Figure make(const Entry& entry, Size size, const Claims& claims);
-// What is claimed, by name.
-Values numbers(const Figure& figure, const Results& results, Size size);
 
 // What an axis has in that size.
 using Axis = std::vector<std::uint32_t>;
 inline Axis axis(Size size, Axis full, Axis smoke) { return size == Size::full ? full : smoke; }
 
-// 1 and 2 in full, 1 in smoke.
-inline std::uint32_t seeds(Size size) { return size == Size::full ? 2 : 1; }
-
-// A point that plays a scenario. It takes so many CPU seconds; 0: by the size of the fabric.
 Point point(std::string series, double x, const network::Scenario& scenario,
-            std::uint32_t seeds = 1, double cost = 0);
+            std::uint32_t seeds = 1);
 
 // Those of a figure that points.json has.
 std::vector<Point> scenario_points(const std::string& figure, Size size);
@@ -93,21 +85,15 @@ std::vector<Point> scenario_points(const std::string& figure, Size size);
 // Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
 Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);
 
-// The window that is there from the start, beside adaptive ones; its series is that of the load
-// with
-// ", fixed".
-inline constexpr std::uint32_t fixed_window = 512;
-
 // Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
 // changes what ships in them.
 Plan arws_world(std::uint64_t seed);
 Plan tok_world(std::uint64_t seed);
 
 // The makers.
-Figure adaptive_budget(Size size);
-Figure arws_fig2(Size size);
-Figure arws_fig3(Size size);
-Figure tok_rate(Size size);
-Figure tok_cores(Size size);
+std::vector<Point> arws_fig2(Size size);
+std::vector<Point> arws_fig3(Size size);
+std::vector<Point> tok_rate(Size size);
+std::vector<Point> tok_cores(Size size);
 
 }  // namespace weir::sim::figures

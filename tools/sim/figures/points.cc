@@ -5,8 +5,8 @@
 //             "full": {"x": [8, 16, 30, 60]}, "smoke": {"x": [30], "to": "100us"},
 //             "plays": [{"series": "own lane"}, {"series": "with data", "request_lane": "no"}]}}
 //
-// The keys are a scenario's (scenario/scenario_file.h), but for `series`, `x`, `seeds` and `cost`.
-// There is a point for each x. In a text {} stands for it; a list has a value for each x.
+// The keys are a scenario's (scenario/scenario_file.h), except `series`, `x` and `seeds` (2 in
+// full). There is a point for each x. In a text {} stands for it; a list has a value for each x.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -22,15 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json read() {
-  const std::string file = tools::data_file("sim/figures/points.json");
-  try {
-    return Json::parse(std::ifstream(file));
-  } catch (const Json::exception& error) {
-    throw std::runtime_error(file + ": " + error.what());
-  }
-}
-
 // The later ones overrule the earlier ones, and what is said of the size overrules the rest.
 void add(Json& keys, const Json& more, const char* size) {
   keys.update(more);
@@ -39,7 +30,7 @@ void add(Json& keys, const Json& more, const char* size) {
 
 // Taken out of `keys`: what is left is a scenario's.
 template <typename T>
-T take(Json& keys, const char* key, const T& fallback) {
+T take(Json& keys, const char* key, const T& fallback = {}) {
   const T value = keys.value(key, fallback);
   keys.erase(key);
   return value;
@@ -65,7 +56,7 @@ network::Scenario scenario_of(const Json& keys, std::size_t place, double x,
 }  // namespace
 
 std::vector<Point> scenario_points(const std::string& figure, Size size) {
-  static const Json all = read();
+  static const Json all = Json::parse(std::ifstream(tools::data_file("sim/figures/points.json")));
   const char* const name = size == Size::full ? "full" : "smoke";
   std::vector<Point> points;
   const Json of_figure = all.value(figure, Json::object());
@@ -74,13 +65,12 @@ std::vector<Point> scenario_points(const std::string& figure, Size size) {
     add(keys, of_figure, name);
     add(keys, play, name);
     for (const char* const done : {"plays", "full", "smoke"}) keys.erase(done);
-    const auto series = take<std::string>(keys, "series", "");
-    const auto all_x = take<std::vector<double>>(keys, "x", {});
-    const auto many = take(keys, "seeds", seeds(size));
-    const auto cost = take(keys, "cost", 0.0);
+    const auto series = take<std::string>(keys, "series");
+    const auto all_x = take<std::vector<double>>(keys, "x");
+    const std::uint32_t seeds = take(keys, "seeds", size == Size::full ? 2u : 1u);
     for (std::size_t i = 0; i < all_x.size(); ++i) {
       const network::Scenario scenario = scenario_of(keys, i, all_x[i], figure + ", " + series);
-      points.push_back(point(series, all_x[i], scenario, many, cost));
+      points.push_back(point(series, all_x[i], scenario, seeds));
     }
   }
   return points;

@@ -11,19 +11,11 @@
 
 namespace weir::sim::figures {
 
-struct Progress {
-  std::size_t done = 0;
-  std::size_t points = 0;
-  double elapsed_s = 0;
-  double left_s = 0;  // by the cost of the points; 0 while there is nothing to judge by
-  std::string figure;
-};
-
-// Seeds are first_seed, first_seed + 1, …. `tell` is called after each point, by one thread at a
-// time.
+// Seeds are first_seed, first_seed + 1, …. `tell` is called after each point with how many are done
+// and of how many, by one thread at a time.
 std::vector<Results> play(const std::vector<Figure>& figures, unsigned jobs,
                           std::uint64_t first_seed,
-                          const std::function<void(const Progress&)>& tell);
+                          const std::function<void(std::size_t done, std::size_t of)>& tell);
 
 // As many as this process has cores.
 unsigned cores();

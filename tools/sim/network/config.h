@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 namespace weir::sim::network {
 
@@ -42,23 +41,14 @@ struct Topology {
     }
     return 0;
   }
-  // Links that may be down: between groups, between leaves and spines, of a single switch's nodes.
-  std::uint32_t trunks() const {
-    switch (shape) {
-      case Shape::dragonfly: return groups() * (groups() - 1) / 2;
-      case Shape::fat_tree: return leaves * spines;
-      case Shape::single_switch: return ports;
-    }
-    return 0;
-  }
 };
 
-struct Switching {
+struct FabricConfig {
+  Topology topology;
   Routing routing = Routing::progressive;
   double bias = 1;               // leave the shortest path when q_min > bias * q_other + threshold
   std::int32_t threshold = 30;   // flits
   std::uint32_t vc_flits = 256;  // a virtual channel's buffer
-  bool request_lanes = true;     // requests have virtual channels of their own
   double crossbar = 2.4;         // its speed-up over a link
   std::uint32_t local_cycles = 2;
   std::uint32_t global_cycles = 10;
@@ -66,22 +56,6 @@ struct Switching {
   // FECN: packets that enter a queue fuller than half are marked, with a probability that grows
   // from 0 to `marking` when it is full. [RDRP §4.1] 0: never.
   double marking = 0;
-};
-
-// Links that are down for a while, drawn from those between routers; a single switch's nodes'.
-struct Outage {
-  std::uint32_t links = 1;
-  std::uint64_t from_cycles = 0;
-  std::uint64_t to_cycles = 0;
-};
-
-struct FabricConfig {
-  Topology topology;
-  Switching switching;
-  double loss = 0;  // of a packet, on each link
-  std::vector<Outage> outages;
-
-  bool lossy() const { return loss > 0 || !outages.empty(); }
 };
 
 }  // namespace weir::sim::network

@@ -49,8 +49,6 @@ class Endpoints {
   virtual bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) = 0;
   // All of it is in the node's memory.
   virtual void arrived(NodeId node, const Packet& packet) = 0;
-  // It was lost on the way. No adapter hears of that; it is for those who keep count.
-  virtual void lost(const Packet&) {}
   // The time that Network::wake was asked for has come.
   virtual void woken(NodeId) {}
   // Whether they keep their own promises (a read budget). Asked at each of the fabric's recounts.

@@ -5,8 +5,7 @@
 //   Nic::transmit ─▶ send │ packets ─▶ Network ─▶ packets │ all there, and all before them ─▶ event
 //
 // An acknowledgement or a request to read is one flit, on the channels of requests; what goes into
-// memory takes those of data. A message of which a packet was lost never arrives, and no longer
-// holds up what is behind it: the adapter turns that away, as any that is out of order.
+// memory takes those of data.
 //
 // The event queue leads. Before each of its events the network plays on to that time, or to the
 // tick in which a message arrives, which is an event that may come before. What leaves at the time
@@ -16,19 +15,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <list>
 #include <utility>
 #include <vector>
 
 #include "tools/sim/fabric.h"
 #include "tools/sim/network/network.h"
-#include "tools/sim/network/ring.h"
 #include "tools/sim/network/whole_core.h"
 #include "tools/sim/wire.h"
 
 namespace weir::sim::network {
 namespace {
-
-std::size_t lane(PacketKind kind) { return static_cast<std::size_t>(kind); }
 
 class PacketWire final : public Wire, private Endpoints {
  public:
@@ -48,21 +45,14 @@ class PacketWire final : public Wire, private Endpoints {
   Duration line_time(std::uint32_t) const override { return fabric_.timing.per_frame; }
 
   void send(Stream stream, Kind kind, std::uint32_t bytes, Action arrive) override {
-    const MessageId id = add(stream, kind, bytes);
-    messages_[id].arrive = std::move(arrive);
-    leave(id);
+    leave(add(stream, kind, bytes), std::move(arrive));
   }
 
   void send_at(Time leaves, Stream stream, Kind kind, std::uint32_t bytes, Load load) override {
     const MessageId id = add(stream, kind, bytes);
     fabric_.events.at(leaves, [this, id, load = std::move(load)] {
-      Action arrive = load();
-      if (!arrive) {
-        messages_[id].harmed = true;
-        return end(id);
-      }
-      messages_[id].arrive = std::move(arrive);
-      leave(id);
+      if (Action arrive = load()) return leave(id, std::move(arrive));
+      end(id);
     });
   }
 
@@ -80,12 +70,7 @@ class PacketWire final : public Wire, private Endpoints {
   }
 
   Counts counts() const override {
-    return {.messages = handed_over_,
-            .delivered_flits = network_.delivered_flits(),
-            .lost_packets = network_.lost_packets(),
-            .events = network_.events(),
-            .detours = network_.detours(),
-            .hash = network_.trace_hash()};
+    return {.events = network_.events(), .hash = network_.trace_hash()};
   }
 
  private:
@@ -96,18 +81,19 @@ class PacketWire final : public Wire, private Endpoints {
     PacketKind kind = PacketKind::data;
     std::uint32_t unsent_flits = 0;
     std::uint32_t missing_flits = 0;
-    bool harmed = false;  // a packet was lost, or there was nothing to send
     bool over = false;
-    Action arrive;
+    Action arrive;  // empty: there was nothing to send
   };
 
+  // Lists, for most are empty.
   struct Flow {
     NodeId from = 0;
     NodeId to = 0;
-    Ring<MessageId> order;                   // those that were not handed up yet
-    std::array<Ring<MessageId>, 2> to_send;  // by PacketKind
+    std::list<MessageId> order;                   // those that were not handed up yet
+    std::array<std::list<MessageId>, 2> to_send;  // by PacketKind
   };
 
+  static std::size_t lane(PacketKind kind) { return static_cast<std::size_t>(kind); }
   Flow& flow(Stream stream) { return flows_[static_cast<std::uint32_t>(stream)]; }
 
   // The first tick that is not before that time, and the time of a tick.
@@ -132,15 +118,15 @@ class PacketWire final : public Wire, private Endpoints {
                      .missing_flits = flits,
                      .arrive = {}};
     flow(stream).order.push_back(id);
-    ++handed_over_;
     return id;
   }
 
-  void leave(MessageId id) {
+  void leave(MessageId id, Action arrive) {
     // While nothing is under way the network stands still.
     network_.run_until(tick_at(fabric_.events.now()));
     ++under_way_;
-    const Message& message = messages_[id];
+    Message& message = messages_[id];
+    message.arrive = std::move(arrive);
     Flow& from = flow(message.stream);
     auto& to_send = from.to_send[lane(message.kind)];
     to_send.push_back(id);
@@ -148,16 +134,7 @@ class PacketWire final : public Wire, private Endpoints {
     network_.kick(from.from);
   }
 
-  void account(const Packet& packet, bool lost) {
-    Message& message = messages_[packet.number];
-    message.missing_flits -= packet.flits;
-    message.harmed |= lost;
-    if (message.missing_flits > 0) return;
-    --under_way_;
-    end(packet.number);
-  }
-
-  // It is all there, or never will be: it goes up, with those that waited for it.
+  // It is all there: it goes up, with those that waited for it.
   void end(MessageId id) {
     messages_[id].over = true;
     auto& order = flow(messages_[id].stream).order;
@@ -165,7 +142,9 @@ class PacketWire final : public Wire, private Endpoints {
       const MessageId first = order.front();
       order.pop_front();
       Message& message = messages_[first];
-      if (!message.harmed) fabric_.events.at(time_of(network_.now()), std::move(message.arrive));
+      if (message.arrive) {
+        fabric_.events.at(time_of(network_.now()), std::move(message.arrive));
+      }
       message = {};
       free_.push_back(first);
     }
@@ -175,26 +154,31 @@ class PacketWire final : public Wire, private Endpoints {
   bool next(NodeId node, PacketKind kind, std::uint32_t room, Packet& packet) override {
     auto& turns = turns_[node][lane(kind)];
     if (turns.empty()) return false;
-    const Stream stream = turns.front();
-    Flow& from = flow(stream);
+    Flow& from = flow(turns.front());
     auto& to_send = from.to_send[lane(kind)];
-    const MessageId id = to_send.front();
-    Message& message = messages_[id];
+    Message& message = messages_[to_send.front()];
     const std::uint32_t flits = std::min(message.unsent_flits, packet_flits);
     if (flits > room) return false;
     packet.target = from.to;
     packet.flits = static_cast<std::uint16_t>(flits);
-    packet.number = id;
+    packet.number = to_send.front();
     message.unsent_flits -= flits;
     if (message.unsent_flits == 0) to_send.pop_front();
-    turns.pop_front();
-    if (!to_send.empty()) turns.push_back(stream);
+    if (to_send.empty()) {
+      turns.pop_front();
+    } else {
+      turns.splice(turns.end(), turns, turns.begin());
+    }
     return true;
   }
 
-  void arrived(NodeId, const Packet& packet) override { account(packet, false); }
-
-  void lost(const Packet& packet) override { account(packet, true); }
+  void arrived(NodeId, const Packet& packet) override {
+    Message& message = messages_[packet.number];
+    message.missing_flits -= packet.flits;
+    if (message.missing_flits > 0) return;
+    --under_way_;
+    end(packet.number);
+  }
 
   // Every message is in its place.
   bool conserved() const override {
@@ -210,9 +194,8 @@ class PacketWire final : public Wire, private Endpoints {
   std::vector<Flow> flows_;  // by stream
   std::vector<Message> messages_;
   std::vector<MessageId> free_;
-  std::vector<std::array<Ring<Stream>, 2>> turns_;  // by node and PacketKind: who has to send
-  std::uint64_t handed_over_ = 0;
-  std::uint64_t under_way_ = 0;  // messages that left and are not over
+  std::vector<std::array<std::list<Stream>, 2>> turns_;  // by node and PacketKind: who sends
+  std::uint64_t under_way_ = 0;                          // messages that left and are not over
 };
 
 }  // namespace

@@ -24,28 +24,6 @@ double first_percentile(const Traffic& traffic, const Roles& roles, double cycle
   return static_cast<double>(*at) / cycles;
 }
 
-// A transfer from each source, of which nobody sees the end.
-Workload streams(const Roles& roles) {
-  constexpr std::uint64_t endless = std::uint64_t{1} << 44u;
-  Workload workload;
-  for (NodeId target = 0; target < roles.sources.size(); ++target) {
-    for (const NodeId source : roles.sources[target]) {
-      workload.messages.push_back(
-          {.source = source, .target = target, .bytes = endless, .on_sent = {}, .on_received = {}});
-    }
-  }
-  return workload;
-}
-
-std::unique_ptr<Traffic> make_traffic(const Scenario& scenario, const Roles& roles,
-                                      std::uint64_t seed) {
-  if (ends(scenario.pattern)) {
-    return make_models(scenario, make_workload(scenario, seed));
-  }
-  if (scenario.protocol == Protocol::push) return make_pushing(scenario, roles);
-  return make_models(scenario, streams(roles));
-}
-
 }  // namespace
 
 double Measured::operator[](std::string_view name) const {
@@ -53,17 +31,6 @@ double Measured::operator[](std::string_view name) const {
     if (known == name) return value;
   }
   return std::numeric_limits<double>::quiet_NaN();
-}
-
-void add_latencies(std::vector<double> latencies, Values& values) {
-  if (latencies.empty()) return;
-  std::sort(latencies.begin(), latencies.end());
-  const auto at = [&](std::size_t of_hundred) {
-    return latencies[(latencies.size() - 1) * of_hundred / 100];
-  };
-  values.emplace_back("median_us", at(50));
-  values.emplace_back("p99_us", at(99));
-  values.emplace_back("longest_us", at(100));
 }
 
 Scheduler::Config scheduler_config(const Scenario& scenario) {
@@ -116,7 +83,9 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
 Measured run(const Scenario& scenario, std::uint64_t seed) {
   if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
   const Roles roles = draw_roles(scenario, seed);
-  const std::unique_ptr<Traffic> traffic = make_traffic(scenario, roles, seed);
+  const std::unique_ptr<Traffic> traffic = scenario.protocol == Protocol::push
+                                               ? make_pushing(scenario, roles)
+                                               : make_reading(scenario, roles);
   Network network({.fabric = scenario.fabric, .slowness = roles.slowness}, *traffic, seed);
   traffic->begin(network);
 
@@ -124,44 +93,32 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
   const double nodes = network.nodes();
   constexpr std::uint64_t window = 1'000;
   double best_window = 0;
-  std::uint64_t before = 0;
-  std::uint64_t window_begin = 0;
   std::uint64_t at_start = 0;
   for (std::uint64_t cycle = 0; cycle < scenario.to_cycles && result.violation.empty();) {
+    const std::uint64_t before = traffic->total_flits();
     if (cycle == scenario.from_cycles) {
       traffic->start();
-      at_start = traffic->total_flits();
+      at_start = before;
     }
     std::uint64_t until = std::min((cycle / window + 1) * window, scenario.to_cycles);
     if (cycle < scenario.from_cycles) until = std::min(until, scenario.from_cycles);
     network.run_until(static_cast<Tick>(until) * ticks_a_cycle);
-    const std::uint64_t total = traffic->total_flits();
     if (until - cycle == window) {
-      best_window = std::max(best_window, static_cast<double>(total - before) / window / nodes);
+      const std::uint64_t flits = traffic->total_flits() - before;
+      best_window = std::max(best_window, static_cast<double>(flits) / window / nodes);
     }
-    if (until % window == 0) {
-      result.windows.push_back(static_cast<double>(total - window_begin) / window / nodes);
-      window_begin = total;
-    }
-    before = total;
     cycle = until;
-    if (traffic->over()) break;
     result.violation = network.violation();
   }
-  if (result.violation.empty() && !traffic->conserved()) {
-    result.violation = "the read budget is not conserved at the end";
-  }
-  // A workload is over when it is.
-  const double played = static_cast<double>(network.now()) / ticks_a_cycle;
-  const double cycles = std::max(played - static_cast<double>(scenario.from_cycles), 1.0);
+  const auto cycles = static_cast<double>(scenario.to_cycles - scenario.from_cycles);
   const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;
   result.values = {
       {"throughput", static_cast<double>(traffic->total_flits() - at_start) / cycles / nodes},
       {"best_window", best_window},
       {"first_percentile", first_percentile(*traffic, roles, cycles)},
       {"latency_cycles", traffic->mean_latency() / ticks_a_cycle},
-      {"detours", packets > 0 ? static_cast<double>(network.detours()) / packets : 0}};
-  traffic->tell(result.values);
+      {"detours", packets > 0 ? static_cast<double>(network.detours()) / packets : 0},
+      {"reads", traffic->mean_reads()}};
   result.events = network.events();
   result.trace_hash = network.trace_hash();
   return result;

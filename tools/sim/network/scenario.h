@@ -15,8 +15,6 @@
 
 #include "rendezvous/scheduler.h"
 #include "tools/sim/network/config.h"
-#include "tools/sim/shared_adapter.h"
-#include "tools/sim/steps.h"
 
 namespace weir::sim::network {
 
@@ -28,30 +26,17 @@ constexpr std::uint32_t flits_of(std::uint64_t bytes) {
   return static_cast<std::uint32_t>((bytes + flit_bytes - 1) / flit_bytes);
 }
 
-// Who wants what from whom. The first two are streams, always as much as the fabric carries; the
-// others are messages of ranks, that end (make_workload).
+// Who wants what from whom. The first two are streams, always as much as the fabric carries, or
+// with all of the core `rounds` messages each; the others are messages of ranks (count_messages).
 enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
   incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
   halo_2d,
   halo_3d,
-  wavefront,
   all_to_all,
   sparse,
-  trace,
 };
-constexpr bool ends(Pattern pattern) { return pattern > Pattern::incast; }
-
-inline constexpr MessageId no_message = UINT32_MAX;
-
-// A message of a trace.
-struct TraceMessage {
-  std::uint64_t cycle = 0;  // not before
-  std::uint32_t source = 0;
-  std::uint32_t target = 0;
-  std::uint64_t bytes = 0;
-  MessageId after = no_message;  // not before that one is received: an earlier one's place
-};
+constexpr bool has_ranks(Pattern pattern) { return pattern > Pattern::incast; }
 
 // Who decides when data is sent.
 enum class Protocol : std::uint8_t {
@@ -65,9 +50,9 @@ enum class EndpointsAre : std::uint8_t {
   core,    // all of transport/core over adapters with RC queue pairs: whole_core.h
 };
 
-// What the read budget belongs to: the node; with all of the core, each of its processes, which
-// share a node's by flowctl/shared/token_pool.h; each transfer.
-enum class BudgetOf : std::uint8_t { node, process, transfer };
+// What the read budget belongs to with all of the core: the node, whose processes share it by
+// flowctl/shared/token_pool.h; each of its processes; each connection.
+enum class BudgetOf : std::uint8_t { node, process, connection };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
 struct Becn {
@@ -86,13 +71,6 @@ struct Scenario {
   std::uint32_t receivers = 0;  // of incast
   std::uint32_t senders = 16;
 
-  // Of patterns that end.
-  std::uint32_t rounds = 4;
-  std::uint64_t message_bytes = 256 << 10;
-  std::uint64_t eager_bytes = 4 << 10;  // messages up to that need no rendezvous
-  std::uint64_t work_cycles = 0;        // what a rank computes between its steps
-  std::vector<TraceMessage> trace;
-
   // How many nodes take a flit in only every so many cycles.
   struct Slow {
     std::uint32_t nodes = 0;
@@ -101,7 +79,6 @@ struct Scenario {
   std::vector<Slow> slow;  // with incast, the receivers are the first of them
 
   Protocol protocol = Protocol::push;
-  BudgetOf budget_of = BudgetOf::node;
   bool adaptive = false;
   std::uint32_t reads = 30;              // c, if not adaptive
   std::uint32_t most_reads = 128;        // if adaptive
@@ -109,32 +86,18 @@ struct Scenario {
   std::uint64_t least_bytes = 0;         // of the window, if adaptive; at least a chunk
   std::uint64_t chunk_bytes = packet_bytes;
   Becn becn;
+  std::uint64_t from_cycles = 6'000;  // of models: when is measured
+  std::uint64_t to_cycles = 12'000;
 
-  // Of processes that are the whole core, whose adapters send again what is not answered.
-  std::uint64_t timeout_cycles = 5'000;  // 100 us
-
-  // Of processes that are the whole core.
   EndpointsAre endpoints = EndpointsAre::models;
-  std::uint32_t processes = 1;       // of a node; its senders are dealt out to them, or ranks
-  std::uint32_t compute_permille = 0;  // turns of a process, of a us, after which it computes
-  std::int64_t compute_ns = 0;         // at most
-  bool steps_wait = false;           // of patterns that end: for what they need, or for nothing
-  std::int64_t match_ns = 0;         // what matching a message takes a rank, where they wait
+  // Of processes that are the whole core.
+  std::uint32_t processes = 1;  // of a node; its senders are dealt out to them, or ranks
+  std::uint32_t rounds = 4;
+  std::uint64_t message_bytes = 256 << 10;
+  std::uint64_t eager_bytes = 4 << 10;  // messages up to that need no rendezvous
+  BudgetOf budget_of = BudgetOf::node;
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
-  std::uint32_t window_unasked = 0;  // beyond, W grows for peers without credits only; 0: by W_max
-  std::uint32_t max_rd_atomic = 16;  // reads of a queue pair under way
-  std::uint32_t tokens = 0;          // that a node's requests take; 0: they take none
-  bool thresholds = false;           // only requests beyond these tables take them (Algorithm 1):
-  std::string cct, nrct, crct;       // as the transport's keys of these names (config/table.h)
-  std::uint32_t proxy_servers = 0;   // of a node: processes that send for the others at a time
-  std::uint32_t context_cache = 0;   // contexts that a node's adapter holds; 0: all there are
-  ContextOf context_of = ContextOf::queue_pair;
-  std::int64_t context_miss_ns = 600;  // what one costs that is not held
-  bool rxe_limit = false;              // the limit event as Soft-RoCE has it (tools/sim/fabric.h)
-
-  std::uint64_t from_cycles = 6'000;
-  std::uint64_t to_cycles = 12'000;
 };
 
 // What a run gave, by name: "throughput", "latency_cycles". The names are columns of files.
@@ -142,19 +105,14 @@ using Values = std::vector<std::pair<std::string, double>>;
 
 struct Measured {
   Values values;
-  std::vector<double> windows;  // throughput of each 1,000 cycles, from the start; of models
   std::uint64_t events = 0;
   std::uint64_t trace_hash = 0;
   double cpu_s = 0;
-  double peak_mib = 0;    // of the whole process by the end of this, what runs beside included
   std::string violation;  // empty: every check held
 
   // NaN if there is no such value.
   double operator[](std::string_view name) const;
 };
-
-// Of a run's messages, in microseconds: median, 99th percentile, longest.
-void add_latencies(std::vector<double> latencies, Values& values);
 
 // Plays it. The same scenario and seed give the same result, trace hash included.
 Measured run(const Scenario& scenario, std::uint64_t seed);
@@ -166,17 +124,17 @@ struct Roles {
 };
 Roles draw_roles(const Scenario& scenario, std::uint64_t seed);
 
-// What the ranks of a pattern do. They are on nodes at random, by the seed, and where a node has
-// several processes, so many in a row; process p of node n is called n * processes + p. Those of a
-// trace are nodes.
+// How many messages each process sends to each: process p of node n is n * processes + p. Ranks are
+// on nodes at random, by the seed, and where a node has several processes, so many in a row. What
+// stays on a node is not counted: shared memory carries it.
 //
-//   halo_2d, halo_3d   `rounds` times: with each of 4 or 6 neighbours in a torus as near to a
-//                      square or cube as the nodes allow
-//   wavefront          `rounds` sweeps over a grid: from west and north, then to east and south
+//   pairs, incast      `rounds` from each source, dealt out to the processes
+//   halo_2d, halo_3d   `rounds` with each of 4 or 6 neighbours in a torus as near to a square or
+//                      cube as the nodes allow
 //   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
-//   sparse             `rounds` times: with 6 others, drawn once
-//   trace              `scenario.trace`
-Workload make_workload(const Scenario& scenario, std::uint64_t seed);
+//   sparse             `rounds` with 6 others, drawn once
+std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario, const Roles& roles,
+                                                       std::uint64_t seed);
 
 // How a receiver's Scheduler is set.
 Scheduler::Config scheduler_config(const Scenario& scenario);

@@ -1,4 +1,4 @@
-// What the nodes do for a whole run: endpoints that keep count.
+// What models of adapters do for a whole run: endpoints that keep count.
 //
 // Single-threaded.
 #pragma once
@@ -16,10 +16,8 @@ class Traffic : public Endpoints {
  public:
   // Before the first event.
   virtual void begin(Network& network) { network_ = &network; }
-  // Nothing will be sent any more.
-  virtual bool over() const { return false; }
-  // Appends what only these know.
-  virtual void tell(Values&) const {}
+  // The mean of the reads that receivers have under way.
+  virtual double mean_reads() const { return 0; }
 
   // What arrived: since the beginning; and since `start`, at a node and a packet's mean latency.
   void start() {
@@ -52,8 +50,8 @@ class Traffic : public Endpoints {
   std::uint64_t packets_ = 0;
 };
 
-// Senders that send as fast as they may (pushing.cc), and receivers that fetch (models.cc).
+// Senders that send as fast as they may (pushing.cc), and receivers that fetch (reading.cc).
 std::unique_ptr<Traffic> make_pushing(const Scenario& scenario, const Roles& roles);
-std::unique_ptr<Traffic> make_models(const Scenario& scenario, Workload workload);
+std::unique_ptr<Traffic> make_reading(const Scenario& scenario, const Roles& roles);
 
 }  // namespace weir::sim::network

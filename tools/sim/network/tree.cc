@@ -1,8 +1,6 @@
 // A fat tree of two levels, or a single switch (a leaf without spines). A leaf's ports: p nodes,
 // then one to each spine. The way up is where routing has a choice: the same spine for a pair of
 // nodes (minimal), a random one (valiant), or the least loaded (the adaptive ones).
-//
-// Immutable once made.
 #include "tools/sim/network/wiring.h"
 
 namespace weir::sim::network {
@@ -21,72 +19,44 @@ class Tree final : public Wiring {
         p_(nodes_a_leaf(config.topology)),
         leaves_(leaves(config.topology)),
         spines_(spines(config.topology)),
-        routing_(config.switching.routing) {
-    const Port first_spine = leaves_ * (p_ + spines_);
+        routing_(config.routing) {
     for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
       const Port first = leaf * (p_ + spines_);
       for (std::uint32_t i = 0; i < p_; ++i) {
-        connect(first + i, port_of(leaf * p_ + i), config.switching.node_cycles);
+        connect(first + i, port_of(leaf * p_ + i), config.node_cycles);
       }
       for (std::uint32_t s = 0; s < spines_; ++s) {
-        connect(first + p_ + s, first_spine + s * leaves_ + leaf, config.switching.local_cycles);
+        connect(first + p_ + s, down(s, leaf), config.local_cycles);
       }
     }
   }
 
-  // Up is the only place to choose.
-  Hop route(Port in, Packet& packet, const Congestion& congestion, Random& random) const override {
-    const Hop fixed = shortest(in, packet);
-    if (fixed.channel != 0 || routing_ == Routing::minimal) return fixed;
-    const Port up = in / (p_ + spines_) * (p_ + spines_) + p_;
+  Hop route(Port in, Packet& packet, const Queued& queued, Random& random) const override {
+    const std::uint32_t leaf_of_target = packet.target / p_;
+    if (in >= first_spine()) return {down((in - first_spine()) / leaves_, leaf_of_target), 1};
+    const std::uint32_t leaf = in / (p_ + spines_);
+    const Port first = leaf * (p_ + spines_);
+    if (leaf == leaf_of_target) return {first + packet.target % p_, 2};
+    const Port up = first + p_;
+    if (routing_ == Routing::minimal) {
+      return {up + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_), 0};
+    }
     // The search begins anywhere, so that equals are taken in turn.
     auto best = static_cast<std::uint32_t>(random.below(spines_));
     if (routing_ == Routing::valiant) return {up + best, 0};
-    const Port first_spine = leaves_ * (p_ + spines_);
-    const auto queue_by = [&](std::uint32_t spine) {
-      const Port down = first_spine + spine * leaves_ + packet.target / p_;
-      const bool open = !congestion.down(up + spine) && !congestion.down(down);
-      return open ? congestion.queued_flits(up + spine) : INT32_MAX;
-    };
-    std::int32_t least = queue_by(best);
     for (std::uint32_t i = 1, s = best; i < spines_; ++i) {
       s = s + 1 == spines_ ? 0 : s + 1;
-      const std::int32_t queued = queue_by(s);
-      if (queued < least) {
-        least = queued;
-        best = s;
-      }
+      if (queued[up + s] < queued[up + best]) best = s;
     }
     return {up + best, 0};
   }
 
-  Hop shortest(Port in, const Packet& packet) const override {
-    const Port first_spine = leaves_ * (p_ + spines_);
-    const std::uint32_t leaf_of_target = packet.target / p_;
-    if (in >= first_spine) {  // down
-      const std::uint32_t spine = (in - first_spine) / leaves_;
-      return {first_spine + spine * leaves_ + leaf_of_target, 1};
-    }
-    const std::uint32_t leaf = in / (p_ + spines_);
-    const Port first = leaf * (p_ + spines_);
-    if (leaf == leaf_of_target) return {first + packet.target % p_, 2};
-    return {first + p_ + static_cast<Port>(mix(packet.source * 65537ull + packet.target) % spines_),
-            0};
-  }
-
-  std::vector<Port> trunks() const override {
-    std::vector<Port> ports;
-    for (std::uint32_t leaf = 0; leaf < leaves_; ++leaf) {
-      const Port first = leaf * (p_ + spines_);
-      const bool single_switch = spines_ == 0;
-      for (std::uint32_t i = 0; i < (single_switch ? p_ : spines_); ++i) {
-        ports.push_back(first + (single_switch ? 0 : p_) + i);
-      }
-    }
-    return ports;
-  }
-
  private:
+  Port first_spine() const { return leaves_ * (p_ + spines_); }
+  Port down(std::uint32_t spine, std::uint32_t leaf) const {
+    return first_spine() + spine * leaves_ + leaf;
+  }
+
   std::uint32_t p_;
   std::uint32_t leaves_;
   std::uint32_t spines_;

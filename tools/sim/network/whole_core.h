@@ -1,24 +1,16 @@
 // Processes that are all of the transport's core on the fabric of a scenario: the world of
 // tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.cc).
 //
-//   a node        `processes` that take turns at its link, and share what is the node's by the
-//                 pools of tools/sim/host.h: its read budget, unless `budget` says otherwise, and
-//                 with `tokens` those that their requests take, all of them or those beyond the
-//                 thresholds; with `proxy_servers` so many send the eager frames of the others.
-//                 What a process of a node has for another one there goes by shared memory, and
-//                 is left out.
-//   budget        process: c each. transfer: a connection has c under way, and nothing else bounds
-//                 them: max_rd_atomic, as it is where nobody counts.
-//   contexts      with `context_cache` a node's processes share an adapter that holds so many
-//                 (tools/sim/shared_adapter.h); a miss is what it costs
+//   a node        `processes` that take turns at its link, and share its read budget by the pool of
+//                 tools/sim/host.h, unless `budget` says otherwise. What a process of a node has
+//                 for another one there goes by shared memory, and is left out.
+//   budget        process: c each. connection: each has c under way, and nothing else bounds them:
+//                 max_rd_atomic, as it is where nobody counts.
 //   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
-//                 waits for anybody's message before he sends his own. Of pairs and incast it is
-//                 `rounds` to each.
+//                 waits for anybody's message before he sends his own.
 //   small ones    up to `eager_bytes` are eager frames
 //   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
 //                 receiver; nobody tells the sender. Nothing is matched.
-//   steps: wait   ranks take the pattern's steps and wait for each other (ranks.h); then a
-//                 sender hears of what was fetched, and matching takes `match_ns`
 //
 // Connections are made before, over a connection manager that has its own way (connections.h).
 //

@@ -1,5 +1,7 @@
 // Which port is connected to which, and where packets go. A port is one end of a link, with an
 // input and an output; routers' ports come first, then one for each node.
+//
+// Immutable once made.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +19,6 @@ using Port = std::uint32_t;
 inline constexpr std::uint32_t data_channels = 4;  // virtual channels of data, and as many of
 inline constexpr std::uint32_t channels = 8;       // requests
 
-// Division by a number that is known only at run time, without the instruction for it: half of what
-// routing would cost. For what is divided below 2^24, by less than 2^12.
-class Divider {
- public:
-  explicit Divider(std::uint32_t by) : factor_((std::uint64_t{1} << shift) / by + 1) {}
-  std::uint32_t operator()(std::uint32_t what) const {
-    return static_cast<std::uint32_t>((what * factor_) >> shift);
-  }
-
- private:
-  static constexpr unsigned shift = 38;
-  std::uint64_t factor_;
-};
-
 struct Link {
   Port peer = none;
   std::uint32_t cycles = 0;
@@ -42,17 +30,8 @@ struct Hop {
   std::uint32_t channel = 0;  // of data; requests have the same one of theirs
 };
 
-// What adaptive routing may know: how much waits behind a port, and which links are down, far ones
-// too.
-class Congestion {
- public:
-  virtual std::int32_t queued_flits(Port port) const = 0;
-  virtual bool down(Port port) const = 0;
-  virtual bool some_down() const = 0;
-
- protected:
-  ~Congestion() = default;
-};
+// What adaptive routing knows of each port: the flits that wait behind it.
+using Queued = std::vector<std::int32_t>;
 
 class Wiring {
  public:
@@ -70,12 +49,7 @@ class Wiring {
 
   // Where the packet goes from the router whose input port `in` is. May write the routers' part of
   // the packet: call it once a router.
-  virtual Hop route(Port in, Packet& packet, const Congestion& congestion,
-                    Random& random) const = 0;
-  // Where it would go without a choice. Decides nothing.
-  virtual Hop shortest(Port in, const Packet& packet) const = 0;
-  // One end of each link that an outage may hit.
-  virtual std::vector<Port> trunks() const = 0;
+  virtual Hop route(Port in, Packet& packet, const Queued& queued, Random& random) const = 0;
 
  protected:
   Wiring(std::uint32_t nodes, Port router_ports)

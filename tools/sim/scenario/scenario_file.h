@@ -16,6 +16,7 @@ struct ScenarioKey {
   const char* name;
   std::string takes;     // for a person
   const char* fallback;  // the default, as text
+  std::string with;      // what it belongs to, as "endpoints: core"; empty: everything
   const char* help;
 };
 

@@ -16,6 +16,7 @@
 
 #include "tools/sim/engine.h"
 #include "tools/sim/fabric.h"
+#include "tools/sim/world.h"
 #include "transport/rail/frames.h"
 #include "transport/rail/transfers.h"
 
@@ -35,12 +36,7 @@ class Rails {
     // A frame of the rail, which broke, is about to go over another one.
     virtual void on_carried(Node to, const SendSlot& frame) = 0;
   };
-  struct Counts {
-    std::uint64_t frames_carried = 0;
-    std::uint64_t parts = 0;        // over further rails
-    std::uint64_t parts_again = 0;  // because a rail lost them
-    std::uint64_t given_up = 0;     // peers on a rail, which others outlived
-  };
+  using Counts = RailCounts;
 
   // Rail k of process p is node `k * processes + p` of the fabric.
   Rails(Fabric& fabric, Connections& connections, Node process, Node processes, std::size_t rails,

@@ -1,4 +1,4 @@
-#include "tools/sim/rails.h"
+#include "tests/contract/rails.h"
 
 #include <algorithm>
 #include <utility>
