@@ -61,7 +61,7 @@ class EagerWindow {
   std::uint32_t slack() const { return slack(window_); }
 
   // So many peers may come, and the window may grow to `most` buffers: what is lent beyond the
-  // least leaves the least of those who are still to come, but for half of the window, which may be
+  // least leaves the least of those who are still to come, except half of the window, which may be
   // lent in any case.
   void expect(std::uint32_t peers, std::uint32_t most) {
     expected_ = std::max(expected_, peers);

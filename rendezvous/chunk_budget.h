@@ -4,8 +4,8 @@
 //   chunks <= c  and  a peer's chunks <= its limit  and  (bytes <= limit or chunks == 1)
 //
 // except after a limit fell: then nothing is taken until the excess has come back. One chunk may
-// always be out, however large, in addition to what is reserved for chains: a smaller budget slows
-// down, but never stops.
+// always be outstanding, however large, in addition to what is reserved for chains: a smaller
+// budget slows down, but never stops.
 //
 // A peer's limit is its queue pair's max_rd_atomic. One more read would only wait in the send
 // queue, and with it every eager frame behind it. [IBTA 9.7] Its bytes need no limit of their own:
@@ -37,7 +37,7 @@ class ChunkBudget {
 
   ChunkBudget(std::uint32_t chunks, std::uint64_t bytes) { set_limits(chunks, bytes); }
 
-  // Whatever is out beyond a lower limit stays out until it is done.
+  // Chunks outstanding beyond a lower limit stay so until they are done.
   void set_limits(std::uint32_t chunks, std::uint64_t bytes) {
     chunk_limit_ = std::max(chunks, 1u);
     byte_limit_ = bytes;

@@ -54,7 +54,7 @@ class NodeReads {
   bool idle() const { return !member_.waiting() && member_.in_hand() == 0; }
   std::uint32_t out() const { return member_.out(); }
   // What the node's other processes have outstanding or wait for, rounded up to whole tokens, as
-  // far as it was seen of late (PoolMember::asked_by_others).
+  // far as it was seen recently (PoolMember::asked_by_others).
   std::uint64_t bytes_of_others() {
     return member_.joined() ? member_.asked_by_others() * bytes_per_token : 0;
   }

@@ -185,7 +185,7 @@ class Scheduler {
   bool has_unissued() const { return queued_ > 0; }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool waits_for_node() const { return node_.waiting(); }
-  // Reads are out for which other processes of the node may wait.
+  // Reads are outstanding for which other processes of the node may wait.
   bool holds_node_reads() const { return node_.out() > 0; }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.

@@ -1,14 +1,15 @@
 // What a process knows of the others that share a pool with it, without asking all of them each
 // time. Two things, both from the words that each keeps in its slot:
 //
-//   of late   what each had drawn and returned when it was last seen. A few are seen anew at a
+//   recently  what each had drawn and returned when it was last seen. A few are seen anew at a
 //   time,
 //             in turn, so a look costs the same beside one process and beside hundreds. The sum of
 //             what they returned is never too high, for these words only grow. Who would have to
 //             wait by this sum sees all.
-//   marks     the same words at the last `excuse`. Who has not moved from one mark to the next is
-//             stuck, and its tokens are excused until it moves. Only `excuse` writes marks: whoever
-//             moved since the last but one counts, however often anybody looks.
+//   marks     the same words at the last `excuse`. A process that has not moved from one
+//             mark to the next is stuck, and its tokens are excused until it moves. Only
+//             `excuse` writes marks: whoever moved since the last but one counts, however
+//             often anybody looks.
 //
 // Pure; the caller serialises.
 #pragma once

@@ -47,12 +47,12 @@
 //
 // A process may treat the pool as smaller than it is (`limit`): it claims each ticket later, once
 // the tokens asked for up to it and not returned are within the limit. Nothing else changes, so
-// processes with different limits may share a pool, and those with equal limits go in order. What
-// is out never exceeds the limit with which the furthest claimed ticket was claimed: no claimed
-// token lies behind that ticket's end e, so at most e less all that was returned is out; that was
-// within the limit then, and only falls. So a limit holds for whoever asked last. It does not hold
-// for a process that asked earlier, if larger limits passed it: what they return lets it go, too,
-// although they took more meanwhile. (Else the smallest limit would bound everybody.)
+// processes with different limits may share a pool, and those with equal limits go in order. The
+// tokens in use never exceed the limit with which the furthest claimed ticket was claimed: no
+// claimed token lies behind that ticket's end e, so at most e less all that was returned is in use;
+// that was within the limit then, and only falls. So a limit holds for whoever asked last. It does
+// not hold for a process that asked earlier, if larger limits passed it: what they return lets it
+// go, too, although they took more meanwhile. (Else the smallest limit would bound everybody.)
 //
 // Counters are modulo 2^47: compared values are never that far apart. All zeros is a full pool.
 //
@@ -181,7 +181,7 @@ class TokenPool {
 
   // Whether the ticket is granted by now. Reads one word, and if that is not enough, one word of
   // every slot. Do not ask again once it was true. If `limit` is below its tokens, the ticket waits
-  // until nothing else is out.
+  // until nothing else is in use.
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     return recheck(ticket, limit, all_sums(), nobody_excused);
   }

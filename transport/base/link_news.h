@@ -20,7 +20,7 @@ struct HandoverMessage {
   enum class Kind : std::uint8_t { ask = 1, answer, confirm, cancel, over };
   Kind kind = Kind::ask;
   std::uint8_t rail = 0;       // whose session this is about
-  std::uint32_t received = 0;  // frames of that session, but for `cancel`
+  std::uint32_t received = 0;  // frames of that session; not for `cancel`
   std::uint64_t exchange = 0;  // its number, of who asked
 };
 

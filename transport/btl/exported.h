@@ -1,4 +1,4 @@
-// What peers are told of registered memory: Open MPI carries these bytes to them, as the handle of
+// What peers hear about registered memory: Open MPI carries these bytes to them, as the handle of
 // its layers above the BTL.
 //
 // A peer may find them wrong. osc/rdma keeps the handles of a dynamic window in a table, hands out

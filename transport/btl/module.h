@@ -137,7 +137,7 @@ void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered,
 void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
                const Failure& failure);
 
-// Looks once at what there is, in progress.cc. Returns how much it handed up.
+// Looks once at what has come, in progress.cc. Returns how much it handed up.
 [[gnu::hot, gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;

@@ -105,7 +105,7 @@ class Rails {
   // The first rail has given the peer up. False if that loses something, or there is no other way.
   bool survives(Endpoint& endpoint, const Failure& failure);
 
-  // Looks once at what there is, while there may be something, and else seldom: it costs each small
+  // Looks once at what has come, while there may be something, and else seldom: it costs each small
   // message a poll a rail. Returns how much there was.
   int progress() {
     if (!spread_ && side_parts_.load(std::memory_order_relaxed) == 0 &&

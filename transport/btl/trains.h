@@ -12,7 +12,7 @@
 //
 // ob1 keeps a copy of a message that nobody has received yet, and never gives that memory back. It
 // tells nobody how much it keeps; but it answers the announcement of a large message when a receive
-// matches. So a train is handed up as the announcement of a message of which nothing is missing,
+// matches. So a train is handed up as the announcement of a message that is already complete,
 // and the answer says that it was taken. A peer that has too much of its trains here not taken may
 // send none until half of that is.
 //

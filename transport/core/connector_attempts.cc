@@ -119,8 +119,8 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
   return std::nullopt;
 }
 
-// Who has given the session up, or left it, takes it up no more. But the asker may be in a session
-// that we do not know of: nothing has come of our answer yet.
+// A side that has given the session up, or left it, takes it up no more. But the asker may be in a
+// session that we do not know of: nothing has come of our answer yet.
 bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) const {
   return hello.resumes && !connection.is_in_session() &&
          (hello.received != config_.first_frame || connection.session_ == Connection::Session::over);

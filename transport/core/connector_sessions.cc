@@ -199,8 +199,8 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
   return on(even_if_ready ? Event::hold_anyway : Event::hold, now, peer, out);
 }
 
-// Who leaves for good gives nothing away. Who has agreed to part tries an attempt first, unless it
-// is `asked`: mostly the peer has the goodbye, and says so.
+// A side that leaves for good gives nothing away. One that has agreed to part tries an attempt
+// first, unless it is `asked`: mostly the peer has the goodbye, and says so.
 bool Connector::may_be_held(const Now& now, const Connection& connection, bool asked) const {
   if (!connection.is_in_session()) return false;
   if (connection.broke_in_ == PeerState::closing || connection.broke_in_ == PeerState::said) {
@@ -225,7 +225,7 @@ Duration Connector::longest_hold(const Peer& peer) const {
   return std::max(config_.attempt_timeout, patience_with(peer) / 4);
 }
 
-// Who gives the peer up does so in time, but an attempt's time a hold always has.
+// A side gives the peer up in time, but a hold always has as long as an attempt.
 Time Connector::deadline_of_hold(const Now& now, const Peer& peer) const {
   const Connection& connection = peer.connection;
   const Duration doubled{config_.attempt_timeout.ns << connection.vain_holds_};
@@ -276,7 +276,7 @@ bool Connector::give_frames_away(const Now& now, Peer& peer, std::uint32_t recei
 
 // ---- what is over ----
 
-// Those that are out are void with the connection, and the next one's greeting gives others.
+// Credits granted are void with the connection, and the next one's greeting gives others.
 void Connector::void_credits(Peer& peer) {
   receiver_.take_back(peer.share);
   sender_.begin(peer);

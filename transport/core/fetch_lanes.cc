@@ -76,7 +76,7 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
       refuse(now, peer, out);
       return owe(peer, {}, out);
     }
-    // Who has heard of nothing needs to hear of nothing. An offer of theirs is not taken.
+    // A peer that has heard of nothing needs to hear of nothing. An offer of theirs is not taken.
     const std::uint32_t theirs =
         end.theirs_.qp_number != 0 ? end.theirs_.qp_number : end.their_pair_;
     peer.further->spread.leave(now, number - 1u);

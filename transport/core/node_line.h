@@ -7,7 +7,7 @@
 // While the process has a ticket that waits, its chunks and its peers with frames stand in line and
 // get one request each in turn. The ticket is for the request at the front of the line.
 //
-// Pure but for Admission's pool, which is memory of all the node's processes; the caller
+// Pure except for Admission's pool, which is memory of all the node's processes; the caller
 // serialises. Allocates nothing.
 #pragma once
 

@@ -37,7 +37,7 @@ struct ConnectAction {
   LaneId lane = LaneId::none;
   RequestId request = RequestId::none;
   wire::Reject reason = wire::Reject::crossed;
-  bool silent = false;  // forget `request` without a word: too many were refused of late
+  bool silent = false;  // forget `request` without a word: too many were refused recently
   wire::Hello hello{};
   LaneId beside = LaneId::none;
   wire::LaneEnd ours{};     // as answered before, if the queue pair exists

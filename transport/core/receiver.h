@@ -157,7 +157,7 @@ class Receiver {
   std::uint32_t window_max() const { return window_.max(); }
   // False: even W_max is less than the least credits of all peers.
   bool covers_all_peers() const { return eager_.least_window() <= window_.max(); }
-  // Whether buffers add up, and `credits_out` credits are out.
+  // Whether buffers add up, and `credits_out` credits are granted.
   bool conserved(std::uint32_t credits_out) const {
     return pool_.conserved() && credits_out == eager_.out();
   }

@@ -5,7 +5,7 @@
 // from the cell its task put it in. A task hears that its frame was refused only when no adapter
 // can send from its cell any more.
 //
-// Pure but for the Proxy, which is memory of all the job's processes on the node; the caller
+// Pure except for the Proxy, which is memory of all the job's processes on the node; the caller
 // serialises. Only `lend_slot` allocates.
 #pragma once
 

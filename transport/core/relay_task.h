@@ -12,7 +12,7 @@
 // order, those not known to have arrived. Later frames go the same way until no server has a given
 // frame in hand. Given frames are numbered for each receiver, which drops those that it has had.
 //
-// Pure but for the Proxy, which is memory of all the job's processes on the node; the caller
+// Pure except for the Proxy, which is memory of all the job's processes on the node; the caller
 // serialises. Allocates nothing.
 #pragma once
 

@@ -224,7 +224,7 @@ class Sender {
   // what they hold beyond their share.
   void send_owed(Outbox& out);
   // The shares grew: offers credits to peers that lack them, to some at once, and with each
-  // `send_owed` to some more. (Who has none waits in that line already.)
+  // `send_owed` to some more. (A peer that has none waits in that line already.)
   void offer_shares(Outbox& out);
   // The shares shrank: asks peers for what they hold beyond theirs. A peer with frames waiting
   // keeps it, a peer that computes answers later: only the memory depends on the answer.

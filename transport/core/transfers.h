@@ -125,7 +125,7 @@ class Transfers final : private FetchLanes::Listener {
   }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
-  // Reads of a budget that others share are out.
+  // Reads of a budget that others share are outstanding.
   bool hold_node_reads() const { return scheduler_.holds_node_reads(); }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.

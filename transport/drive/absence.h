@@ -87,8 +87,8 @@ class StandInPause {
 
 // When who stands in has Open MPI go on unasked. A collective operation may begin with steps that
 // need no other process, so that no message tells of it; then its next ones wait for somebody to
-// look. Soon after the application has called MPI, when it may have begun one, and more and more
-// seldom from then on. Who calls after a while sees to it that the look after that is soon.
+// look. Soon after the application has called MPI, when it may have begun one, and less and
+// less often from then on. A call after a while makes the look after that come soon.
 class UnaskedTurns {
  public:
   static constexpr Duration longest = seconds(1);

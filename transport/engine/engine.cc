@@ -26,7 +26,7 @@ constexpr std::uint64_t refusals_told = 8;
 // Messages of peers about other rails that wait to be served. An exchange is asked for again.
 constexpr std::size_t most_link_news = 1024;
 
-// Outages that are told of; the rest is only counted.
+// Outages that are reported; the rest is only counted.
 constexpr int most_outages_told = 8;
 
 // A queue pair that ends has completed what it had under way in microseconds. An adapter that was
@@ -579,7 +579,7 @@ int Engine::poll_completions() {
     if (core_.connecting_count() > 0 && ++polls_ % polls_per_connection_look == 0) {
       serve_connections();
     }
-    // Who polls is here already; the event thread may have to wait for the lock.
+    // The polling thread is here already; the event thread may have to wait for the lock.
     if (has_requests()) [[unlikely]] {
       serve_request();
       if (has_requests()) call_thread();

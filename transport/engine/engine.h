@@ -68,7 +68,7 @@ class Engine : private Driver<Engine> {
  public:
   struct Options {
     verbs::DeviceWish device;              // which port and GID to use
-    verbs::QueuePairOptions queue_pair;    // but for pkey_index
+    verbs::QueuePairOptions queue_pair;    // except pkey_index
     std::optional<std::uint16_t> pkey;     // nothing: that of the path
     Core::Config core;                     // `core.self` included
     std::uint64_t send_bytes = 64u << 20;  // memory of messages that wait to be sent
@@ -249,7 +249,7 @@ class Engine : private Driver<Engine> {
 
   // ---- progress ----
 
-  // Polls once and hands up what there is. `Handler` has
+  // Polls once and hands up what has come. `Handler` has
   //   void on_message(const Delivery&)
   //   void on_retired(SendSlot*, bool delivered)     for slots sent with `notify`
   //   void on_transfer(const TransferEnd&)

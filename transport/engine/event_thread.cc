@@ -16,7 +16,7 @@
 namespace weir {
 namespace {
 
-// Downs and ups of the port that are told of.
+// Downs and ups of the port that are reported.
 constexpr int port_changes_told = 8;
 
 // Each is a call of the kernel under the lock: so many in a tick of a millisecond.
@@ -77,7 +77,7 @@ void Engine::run_thread() {
       [[maybe_unused]] const ssize_t got = ::read(wake_fd_, &count, sizeof count);
       on_woken();
     }
-    // The device first: if it is gone, its connections are not to be taken for peers that are gone.
+    // The device first: if it is gone, its connections must not be taken for peers that are gone.
     if ((fds[2].revents & POLLIN) != 0) serve_device_events(woken);
     if ((fds[1].revents & POLLIN) != 0) serve_connections();
     if (asked) serve_request();

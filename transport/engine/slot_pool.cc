@@ -37,7 +37,7 @@ void SlotPool::shrink() {
   }
 }
 
-// Gives back up to `most` slabs none of whose slots is out.
+// Gives back up to `most` slabs none of whose slots is in use.
 void SlotPool::drop(Size size, std::size_t most) {
   List& list = free_[size];
   const auto slab_of = [](const SendSlot* slot) { return static_cast<Slab*>(slot->slab); };

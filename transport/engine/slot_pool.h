@@ -24,8 +24,8 @@ class SlotPool {
  public:
   enum Size : std::uint8_t { small, full };
 
-  // `full_bytes`: memory of a full slot, frame headers included. `most_bytes`: of all slots, but
-  // for those that may exceed it. `counters` counts the registered memory, and failures to get it.
+  // `full_bytes`: memory of a full slot, frame headers included. `most_bytes`: of all slots, except
+  // those that may exceed it. `counters` counts the registered memory, and failures to get it.
   SlotPool(const verbs::Device& device, std::uint32_t full_bytes, std::uint64_t most_bytes,
            Counters& counters)
       : device_(device),
@@ -55,7 +55,7 @@ class SlotPool {
   }
 
   // Call about once a second: gives back half of the memory that was not needed since the last
-  // call, but for one slab of each size.
+  // call, except one slab of each size.
   void shrink();
 
   // Slots that were taken and not put back.

@@ -20,7 +20,7 @@
 namespace weir {
 
 struct RailLoad {
-  double rate = 0;                  // bytes a second; 0: the rail is not to be used
+  double rate = 0;                  // bytes a second; 0: the rail must not be used
   std::uint64_t waiting_bytes = 0;  // given to it before, and not there yet
 };
 using RailLoads = std::array<RailLoad, most_rails>;
@@ -45,7 +45,7 @@ inline void pull_together(RailLoads& loads) {
   }
 }
 
-// Parts of at least `least_bytes`, all but one a multiple of `grain_bytes`. With no rail to be
+// Parts of at least `least_bytes`, all except one a multiple of `grain_bytes`. With no rail to be
 // used, the first one gets all.
 inline RailParts divide(const RailLoads& loads, std::uint64_t length_bytes,
                         std::uint64_t least_bytes, std::uint64_t grain_bytes = 4096) {

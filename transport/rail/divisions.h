@@ -10,9 +10,9 @@
 // only when its queue pair is destroyed, a put only when the target's is, too.
 //
 // A window's memory may have been written over its first rail a moment ago, by anybody, and what is
-// written over another one is told of over the first. Between two adapters nothing is ordered, but
-// each puts a read behind what it has written itself. So a part over another adapter of the target
-// goes in steps:
+// written over another one is announced over the first. Between two adapters nothing is ordered,
+// but each puts a read behind what it has written itself. So a part over another adapter of the
+// target goes in steps:
 //
 //   ahead    a read of one byte over the first rail: what was put over it is there
 //   bytes
@@ -143,7 +143,7 @@ class Divisions {
   }
 
   // The part's step is done. True: the next one is to be done. False: `end` it. (All steps count
-  // for the rail's rate: it is to be through with all at the same time as the others.)
+  // for the rail's rate: it should finish all at the same time as the others.)
   static bool go_on(Part& part) {
     switch (part.step_) {
       case Step::ahead: part.step_ = Step::bytes; return true;

@@ -10,13 +10,13 @@
 //   let go                                    lets go
 //
 // While both hold it nothing arrives over the rail, so the counts are final: each frame is given
-// away, or has arrived. Who gives away knows that the other has held the session since it counted.
-// Either may let go before the exchange is over: when the rail that carries the exchange breaks, or
-// when the other has not answered for as long as an attempt at a connection takes, or longer, if
-// that was in vain. Who has not given away yet then sends its frames again when the session is
-// taken up, as without any exchange, and asks anew when an attempt at that has failed. So each wait
-// ends, and attempts and exchanges take turns until one succeeds. A message of an exchange that is
-// over finds another number, and is left; so messages may be lost.
+// away, or has arrived. The side that gives away knows that the other has held the session since it
+// counted. Either may let go before the exchange is over: when the rail that carries the exchange
+// breaks, or when the other has not answered for as long as an attempt at a connection takes, or
+// longer, if that was in vain. A side that has not given away yet then sends its frames again when
+// the session is taken up, as without any exchange, and asks anew when an attempt at that has
+// failed. So each wait ends, and attempts and exchanges take turns until one succeeds. A message of
+// an exchange that is over finds another number, and is left; so messages may be lost.
 //
 // Of two that ask at the same time, the lower name goes on, and the other answers. A session may be
 // over for the one and not for the other (PROTOCOL.md §4.1): then nothing arrives there any more,
@@ -55,7 +55,7 @@ class Handover {
   // `first`: our name is the lower one.
   void set_first(bool first) { first_ = first; }
 
-  // What became of the connection of a rail, but for messages.
+  // What became of the connection of a rail, except messages.
   template <typename Ways>
   void on_news(std::size_t rail, LinkNews::Kind news, Ways&& ways) {
     Rail& of = rails_[rail];

@@ -1,5 +1,5 @@
 // How the large gets from one peer are spread over several lanes, each of which may take a path of
-// its own through the fabric: a chunk goes over the lane that is through with it first. Which lane
+// its own through the fabric: a chunk goes over the lane that finishes it first. Which lane
 // takes which path is not known here; two that share one are slower, and so get less.
 //
 // A lane is slow if nothing has come over it for long, while the others have moved what it has to
@@ -29,7 +29,7 @@ class Spread {
   // Less silence says nothing: both ends may wait for a core.
   static constexpr Duration least_silence = milliseconds(50);
 
-  // The lane of those in `may`, which are not none, that is through with so many bytes first.
+  // The lane in `may`, which is not empty, that finishes so many bytes first.
   std::size_t choose(Lanes may, std::uint64_t bytes) {
     const double unknown = best_rate();
     std::size_t best = most_lanes;

@@ -4,7 +4,7 @@
 //   begin ──▶ parts ──each over its rail──▶ end_of_step ──▶ the next step, or over another rail
 //                                                      ──▶ the last part: the whole is over
 //
-// Pure; the caller serialises, but for what is static. Allocates as Divisions.
+// Pure; the caller serialises, except what is static. Allocates as Divisions.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace weir {
 class RailTransfers {
  public:
   // A message is divided from this size on, into parts no smaller than `least_part`. A smaller one
-  // goes over the rail that is through with it first, and less than a part over the first rail that
+  // goes over the rail that finishes it first, and less than a part over the first rail that
   // works.
   static constexpr std::uint64_t least_message = 256 << 10;
   static constexpr std::uint64_t least_part = 64 << 10;
@@ -49,7 +49,7 @@ class RailTransfers {
   static bool is_open(Time now, std::size_t rail, const Ways& ways, const Links& links) {
     return rail == 0 ? !links.is_down(0) : ways[rail].is_open(now) || links.is_down(0);
   }
-  // Another thread may have heard that the rail is broken, and withdrawn what was there, just
+  // Another thread may have heard that the rail is broken, and withdrawn its transfers, just
   // before something more was given to it: then that is to be withdrawn, too.
   static bool came_too_late(std::size_t rail, Mask others, const Links& links) {
     if (!links.is_down(rail)) [[likely]]

@@ -1,7 +1,7 @@
 // From queue pair numbers to lanes: every completion names its pair by number.
 //
 // Open addressing with linear probing, at most half full. To add or remove one costs the same with
-// few pairs and many, but for the table's growth. [Knuth, The Art of Computer Programming, 6.4,
+// few pairs and many, except for the table's growth. [Knuth, The Art of Computer Programming, 6.4,
 // algorithms L and R]
 //
 // Thread rule: the engine's lock.

@@ -63,7 +63,7 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
   }
 }
 
-// What could not be made, and what there is of it.
+// What could not be made, and how many of it the device has.
 std::string cannot_create(const std::string& what, const Device& device, const std::string& limit) {
   return "cannot create " + what + " on " + device.port().name() + ": " + std::strerror(errno) +
          "; the device allows " + limit;

@@ -1,7 +1,7 @@
 // One completion queue, one shared receive queue, and the queue pairs on them. Turns the core's
 // values into `ibv_*` calls and completions into values; decides nothing.
 //
-// Thread rule: the engine's lock, but for `make_spare`.
+// Thread rule: the engine's lock, except for `make_spare`.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -77,9 +77,9 @@ class Queues {
   // Moves a queue pair one step with the attributes that connection management filled in, and adds
   // ours (timers, retries). False, with errno set, on failure.
   bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
-  // Changes the RNR NAK timer of later pairs; `adjust_rnr_timers` changes that of those that are
-  // there, so many at a time, because each is a call of the kernel. A pair that refuses keeps its
-  // own.
+  // Changes the RNR NAK timer of later pairs; `adjust_rnr_timers` changes the timer of
+  // existing ones, so many at a time, because each is a call of the kernel. A pair that refuses
+  // keeps its own.
   void advertise_rnr_timer(std::uint8_t code);
   void adjust_rnr_timers(std::size_t most);
   bool has_old_rnr_timers() const { return old_rnr_timers_ > 0; }

@@ -17,7 +17,7 @@ enum class FrameKind : std::uint8_t {
   messages = 1,  // carries messages; costs the sender one eager credit
   credits = 2,   // only returns credits; costs one control credit
   goodbye = 3,   // the sender leaves and will send no more; costs nothing, sent once
-  recall = 4,    // asks for eager credits back, all but `credits`; costs one control credit
+  recall = 4,    // asks for eager credits back, all except `credits`; costs one control credit
   returned = 5,  // gives `credits` eager credits back unused; costs one control credit
   lane_end = 6,  // the sender's end of a second lane, a LaneEnd; costs an eager credit
   relayed = 7,   // messages of processes of the sender's node, in sections; costs an eager credit

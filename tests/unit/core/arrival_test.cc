@@ -639,7 +639,7 @@ TEST(Window, DoesNotGrowForCreditsThatOurFramesCarry) {
   EXPECT_EQ(rig.core.counters().window, 16u);
 }
 
-// Shares that would stay as they are, and what is not to be had unattended.
+// Shares that would stay as they are, and what is not available unattended.
 TEST(Window, DoesNotGrowForSharesThatCannot) {
   Rig capped;  // at most 8 credits
   const LaneId lane = capped.accept(other);

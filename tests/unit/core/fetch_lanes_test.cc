@@ -332,7 +332,7 @@ TEST(BulkCredits, AnEndCostsOneAndWaitsForIt) {
   EXPECT_EQ(rig.header_of(work[0]).kind, wire::FrameKind::lane_end);
 }
 
-// Who waits for a credit says so in what it sends meanwhile.
+// An end that waits for a credit says so in what it sends meanwhile.
 TEST(BulkCredits, AnEndThatWaitsIsSaidToWait) {
   Rig rig(chain_config());
   const PeerId peer = rig.core.add_peer(other);

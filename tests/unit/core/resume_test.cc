@@ -335,7 +335,7 @@ TEST(Resume, NumbersGoOnBehindTheLast) {
   EXPECT_EQ(rig.take_deliveries().size(), 1u);
 }
 
-// Who accepted may have been sent frames before it gives the attempt up.
+// The side that accepted may have been sent frames before it gives the attempt up.
 TEST(Resume, WhatCameOverAnAttemptThatWasGivenUpCounts) {
   Session rig(0);
   rig.core.on_disconnected(rig.now, rig.lane, rig.out);
@@ -688,7 +688,7 @@ TEST(GiveAway, WhoAgreedToPartGivesItsFramesAwayOnceAnAttemptCameToNothing) {
   EXPECT_EQ(rig.failed_for(), FailReason::none);
 }
 
-// Who asks is in the session, and so has no goodbye.
+// The side that asks is in the session, and so has no goodbye.
 TEST(GiveAway, WhoPartsHoldsTheSessionForAPeerThatAsks) {
   for (const bool asks : {true, false}) {
     Parts rig(1);

@@ -412,7 +412,7 @@ TEST(Drive, ALimitEventGrowsTheWindow) {
   EXPECT_EQ(bench.core_.counters().window, 32u);
 }
 
-// More credits are out than there are buffers, so the peer may be turned back.
+// More credits are granted than there are buffers, so the peer may be turned back.
 TEST(Drive, TheTimeWithoutReceivesEndsWhenSomeArePosted) {
   Core::Config config = rig::small_config();
   config.window = {.initial = 2, .max = 2};
@@ -464,8 +464,9 @@ TEST(Drive, WhoWaitsForTheNodeIsLookedAfter) {
   }
 }
 
-// A read of the node's budget is out, and its end is to be seen before others of the node take this
-// process for one that stands still: whether the application was there for long, or just came back.
+// A read of the node's budget is outstanding. Its end must be seen before others of the node take
+// this process for one that stands still: whether the application was there for long, or just came
+// back.
 TEST(Drive, WhoHasReadsOfTheNodeIsLookedAfterOften) {
   for (const bool pauses : {false, true}) {
     Bench bench;

@@ -304,7 +304,7 @@ TEST_F(ThreeMembers, WhoWakesAndGivesBackCountsOnce) {
   c.commit();
   ASSERT_FALSE(c.ensure(3, 4));
   a.give(4);
-  EXPECT_FALSE(c.look(4));  // two of its own are out
+  EXPECT_FALSE(c.look(4));  // two of its own are in use
   c.give(1);
   EXPECT_TRUE(c.look(4));
 }
@@ -342,8 +342,9 @@ TEST(PoolMember, BesideManyAFewLooksSeeAll) {
   EXPECT_EQ(one.asked_by_others(), 0u);
 }
 
-// What is out stays within the limit of whoever asked last and has tokens. Who asked earlier, with
-// a smaller limit, goes with what larger limits gave back, even if these took more meanwhile.
+// Tokens in use stay within the limit of the process that asked last and has some. One that asked
+// earlier, with a smaller limit, goes with what larger limits gave back, even if these took more
+// meanwhile.
 TEST(PoolMember, LimitsMayDiffer) {
   Node node;
   auto pool_a = node.join(), pool_b = node.join();
@@ -352,13 +353,13 @@ TEST(PoolMember, LimitsMayDiffer) {
   small.join(&pool_b);
   ASSERT_TRUE(large.ensure(6, 8));
   EXPECT_EQ(large.commit(), 6u);
-  EXPECT_FALSE(small.ensure(1, 4));  // six are out
+  EXPECT_FALSE(small.ensure(1, 4));  // six are in use
   EXPECT_EQ(small.asked_by_others(), 6u);
-  EXPECT_FALSE(large.ensure(2, 8));  // with it and the one in front of it, nine would be out
+  EXPECT_FALSE(large.ensure(2, 8));  // with it and the one in front of it, nine would be in use
   large.give(3);
   EXPECT_TRUE(large.ensure(2, 8));
   EXPECT_EQ(large.commit(), 2u);
-  EXPECT_TRUE(small.ensure(1, 4));  // though five are out
+  EXPECT_TRUE(small.ensure(1, 4));  // though five are in use
   EXPECT_EQ(small.commit(), 1u);
   EXPECT_FALSE(small.ensure(1, 4));  // it asks last now
   large.give(3);

@@ -72,7 +72,7 @@ TEST(EagerWindow, ActivePeersHaveWhatIdleOnesDoNotNeed) {
   EXPECT_EQ(eager.target(shares[99]), 6u);
 }
 
-// The first of ten could use all of the window. Half of it is for whoever is there.
+// The first of ten could use all of the window. Half of it is for the peers that have come.
 TEST(EagerWindow, WhatIsLentLeavesTheLeastOfThoseToCome) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
   eager.set_window(64);  // slack 8
@@ -195,7 +195,7 @@ TEST(EagerWindow, WhatAPeerThatLeftCouldClaimIsOthers) {
   }
 }
 
-// A buffer that holds a message stands for none of the credits that are out.
+// A buffer that holds a message stands for none of the credits that are granted.
 TEST(EagerWindow, OnlyABufferTooManyIsSpared) {
   EagerWindow eager({.control_reserve = 2, .min_credits = 2, .max_credits = 256});
   eager.set_window(80);  // slack 10

@@ -91,7 +91,7 @@ TEST_F(KillTest, NothingIsLost) {
   victims_.start_all(random, for_ever);
   const auto until = Clock::now() + deadline;
   EXPECT_EQ(victims_.kill_and_restart(random, most_kills, until, for_ever), most_kills);
-  // Who lives goes on: nobody waits for what the dead held. (Of the last kills not all were seen:
+  // The living go on: nobody waits for what the dead held. (Of the last kills not all were seen:
   // all are dead now, and the even ones begin anew.)
   victims_.kill_all();
   const std::uint64_t grants = shared_->grants;

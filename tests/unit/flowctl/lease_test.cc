@@ -20,7 +20,7 @@ TEST(Lease, NamesItsOwnerUntilItIsFreed) {
   EXPECT_TRUE(lease::free(lease::freed(lease::left(lease))));
 }
 
-// Who has an old lease in hand does not take it for one that the same process has now.
+// The holder of an old lease does not take it for one that the same process has now.
 TEST(Lease, IsAnotherEachTimeThatItIsTaken) {
   constexpr ProcessId owner{7, 100};
   std::set<std::uint64_t> seen;

@@ -164,7 +164,7 @@ TEST_F(SegmentTest, StaleOnesAreRemoved) {
   EXPECT_EQ(files(), 0u);
 }
 
-// Of another build nothing is known but that who is in it has its lock.
+// Of another build only this is known: a process in the segment holds its lock.
 TEST_F(SegmentTest, StaleOnesOfOtherLayoutsAreRemoved) {
   struct {
     std::size_t at;

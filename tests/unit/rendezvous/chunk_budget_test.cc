@@ -1,4 +1,4 @@
-// Chunks and bytes, per port and per peer; one chunk may always be out.
+// Chunks and bytes, per port and per peer; one chunk may always be outstanding.
 #include "rendezvous/chunk_budget.h"
 
 #include <gtest/gtest.h>

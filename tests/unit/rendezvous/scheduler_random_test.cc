@@ -246,7 +246,7 @@ class RandomWorld {
     // Beside what is reserved for chains one may always go.
     ASSERT_LE(reads.peak_chunks(), reads.chunk_limit() + (chains_ ? 1 : 0));
     ASSERT_TRUE(writes.chunks() <= 1 || writes.bytes() <= writes.byte_limit());
-    // What is out, counted from here.
+    // Chunks outstanding, counted from here.
     std::map<PeerId, std::uint32_t> by_peer;
     std::uint32_t gets = 0;
     std::uint32_t chained = 0;
