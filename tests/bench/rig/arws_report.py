@@ -1,6 +1,5 @@
 """From runs of windows to a table in Markdown, CSV and pictures."""
 
-import csv
 import os
 
 from rig import arws, picture, stats
@@ -75,16 +74,22 @@ def _main_table(results):
          for row in results])
 
 
+def _largest(results):
+    """The window with the largest W_max: nothing but the traffic stops it."""
+    return max((row for _, rows in results for row in rows), key=lambda row: row["w_max"])["window"]
+
+
+def _growth(results, window):
+    """[(group, {counter: (mean, largest)})]"""
+    return [(group, row["growth"]) for group, of in results for row in of if row["window"] == window]
+
+
 def _growth_table(results, window):
-    rows = []
-    for group, of in results:
-        row = next((row for row in of if row["window"] == window), None)
-        if row is None:
-            continue
-        rows.append([f"{group.title}, {group.ranks}"] +
-                    [" / ".join(md.number(v, 0) for v in row["growth"][key]) for key in GROWTH])
     return md.table(["workload, ranks", "W", "grown", "by demand", "limit events", "self-raised",
-                     "credit stalls", "credits overcommitted"], rows)
+                     "credit stalls", "credits overcommitted"],
+                    [[f"{group.title}, {group.ranks}",
+                      *(" / ".join(md.number(v, 0) for v in growth[key]) for key in GROWTH)]
+                     for group, growth in _growth(results, window)])
 
 
 def _brief_table(results):
@@ -116,10 +121,10 @@ def text(results, taken, brief=False):
             for group, rows in of:
                 lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)
         if figure == 2:
-            # The largest W_max: nothing but the traffic stops it.
-            window = max((row for _, rows in of for row in rows), key=lambda row: row["w_max"])
-            lines += [f"### What made W grow, {window['window']}", "",
-                      "Mean / largest over the ranks.", ""] + _growth_table(of, window["window"])
+            window = _largest(of)
+            lines += [f"What made W grow, {window}: [data](arws_growth.csv).", ""] if brief else \
+                [f"### What made W grow, {window}", "",
+                 "Mean / largest over the ranks.", ""] + _growth_table(of, window)
     return "\n".join(lines)
 
 
@@ -137,11 +142,15 @@ def store(results, text_, directory, scripts):
         if not of:
             continue
         data = os.path.join(directory, f"arws_fig{figure}.csv")
-        with open(data, "w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            for _, rows in of:
-                writer.writerows([_cell(row[c]) for c in COLUMNS] for row in rows)
+        md.write_csv(data, COLUMNS, ([_cell(row[c]) for c in COLUMNS] for _, rows in of for row in rows))
+        if figure == 2:
+            window = _largest(of)
+            md.write_csv(os.path.join(directory, "arws_growth.csv"),
+                         ["workload", "ranks", "window",
+                          *(name for key in GROWTH for name in (key, f"{key}_max"))],
+                         ([group.title, group.ranks, window,
+                           *(md.number(value, 0) for key in GROWTH for value in growth[key])]
+                          for group, growth in _growth(of, window)))
         picture.draw(os.path.join(scripts, f"fig{figure}.gp"), data[:-len("csv")] + "svg",
                      data=data, count=len(of),
                      loads=" ".join(f'"{g.title},{g.ranks}"' for g, _ in of))

@@ -1,5 +1,7 @@
 """What the reports in Markdown have in common: runs to medians and ratios, and these to tables."""
 
+import csv
+
 from rig import stats
 
 
@@ -34,6 +36,14 @@ def spread(of, digits=2):
 def table(head, rows):
     return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
             *("| " + " | ".join(row) + " |" for row in rows), ""]
+
+
+def write_csv(path, head_, rows):
+    """What a README has no room for."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head_)
+        writer.writerows(rows)
 
 
 def head(title, program, taken, quick, libraries="", rounds="", after=""):

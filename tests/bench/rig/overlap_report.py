@@ -1,7 +1,6 @@
 """From runs of libraries to tables in Markdown, CSV and a picture."""
 
 import collections
-import csv
 import os
 
 from rig import markdown as md
@@ -69,7 +68,11 @@ def _one_sided_text(runs):
 
 # ---- stencil -----------------------------------------------------------------------------------
 
-def _stencil_text(runs, rate):
+STENCIL = ["ms", "exchange alone", "computation alone", "step (overlap)", "step, of overlap off",
+           "step with tests", "step asleep, of the sleep", "its CPU"]
+
+
+def _stencil_rows(runs, rate):
     group, rows = f"stencil {rate}", []
     of = lambda who, key, digits=1, unit="": md.number(_median(runs, group, who, key), digits, unit)
     for who in _measured(runs, group, overlap.LIBRARIES):
@@ -79,14 +82,21 @@ def _stencil_text(runs, rate):
                      f"{of(who, 'step_ms')} ({of(who, 'step_overlap', 0, ' %')})", against,
                      f"{of(who, 'tested_ms')} ({of(who, 'tested_overlap', 0, ' %')})",
                      f"{of(who, 'asleep_ms')} of {of(who, 'pause_ms')}", of(who, "cpu_ms")])
-    return [f"### {rate}", ""] + md.table(
-        ["ms", "exchange alone", "computation alone", "step (overlap)", "step, of overlap off",
-         "step with tests", "step asleep, of the sleep", "its CPU"], rows) if rows else []
+    return rows
+
+
+def _stencil_text(runs, rate):
+    rows = _stencil_rows(runs, rate)
+    return [f"### {rate}", ""] + md.table(STENCIL, rows) if rows else []
 
 
 # ---- small messages ----------------------------------------------------------------------------
 
-def _small_text(runs):
+SMALL = ["of off; auto of off with threads", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
+         "8 B messages/s"]
+
+
+def _small_rows(runs):
     rows = []
     keys = [(f"latency_{size}", 1) for size in overlap.SMALL_BYTES] + [("rate", 0)]
     for who in _measured(runs, "small", overlap.SETTINGS):
@@ -96,8 +106,12 @@ def _small_text(runs):
             cells.append(md.number(_median(runs, "small", who, key), digits) + (
                 "" if who == "off" or ratio is None else f" ({md.spread(ratio)})"))
         rows.append([TITLES[who], *cells])
-    return md.table(["of off; auto of off with threads", *(f"{size_name(size)}, µs" for size in overlap.SMALL_BYTES),
-                     "8 B messages/s"], rows) if rows else []
+    return rows
+
+
+def _small_text(runs):
+    rows = _small_rows(runs)
+    return md.table(SMALL, rows) if rows else []
 
 
 def _missing_text(runs):
@@ -111,8 +125,10 @@ def _missing_text(runs):
     return md.table(["", "", "runs", "the end of what it said"], rows) if rows else []
 
 
-def text(taken):
+def text(taken, brief=False):
+    """`brief`: for the README; what it only names lies beside it."""
     runs = taken["runs"]
+    named = lambda lines, name: [f"[Data](overlap_{name}.csv)", ""] if brief and lines else lines
     counts = collections.Counter((r["group"], r["who"]) for r in runs if "values" in r)
     rounds = "–".join(map(str, sorted({min(counts.values()), max(counts.values())})))
     return "\n".join([
@@ -121,16 +137,17 @@ def text(taken):
                  libraries=f", UCX {taken['guest']['ucx']}, MPICH {taken['guest']['mpich']}"),
         "Medians of the rounds; ratios compare runs of the same round: median [quartiles].", "",
         *md.sections((
-            ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of who computes; how "
-             "much longer than alone the other one waits, who does not", "overlap",
+            ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of the rank that computes; "
+             "how much longer than alone the other rank waits", "overlap",
              [_two_sided_text(runs)]),
             ("Non-blocking collectives of two ranks, 1 MiB a rank, beside 1 s: overlap, the slower "
              "rank's", "", [_collectives_text(runs)]),
             ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap", "",
              [_one_sided_text(runs)]),
             ("A halo exchange of 256 KiB, two ranks on two cores", "",
-             [_stencil_text(runs, rate) for rate in overlap.STENCIL_RATES]),
-            ("What small messages pay for weir's `overlap`, on loopback", "", [_small_text(runs)]),
+             [named([line for rate in overlap.STENCIL_RATES for line in _stencil_text(runs, rate)], "halo")]),
+            ("What small messages pay for weir's `overlap`, on loopback", "",
+             [named(_small_text(runs), "small")]),
             ("Runs without a result", "", [_missing_text(runs)])))])
 
 
@@ -145,18 +162,19 @@ def store(taken, text_, directory, scripts):
     with open(os.path.join(directory, "README.md"), "w") as file:
         file.write(text_)
     runs = taken["runs"]
+    in_directory = lambda name: os.path.join(directory, name)
+    md.write_csv(in_directory("overlap_halo.csv"), ["rate", *STENCIL],
+                 ([rate, *row] for rate in overlap.STENCIL_RATES for row in _stencil_rows(runs, rate)))
+    md.write_csv(in_directory("overlap_small.csv"), SMALL, _small_rows(runs))
     libraries = _measured(runs, "two-sided", overlap.LIBRARIES)
     if not libraries:
         return
-    data = os.path.join(directory, "overlap.csv")
-    with open(data, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["case", *(TITLES[who].replace(",", "") for who in libraries)])
-        cell = lambda value: "" if value is None else f"{value:.4g}"
-        for key, _, _, short in overlap.CASES:
-            writer.writerow([short, *(cell(_share(runs, who, key)) for who in libraries)])
-        for key, _, short in overlap.ONE_SIDED:
-            writer.writerow([short, *(cell(_median(runs, "one-sided", who, key))
-                                      for who in libraries)])
+    data = in_directory("overlap.csv")
+    cell = lambda value: "" if value is None else f"{value:.4g}"
+    md.write_csv(data, ["case", *(TITLES[who].replace(",", "") for who in libraries)], [
+        *([short, *(cell(_share(runs, who, key)) for who in libraries)]
+          for key, _, _, short in overlap.CASES),
+        *([short, *(cell(_median(runs, "one-sided", who, key)) for who in libraries)]
+          for key, _, short in overlap.ONE_SIDED)])
     picture.draw(os.path.join(scripts, "overlap.gp"), data[:-len("csv")] + "svg", data=data,
                  count=len(libraries))

@@ -1,6 +1,5 @@
 """From runs of chunk sizes and c to tables in Markdown, CSV and a picture."""
 
-import csv
 import os
 
 from rig import markdown as md
@@ -103,14 +102,19 @@ def _slow_text(runs):
                     rows) if rows else []
 
 
-def text(taken):
+SWEEP_BRIEFLY = ["Bandwidth, of that of one read a message: [data](rdrp_sweep.csv).", ""]
+
+
+def text(taken, brief=False):
+    """`brief`: for the README; the sweep's data lie beside it."""
     runs = taken["runs"]
+    sweep = [_sweep_text(runs, f) for f in rdrp.FABRICS]
     return "\n".join([
         *md.head("Chunk size, c and a slow receiver", "rdrp", taken, taken["quick"]),
         "Ratios compare runs of the same round: median [quartiles].", "",
         *md.sections((
             (f"A stream of {size_name(rdrp.SWEEP_BYTES)} messages", "rdrp_sweep",
-             [_sweep_text(runs, f) for f in rdrp.FABRICS]),
+             [SWEEP_BRIEFLY] if brief and any(sweep) else sweep),
             ("An idle fabric: bandwidth, of that of one read a message", "",
              [_idle_text(runs, f) for f in rdrp.FABRICS]),
             ("One message at a time: chains of reads, of what software schedules", "",
@@ -126,10 +130,7 @@ def store(taken, text_, directory, scripts):
     if not rows:
         return
     data = os.path.join(directory, "rdrp_sweep.csv")
-    with open(data, "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows([f"{v:.4g}" if isinstance(v, float) else "" if v is None else v
-                          for v in (row[c] for c in COLUMNS)] for row in rows)
+    md.write_csv(data, COLUMNS, ([f"{v:.4g}" if isinstance(v, float) else "" if v is None else v
+                                  for v in (row[c] for c in COLUMNS)] for row in rows))
     picture.draw(os.path.join(scripts, "sweep.gp"), data[:-len("csv")] + "svg", data=data,
                  fabrics=" ".join(dict.fromkeys(row["fabric"] for row in rows)))
