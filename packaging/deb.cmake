@@ -81,7 +81,7 @@ foreach(component weir openmpi lab)
  -- @CPACK_PACKAGE_CONTACT@  Thu, 01 Jan 2026 00:00:00 +0000
 ")
   execute_process(COMMAND gzip -9nf ${folder}/changelog COMMAND_ERROR_IS_FATAL ANY)
-  install(FILES ${folder}/changelog.gz debian/copyright CHANGELOG.md
+  install(FILES ${folder}/changelog.gz debian/copyright ${CMAKE_SOURCE_DIR}/CHANGELOG.md
           DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${name} COMPONENT ${component})
 endforeach()
 include(CPack)
