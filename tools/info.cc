@@ -1,4 +1,4 @@
-// `weir info`: what there is to run on.
+// `weir info`: devices and ports to run on.
 
 #include <fmt/core.h>
 #include <unistd.h>

@@ -228,7 +228,7 @@ int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, in
   return result;
 }
 
-/* ---- what there is, and how much ---- */
+/* ---- limits and features of the device ---- */
 
 struct ibv_context* ibv_open_device(struct ibv_device* wanted) {
   read_behaviour();

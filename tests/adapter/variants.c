@@ -41,7 +41,7 @@ static const struct variant {
     {"port-error", &behaviour.port_error, 50},
     /* providers/mlx5/cq.c: CQ_POLL_ERR, if the queue names a queue pair that is not there. */
     {"poll-fails", &behaviour.poll_fails, 500},
-    /* [IBTA 10.2.9.1] leaves open what comes of a limit that is passed when it is armed. mlx5 sends
+    /* [IBTA 10.2.9.1] leaves open the effect of a limit that is passed when it is armed. mlx5 sends
      * the event at once. */
     {"limit-at-once", &behaviour.limit_at_once, 1},
     /* providers without the event (efa, hns before v3), and older firmware of mlx4. */

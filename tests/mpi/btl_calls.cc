@@ -9,7 +9,7 @@
 //
 // --send-memory is that of the parameter.
 // --leave: rank 0 kills rank 1, leaves it, and ends; with mpirun --enable-recovery.
-// What costs memory for ever is told of in MPI_Finalize (check_leaks).
+// Leaks of memory are reported in MPI_Finalize (check_leaks).
 
 #include <mpi.h>
 
@@ -129,7 +129,7 @@ int send_until_refused(mca_bml_base_btl_t& to, std::size_t send_memory_bytes, in
   return sent;
 }
 
-// Messages with gaps, until one is turned back: of which nothing may have been packed. Returns how
+// Messages with gaps, until one is turned back: nothing of it may have been packed. Returns how
 // many were sent.
 int send_gaps_until_turned_back(mca_bml_base_btl_t& to, int most) {
   constexpr int blocks = 300;

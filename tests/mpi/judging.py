@@ -1,4 +1,4 @@
-"""The cases of tests/mpi/suite, and what it takes for one to pass.
+"""What a case of cases.py is, and what it takes for one to pass.
 
 A check says why a case failed, or None. It reads what the case said and what weir's counters grew by
 in it, so that cases that share a job (jobs.py) are judged each on its own.

@@ -75,7 +75,7 @@ void identical(std::size_t bytes, std::uint32_t round) {
   MPI_Request requests[2 * copies];
   const auto receive = [&] {
     for (std::size_t i = 0; i < copies; ++i) {
-      in[i].assign(bytes + i * 10, 0);  // longer than the message, but for the first
+      in[i].assign(bytes + i * 10, 0);  // longer than the message, except the first
       MPI_Irecv(in[i].data(), count_of(in[i].size()), MPI_BYTE, left, kTag, check::world,
                 &requests[i]);
     }

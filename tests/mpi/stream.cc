@@ -14,8 +14,8 @@
 //            few messages a second, some of them large, and waits for the answer to the last one;
 //            with --posted the odd one has posted so many receives before
 //   gather   all ranks flood rank 0, which sleeps for --slow-ms now and then; a role for all or none
-//   rma      both put into a window of the other, get it back and add (but for --no-atomics), every
-//            byte checked, while the other does the same and never waits; for all or none, but for
+//   rma      both put into a window of the other, get it back and add (unless --no-atomics), every
+//            byte checked, while the other does the same and never waits; for all or none, except
 //   target   the same of the even one alone; the odd one makes no call of MPI for --seconds
 // The waiting roles end by an error only: they are for a fabric that breaks. "stream: ready" comes
 // once all are at it. "stream: longest pause N ms" is of the traffic of all pairs.

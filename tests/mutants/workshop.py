@@ -21,7 +21,7 @@ HANGS_AFTER = 3  # times what a test takes unmutated
 
 
 # How runners name a case that failed, and one that was under way when its program ended.
-FAILED_CASE = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w./]+)|^not ok (?:\d+ )?- (.+?)(?: \(|:|$)", re.M)
+FAILED_CASE = re.compile(r"^\[  FAILED  \] ([\w/]+\.[\w./]+)|^FAILED (.+?)(?: - .*)?$", re.M)
 BEGUN_CASE = re.compile(r"^\[ RUN      \] ([\w./]+)", re.M)
 ENDED_CASE = re.compile(r"^\[       OK \] ([\w./]+)", re.M)
 
@@ -113,6 +113,7 @@ class Workshop:
         if unmutated_s is not None:
             limit = min(limit, HANGS_AFTER * unmutated_s + END_S)
         command = test.command.format(build=self.tree(test.tree), source=self.source,
+                                      pytest=f"pytest-3 -q -rf --build {self.tree(test.tree)}",
                                       tests=os.path.join(self.source, "tests"))
         for _ in range(3 if test.lab else 1):
             with self._lab() if test.lab else contextlib.nullcontext():

@@ -173,7 +173,7 @@ Findings check_process() {
 }
 
 Findings check_fork() {
-  static_cast<void>(verbs::survive_forks());  // as a job does; the status says what came of it
+  static_cast<void>(verbs::survive_forks());  // as a job does; the status has the result
   switch (ibv_is_fork_initialized()) {
     case IBV_FORK_UNNEEDED:
       return {ok("fork", "the kernel keeps registered memory safe across fork()")};

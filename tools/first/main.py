@@ -11,7 +11,7 @@ import sys
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.normpath(os.path.join(HERE, "..", ".."))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "runner"), os.path.join(ROOT, "tests", "bench")]
+sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "bench")]
 
 import progress  # noqa: E402
 import result  # noqa: E402

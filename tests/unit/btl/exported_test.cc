@@ -1,4 +1,4 @@
-// What peers are told of registered memory: right, or seen to be wrong.
+// What peers hear about registered memory: right, or seen to be wrong.
 #include "transport/btl/exported.h"
 
 #include <gtest/gtest.h>

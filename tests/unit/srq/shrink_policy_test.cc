@@ -1,4 +1,4 @@
-// A window shrinks when it was hardly used for long, and more and more seldom when that was wrong.
+// A window shrinks when it was hardly used for long, and less and less often when that was wrong.
 #include "srq/shrink_policy.h"
 
 #include <gtest/gtest.h>

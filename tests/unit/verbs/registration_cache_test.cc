@@ -378,7 +378,7 @@ TEST_F(Registrations, OfSmallNeighboursAreOne) {
   munmap(at, page);
 }
 
-// The wider right is not to be had for all of the memory: the part that has it gets it.
+// The wider right is not available for all of the memory: the part that has it gets it.
 TEST_F(Registrations, AreNotWidenedWhereThatIsNotAllowed) {
   std::byte* const at = map(2 * page);
   ASSERT_EQ(mprotect(at, page, PROT_READ), 0);

@@ -1,0 +1,182 @@
+"""The contract test, and an MPI program, on Soft-RoCE that behaves as other adapters may (README.md).
+
+Each case ends in time: with the right data, or with an error that names host, rank, device and what is
+wrong. A warning that the job goes on without something counts as right. Not `long` are those that once found
+something.
+"""
+
+import os
+import re
+
+import pytest
+
+from harness import commands
+
+LIMIT_S = 60
+AT_ONCE_S = 20  # for what ends with an error: sooner than any timeout of weir's
+
+SOAK = "random_soak --messages 600"
+READS = "large_traffic --rounds 1 --bytes 2M --ring-bytes 2M"
+SLOW = "-*MemoryOfABurst*:*TheWindowGrows*"  # they wait for limit events that come in time
+
+
+def case(variant, what, name="", says=(), never=(), quick=False):
+    name = re.sub(r":\d+", "", variant) + (f": {name}" if name else "")
+    return pytest.param(variant, what, says, never, id=name, marks=[] if quick else pytest.mark.long)
+
+
+def job(variant, program, library, rank):
+    """The command of a job whose rank has the variant; None: all have it."""
+    return (f"mpirun -np 2 --mca pml ob1 --mca btl weir,self -x LD_PRELOAD='{library}' "
+            f"{f'-x ADAPTER={variant}' if variant else ''} {'' if rank is None else f'-x ADAPTER_RANK={rank}'} "
+            f"{program}")
+
+
+@pytest.fixture
+def library(build):
+    return os.path.join(build, "mpi", "adapter.so")
+
+
+@pytest.fixture
+def run(build, tmp_path):
+    """run(command, limit_s=LIMIT_S) in a shell."""
+    return lambda command, limit_s=LIMIT_S: commands.run(command, build, tmp_path, limit_s)
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("variant, tests, says, never", [
+    case("limit-at-once", "*"),
+    case("limit-lost", SLOW),
+    case("last-wqe-lost", "*"),
+    case("completions-late:20", SLOW),
+    case("completions-in-bursts:200", SLOW),
+    case("completions-mixed", "*"),
+    case("destroy-cleans", "*"),
+    case("destroy-cleans,completions-late:20", SLOW),
+    case("destroy-cleans", "*AnUnreadPeer*", "unread messages", quick=True),
+    case("destroy-cleans,flushes-late", "*"),
+    case("destroy-cleans,flushes-late", "*AnUnreadPeer*", "unread messages", quick=True),
+    case("no-inline", "*"),
+    case("one-read", "-*StartNoMoreReads*"),
+    case("no-atomics", "*"),
+    case("fork-unprotected", "*AForkHarmsNoTraffic", quick=True, says=["a fork, and registered pages stayed"]),
+])
+def test_the_contract_holds(variant, tests, says, never, library, run):
+    """In the test of the contract."""
+    done = run(f"ADAPTER={variant} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{tests}'")
+    # A filter that matches nothing is no success.
+    commands.judge(done, True, [r"(?m)^\[  PASSED  \] [1-9]\d* tests?\.$", *says], never)
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("variant, tests, says, never", [
+    case("post-srq-recv-fails", "*OneDirectionAlone*", says=["rxe0:1 failed: it takes no receive buffers"]),
+    case("cq-error:10", "*OneDirectionAlone*", says=["rxe0:1 failed: CQ error"]),
+])
+def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run):
+    """In the test of the contract, which fails then."""
+    commands.judge(run(f"ADAPTER={variant} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{tests}'",
+                       AT_ONCE_S), False, says, never)
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("variant, program, says, never", [
+    pytest.param("", SOAK, (), (), id="nothing: the library itself", marks=pytest.mark.long),
+    case("limit-lost", SOAK),
+    case("completions-late", SOAK),
+    case("completions-in-bursts", SOAK),
+    case("completions-mixed", SOAK),
+    case("flushes-late:30000", SOAK, "later than we wait"),
+    case("no-inline", SOAK),
+    case("one-read", READS),
+    case("one-read", "rma_atomics", "atomics"),
+    case("arm-fails", SOAK, "says so once", quick=True,
+         says=[r"weir: rank 0 on host \w+: rxe0:1 has no limit event .*Invalid argument"],
+         never=[r"(?s)has no limit event.*has no limit event"]),
+    case("port-error", SOAK, "says so", says=["rxe0:1 went down", "rxe0:1 is active again"]),
+    case("path-forgets", f"-x OMPI_MCA_btl_weir_service_level=3 -x OMPI_MCA_btl_weir_traffic_class=104 {READS}",
+         "what is set", says=["a path with service level 3, traffic class 104"],
+         never=["a path with service level 0", "traffic class 0"]),
+    case("registration-fails:14", READS, "copies instead",
+         says=[r"rank 0 on host \w+: cannot register memory of the application \(Cannot allocate "
+               r"memory\): such messages are copied"]),
+    case("post-send-fails", SOAK, "survived",
+         says=[r"weir: rank \d on host \w+: rxe0:1 takes no work for a queue pair "
+               r"\(Cannot allocate memory\)", r"rank \d last, are there again after \d+ ms"]),
+    case("pair-fatal", SOAK, "survived", quick=True,
+         says=[r"weir: rank \d on host \w+: a connection of rxe0:1 broke", "are there again after"]),
+])
+def test_a_job_goes_on(variant, program, says, never, library, run):
+    """Rank 0 has the variant, for that rank tells."""
+    commands.judge(run(job(variant, program, library, 0)), True, [r"(?m)^\w+: ok\b", *says], never)
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.long
+def test_a_job_goes_on_without_atomics(library, run):
+    """no-atomics, for both ranks: they have to agree."""
+    commands.judge(run(job("no-atomics", READS, library, None)), True, ["large_traffic: ok"])
+
+
+def failed(what):
+    """The user reads that of the adapter, and what to do; rank 1 has it."""
+    return [rf"weir: rank 1 on host \w+: rxe0:1 failed: {what}.*dmesg"]
+
+
+NO_BUFFERS = r"it takes no receive buffers \(Cannot allocate memory\)"
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("variant, program, says, never", [
+    case("few-queue-pairs", READS,
+         says=[r"rank 1 on host \w+: no second queue pair .* has 1 of the device's 2 \(max_qp\)",
+               r"lost rank [01] on host \w+ \(device rxe0:1\)"]),
+    case("queue-pairs-gone", SOAK,
+         says=[r"rank 1 on host \w+: cannot create a queue pair on rxe0:1: Cannot allocate memory; the "
+               r"device allows \d+ for all processes \(max_qp\), and this one has 0"]),
+    case("small-cq", SOAK,
+         says=[r"rank 1 on host \w+: the completion queue of rxe0:1 cannot grow from \d+ to \d+ "
+               r"entries: .* the device allows 300 \(max_cqe\)\. Lower"]),
+    case("registration-fails:4", SOAK, "at the start",
+         says=[r"cannot start: cannot register \d+ KiB of memory with rxe0:1: Cannot allocate memory"]),
+    case("post-srq-recv-fails", SOAK, quick=True, says=failed(NO_BUFFERS)),
+    case("post-srq-recv-fails:1", SOAK, "the first", says=failed(NO_BUFFERS)),
+    case("cq-error", SOAK, quick=True, says=failed("CQ error")),
+    case("srq-error:10", SOAK, says=failed("SRQ catastrophic error")),
+    case("device-fatal", SOAK,
+         says=[r"rank 1 on host \w+: rxe0:1 (failed: local catastrophic error|takes no work)"]),
+    case("poll-fails", SOAK, quick=True, says=failed("its completion queue cannot be read")),
+])
+def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
+    """Rank 1 has the variant."""
+    commands.judge(run(job(variant, program, library, 1), AT_ONCE_S), False, says, never)
+
+
+# The traffic class of the node's administrator, and those of the user, are on the second lane, too.
+
+@pytest.fixture
+def traffic_class_96_of_the_node(run):
+    """As the administrator sets it for all that asks the connection manager."""
+    device = "/sys/kernel/config/rdma_cm/rxe0"
+    commands.judge(run(f"mount -t configfs none /sys/kernel/config && mkdir {device} && "
+                       f"echo 96 >{device}/ports/1/default_roce_tos"), True, [])
+    yield
+    commands.judge(run(f"echo 0 >{device}/ports/1/default_roce_tos; rmdir {device}; "
+                       "umount /sys/kernel/config"), True, [])
+
+
+@pytest.mark.lab("loopback")
+def test_both_lanes_take_the_traffic_class_of_the_node(traffic_class_96_of_the_node, library, run):
+    """path-forgets: the default of the node."""
+    commands.judge(run(job("path-forgets", READS, library, 0)), True,
+                   ["large_traffic: ok", "(?s)a path with .*traffic class 96.*a path with .*traffic class 96"],
+                   ["a path with .*traffic class 0"])
+
+
+@pytest.mark.lab("wire")
+def test_a_traffic_class_is_in_every_packet(root, run):
+    """A traffic class is in every packet; each rank has an end of the wire."""
+    start = "mpirun --mca pml ob1 --mca btl weir,self --mca btl_weir_traffic_class 104"
+    ranks = " : ".join(f"-np 1 -x OMPI_MCA_btl_weir_device=rxe0{end} {READS}" for end in "ab")
+    done = run(f"{root}/tests/adapter/tos w0a {start} {ranks}")
+    commands.judge(done, True, ["large_traffic: ok", r"(?m)^TOS 104: [1-9]\d{2,} packets$"])

@@ -1,0 +1,43 @@
+"""GoogleTest programs on real queue pairs and real pages."""
+
+import os
+
+import pytest
+
+from harness import google_test
+
+LIMIT_S = 570
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def check(build, tmp_path, record_property):
+    """check(program): runs it, of this build or, with "asan" or "tsan", of the one beside it."""
+    def check(program, sanitizer="", to_build="cmake --build build"):
+        directory = os.path.join(os.path.dirname(build), f"build-{sanitizer}") if sanitizer else build
+        tests = google_test.check(os.path.join(directory, "bin", program), tmp_path, LIMIT_S, to_build)
+        record_property("tests", tests)
+    return check
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("program", ["rxe_contract_test", "registration_contract_test", "rxe_rdma_test"])
+def test_on_device(program, check):
+    """The contract on real queue pairs, registration on real pages, RDMA on real queue pairs."""
+    check(program)
+
+
+@pytest.mark.lab("16 MiB of locked memory")
+def test_registration_with_little_locked_memory(check):
+    check("registration_contract_test")
+
+
+@pytest.mark.sanitize
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("sanitizer, options", [("asan", "address,undefined"), ("tsan", "thread")])
+def test_contract_under_sanitizers(sanitizer, options, check):
+    """The contract on real queue pairs, address and thread sanitizer."""
+    check("rxe_contract_test", sanitizer,
+          f"cmake -S . -B build-{sanitizer} -G Ninja -DWEIR_SANITIZE={options} -DCMAKE_BUILD_TYPE=Debug && "
+          f"cmake --build build-{sanitizer} --target rxe_contract_test")

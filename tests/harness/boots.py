@@ -1,0 +1,249 @@
+"""Runs tests that want a lab: on the host, those that want the same one share a boot of it.
+
+In the guest another pytest runs them (inside.py) and tells what came of each, as pytest-xdist's workers
+do. When a test does not end, the kernel complains or the lab itself ends, the test under way has failed
+and those behind it get a fresh boot, so that one hides no other.
+"""
+
+import io
+import json
+import os
+import queue
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from harness import events, open_mpi_5
+from harness.kinds import KINDS, ROOT
+
+sys.path.insert(0, os.path.join(ROOT, "tools", "lab"))
+from host.session import COMPLAINT  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.dirname(HERE)
+LAB = os.path.join(ROOT, "tools", "lab", "lab")
+NOBODY = (65534, 65534)
+GRACE_S = 60        # beyond a test's own limit
+BOOT_LIMIT_S = 600  # to the first test: on a slow machine, with pytest's own start
+TRIES = 3           # of a test whose kernel may break
+
+
+def kind_of(item):
+    mark = item.get_closest_marker("lab")
+    if mark is None:
+        return None
+    try:
+        return KINDS[mark.args[0]]
+    except (KeyError, IndexError):
+        raise pytest.UsageError(f"{item.nodeid}: no kind of lab is {mark.args}; there are: "
+                                f"{', '.join(KINDS)} (harness/kinds.py)") from None
+
+
+def limit_s(item):
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark else float(item.config.getini("timeout"))
+
+
+def in_order(items):
+    """First what runs here; then boot by boot, last in each what breaks it."""
+    boots, order = {}, []
+    for item in items:
+        kind = kind_of(item)
+        boots.setdefault(kind and kind.boot(), []).append(item)
+    for boot, own in sorted(boots.items(), key=lambda boot: boot[0] is not None):
+        if boot is not None:
+            own.sort(key=lambda item: (item.get_closest_marker("breaks_boot") is not None))
+        order += own
+    return order
+
+
+def run(items, session):
+    """Runs them all, and reports through pytest's hooks."""
+    boots = {}
+    for item in items:
+        boots.setdefault(kind_of(item).boot(), []).append(item)
+    for (options, prepare), left in boots.items():
+        options = list(options)
+        try:
+            if session.config.option.open_mpi_5:
+                options += open_mpi_5.make_ready(session.config)
+            options += prepare(session.config) if prepare else []
+        except Exception as problem:  # whatever it was: these tests cannot be run
+            for item in left:
+                report(item, f"the lab for it could not be made ready: {problem}")
+            continue
+        while left:
+            left = Boot(options, left, session).run()
+            if session.shouldfail or session.shouldstop:
+                return
+
+
+def report(item, problem, seconds=0.0, sections=()):
+    """A test that could say nothing itself has failed."""
+    item.ihook.pytest_runtest_logreport(report=pytest.TestReport(
+        item.nodeid, item.location, {name: 1 for name in item.keywords}, "failed", problem, "call",
+        sections=sections, duration=seconds))
+
+
+class Boot:
+    """One run of the lab."""
+
+    numbers = iter(range(1, 1000))
+
+    def __init__(self, options, items, session):
+        self.session, self.items = session, self.up_to_a_break(items)
+        self.left = items[len(self.items):]
+        logs = os.path.join(session.config.option.build, "logs")
+        os.makedirs(logs, exist_ok=True)
+        path = os.path.join(logs, f"boot{next(Boot.numbers)}")
+        self.console = path + ".console"
+        self.nodes = 2 if "--nodes" in options else 1
+        self.log = open(path + ".log", "w", errors="replace")
+        self.lines = queue.Queue()
+        options = list(options)
+        if "--build" not in options:
+            options += ["--build", session.config.option.build]
+        self.build = options[options.index("--build") + 1]
+        with open(path + ".plan", "w") as file:
+            json.dump(self.plan(), file)
+        host = ["--host"] if session.config.option.host else []
+        self.begin = time.monotonic()
+        self.lab = subprocess.Popen(
+            [LAB, *host, "--quiet", "--timeout", "0", "--console", self.console, *options, "--", sys.executable, os.path.join(HERE, "inside.py"),
+             path + ".plan"],
+            cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            start_new_session=True)
+        threading.Thread(target=self.read, daemon=True).start()
+
+    @staticmethod
+    def up_to_a_break(items):
+        """Those that one boot can run; each identity's tests are together."""
+        first = next((number for number, item in enumerate(items)
+                      if item.get_closest_marker("breaks_boot")), len(items))
+        if first == 0:
+            return items[:1]
+        whole = items[:first]
+        whole.sort(key=lambda item: list(KINDS).index(kind_of(item).name))
+        return whole
+
+    def plan(self):
+        groups = []
+        for item in self.items:
+            kind = kind_of(item)
+            user = ((os.getuid(), os.getgid()) if os.getuid() else NOBODY) if kind.user else None
+            who = {"user": user, "memlock": kind.memlock}
+            if not groups or {**groups[-1], "tests": 0} != {**who, "tests": 0}:
+                groups.append({**who, "tests": []})
+            groups[-1]["tests"].append(item.nodeid)
+        return {"tests": TESTS, "groups": groups,
+                "arguments": ["--build", self.build, *self.session.config.option.for_guests]}
+
+    def read(self):
+        for line in io.TextIOWrapper(self.lab.stdout, errors="replace", newline="\n"):
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    def run(self):
+        """The tests that have not been run."""
+        try:
+            self.play()
+        finally:
+            self.stop()
+            self.log.close()
+        return self.left
+
+    def stop(self):
+        if self.lab.poll() is None:
+            self.lab.terminate()  # it ends its machine itself
+            try:
+                self.lab.wait(30)
+            except subprocess.TimeoutExpired:
+                self.lab.kill()
+                self.lab.wait()
+
+    # ---- one event after the other ----
+
+    def play(self):
+        waiting = {item.nodeid: item for item in self.items}
+        current, began = None, self.begin
+        deadline = self.begin + BOOT_LIMIT_S
+        while waiting:
+            try:
+                line = self.lines.get(timeout=1)
+            except queue.Empty:
+                line = ""
+            now = time.monotonic()
+            if line is None:
+                reason = f"the lab ended with exit code {self.lab.wait()}"
+            else:
+                text, event = events.decode(line)
+                if text:
+                    self.log.write(text + "\n")
+                    self.log.flush()
+                if event:
+                    current, began, deadline = self.follow(event, waiting, current, began, deadline)
+                    if self.session.shouldfail or self.session.shouldstop:
+                        return
+                complaint = self.complaint()
+                if complaint:
+                    reason = f"the guest's kernel complained: {complaint}"
+                elif now > deadline:
+                    reason = "no end in time" if current else "the lab did not go on"
+                else:
+                    continue
+            self.spoilt(reason, current or next(iter(waiting.values())), waiting, now - began)
+            return
+
+    def follow(self, event, waiting, current, began, deadline):
+        now = time.monotonic()
+        item = waiting.get(event["test"])
+        if item is None:  # nobody asked for it
+            self.log.write(f"not of this boot: {event['what']} {event['test']}\n")
+            return current, began, deadline
+        if event["what"] == "start":
+            item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+            return item, now, now + limit_s(item) + GRACE_S
+        if event["what"] == "report":
+            told = item.config.hook.pytest_report_from_serializable(config=item.config,
+                                                                    data=event["report"])
+            item.ihook.pytest_runtest_logreport(report=told)
+            return current, began, deadline
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        del waiting[item.nodeid]
+        return None, now, now + BOOT_LIMIT_S
+
+    def spoilt(self, reason, item, waiting, seconds):
+        """That one has failed, or is tried again; the others are run in another boot."""
+        self.left = [other for other in waiting.values() if other is not item] + self.left
+        tries = item.stash.get(TRIED, 1)
+        if "kernel" in reason and item.get_closest_marker("kernel_may_break") and tries < TRIES:
+            item.stash[TRIED] = tries + 1
+            self.left.append(item)
+            return
+        report(item, reason, seconds, [("the lab said last", self.last_words())])
+
+    def last_words(self):
+        self.log.flush()
+        with open(self.log.name, errors="replace") as file:
+            return "".join(file.readlines()[-40:])
+
+    def complaint(self):
+        """The first one of a kernel, or ""."""
+        names = ([self.console] if self.nodes == 1 else
+                 [f"{self.console}.node{node}" for node in range(1, self.nodes + 1)])
+        for name in names:
+            try:
+                with open(name, "rb") as file:
+                    found = next(filter(COMPLAINT.search, file), None)
+            except OSError:
+                continue
+            if found:
+                return re.sub(r"\s+", " ", found.decode(errors="replace")).strip()
+        return ""
+
+
+TRIED = pytest.StashKey()

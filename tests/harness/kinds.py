@@ -1,0 +1,59 @@
+"""The kinds of labs that tests run in: `@pytest.mark.lab("wire")`.
+
+A test without this mark runs on the machine itself. Kinds whose boots are alike share one (boots.py).
+"""
+
+import dataclasses
+import os
+
+from harness import open_mpi_5, packages
+
+ROOT = open_mpi_5.ROOT
+MEMORY = "3G"  # of one node: what the most demanding test wants
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What a boot is like (options of tools/lab/lab), and as whom its tests run."""
+    name: str
+    options: tuple = ()
+    user: bool = False         # an ordinary one
+    memlock: int | None = None  # the limit of locked memory in bytes, which binds users alone
+    any_device: bool = False   # the host's RDMA device will do
+    # Called on the host before the boot, with pytest's config. Returns further options.
+    prepare: object = None
+
+    def boot(self):
+        """What those that share a boot have in common: options, and what is prepared for it."""
+        options = list(self.options)
+        if "--nodes" not in options and "--memory" not in options:
+            options += ["--memory", MEMORY]
+        return tuple(options), self.prepare
+
+
+KINDS = {}
+
+
+def add(*args, **options):
+    kind = Kind(*args, **options)
+    assert kind.name not in KINDS, kind.name
+    KINDS[kind.name] = kind
+
+
+add("loopback", any_device=True)
+add("loopback as a user", user=True)
+add("1200 KiB of locked memory", user=True, memlock=1200 << 10)
+add("3 MiB of locked memory", user=True, memlock=3 << 20)
+add("16 MiB of locked memory", user=True, memlock=16 << 20)
+add("64 KiB of locked memory", user=True, memlock=64 << 10)
+add("no device", ("--no-device",))
+add("rails", ("--rails", "2"))  # rxe0 in one network, rxe1 in another, and no route between
+add("wire", ("--wire",))
+add("wire with rails", ("--wire", "--rails", "2"))
+add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
+add("nodes", ("--nodes", "2"))
+add("nodes with rails", ("--nodes", "2", "--rails", "2"))
+add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
+# Boots of their own: what is installed there is not for other tests.
+add("packages", ("--memory", "2G"), prepare=packages.ready)
+add("packages of Debian 13", ("--memory", "2047M"), prepare=packages.ready_for_debian_13)

@@ -1,0 +1,31 @@
+"""Does the lab do what its --help says? Each check of tools/lab/selftest, which boots VMs of its own."""
+
+import os
+import re
+
+import pytest
+
+from harness.kinds import ROOT
+from harness.programs import run
+
+SELFTEST = os.path.join(ROOT, "tools", "lab", "selftest")
+CHEAP = {"binary", "timeout", "kernel-warning"}  # streams, limits, complaints: each run has them
+# What other tests in labs notice as well, and MPI programs on two nodes.
+NOTICED_ELSEWHERE = {"device", "no-device", "memlock", "latency", "wire-blackout", "wire-updown", "wire-loss", "nodes",
+                     "nodes-latency", "root"}
+
+
+def checks():
+    with open(SELFTEST) as file:
+        names = re.findall(r"^run (\S+) ", file.read(), re.M)
+    for name in names:
+        when = [] if name in CHEAP else [pytest.mark.long] if name in NOTICED_ELSEWHERE else [
+            pytest.mark.long(but_after_changes_in=["tools/lab/"])]
+        yield pytest.param(name, marks=when)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("check", checks())
+def test_lab(check):
+    said = run(SELFTEST, check, limit_s=570).stdout
+    assert re.search(rf"^{check}: ok \(", said, re.M), said
