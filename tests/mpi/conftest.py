@@ -23,12 +23,16 @@ class Jobs:
 
     def __init__(self, config):
         self.programs, self.mca = os.path.join(config.option.build, "mpi"), config.option.mca
-        self.job = None
+        self.job, self.item = None, None  # the mpirun and the test that are under way
 
-    def check(self, case, item):
+    def check(self, case):
+        """Runs an MPI program, and fails with the reason."""
+        why = ruled_out(case.name)
+        if why:
+            pytest.skip(why)
         if self.job is None or self.job.cases[self.job.ended] is not case:
             self.end()
-            self.begin(item)
+            self.begin(self.item)
         reason, said = self.job.run_next()
         command = " ".join(self.job.command())
         if reason or self.job.ended == len(self.job.cases):
@@ -62,20 +66,13 @@ class Jobs:
 
 
 @pytest.fixture(scope="session")
-def running_job(request):
+def running_jobs(request):
     jobs = Jobs(request.config)
     yield jobs
     jobs.end()
 
 
 @pytest.fixture
-def jobs(request, running_job):
-    """check(case) runs an MPI program, and fails with the reason."""
-    class Mine:
-        @staticmethod
-        def check(case):
-            why = ruled_out(case.name)
-            if why:
-                pytest.skip(why)
-            running_job.check(case, request.node)
-    return Mine
+def jobs(request, running_jobs):
+    running_jobs.item = request.node
+    return running_jobs
