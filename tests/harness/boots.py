@@ -48,13 +48,19 @@ def limit_s(item):
     return float(mark.args[0]) if mark else float(item.config.getini("timeout"))
 
 
-def in_order(items):
-    """First what runs here; then boot by boot, last in each what breaks it."""
-    boots, order = {}, []
+def by_boot(items):
+    """{what its tests want of a boot, None for what runs here: tests}"""
+    boots = {}
     for item in items:
         kind = kind_of(item)
         boots.setdefault(kind and kind.boot(), []).append(item)
-    for boot, own in sorted(boots.items(), key=lambda boot: boot[0] is not None):
+    return boots
+
+
+def in_order(items):
+    """First what runs here; then boot by boot, last in each what breaks it."""
+    order = []
+    for boot, own in sorted(by_boot(items).items(), key=lambda boot: boot[0] is not None):
         if boot is not None:
             own.sort(key=lambda item: (item.get_closest_marker("breaks_boot") is not None))
         order += own
@@ -63,10 +69,7 @@ def in_order(items):
 
 def run(items, session):
     """Runs them all, and reports through pytest's hooks."""
-    boots = {}
-    for item in items:
-        boots.setdefault(kind_of(item).boot(), []).append(item)
-    for (options, prepare), left in boots.items():
+    for (options, prepare), left in by_boot(items).items():
         options = list(options)
         try:
             if session.config.option.open_mpi_5:
@@ -113,8 +116,8 @@ class Boot:
         host = ["--host"] if session.config.option.host else []
         self.begin = time.monotonic()
         self.lab = subprocess.Popen(
-            [LAB, *host, "--quiet", "--timeout", "0", "--console", self.console, *options, "--", sys.executable, os.path.join(HERE, "inside.py"),
-             path + ".plan"],
+            [LAB, *host, "--quiet", "--timeout", "0", "--console", self.console, *options, "--",
+             sys.executable, os.path.join(HERE, "inside.py"), path + ".plan"],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True)
         threading.Thread(target=self.read, daemon=True).start()
@@ -168,63 +171,68 @@ class Boot:
     # ---- one event after the other ----
 
     def play(self):
-        waiting = {item.nodeid: item for item in self.items}
-        current, began = None, self.begin
-        deadline = self.begin + BOOT_LIMIT_S
-        while waiting:
+        self.waiting = {item.nodeid: item for item in self.items}
+        self.current, self.last, self.began = None, None, self.begin  # the test under way, the one before
+        self.deadline = self.begin + BOOT_LIMIT_S
+        while not self.is_over():
             try:
                 line = self.lines.get(timeout=1)
             except queue.Empty:
                 line = ""
-            now = time.monotonic()
             if line is None:
-                reason = f"the lab ended with exit code {self.lab.wait()}"
-            else:
-                text, event = events.decode(line)
-                if text:
-                    self.log.write(text + "\n")
-                    self.log.flush()
-                if event:
-                    current, began, deadline = self.follow(event, waiting, current, began, deadline)
-                    if self.session.shouldfail or self.session.shouldstop:
-                        return
-                complaint = self.complaint()
-                if complaint:
-                    reason = f"the guest's kernel complained: {complaint}"
-                elif now > deadline:
-                    reason = "no end in time" if current else "the lab did not go on"
-                else:
-                    continue
-            self.spoilt(reason, current or next(iter(waiting.values())), waiting, now - began)
-            return
+                code, complaint = self.lab.wait(), self.complaint()
+                if complaint or code or self.waiting:
+                    self.spoilt(complaint, complaint or f"the lab ended with exit code {code}")
+                return
+            text, event = events.decode(line)
+            if text:
+                self.log.write(text + "\n")
+                self.log.flush()
+            complaint = self.complaint() if event or not line else ""
+            if event and not (complaint and event["what"] == "start"):
+                self.follow(event)
+            if complaint or time.monotonic() > self.deadline:
+                self.spoilt(complaint, complaint or ("no end in time" if self.current else "the lab did not go on"))
+                return
 
-    def follow(self, event, waiting, current, began, deadline):
-        now = time.monotonic()
-        item = waiting.get(event["test"])
+    def is_over(self):
+        """All has been told, and nothing can be expected of a boot that its last test broke."""
+        broken = not self.waiting and self.last.get_closest_marker("breaks_boot")
+        return self.session.shouldfail or self.session.shouldstop or broken
+
+    def follow(self, event):
+        item = self.waiting.get(event["test"])
         if item is None:  # nobody asked for it
             self.log.write(f"not of this boot: {event['what']} {event['test']}\n")
-            return current, began, deadline
-        if event["what"] == "start":
+        elif event["what"] == "start":
             item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-            return item, now, now + limit_s(item) + GRACE_S
-        if event["what"] == "report":
-            told = item.config.hook.pytest_report_from_serializable(config=item.config,
-                                                                    data=event["report"])
+            self.current, self.began = item, time.monotonic()
+            self.deadline = self.began + limit_s(item) + GRACE_S
+        elif event["what"] == "report":
+            told = item.config.hook.pytest_report_from_serializable(config=item.config, data=event["report"])
             item.ihook.pytest_runtest_logreport(report=told)
-            return current, began, deadline
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        del waiting[item.nodeid]
-        return None, now, now + BOOT_LIMIT_S
+        else:
+            item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+            del self.waiting[item.nodeid]
+            self.current, self.last, self.began = None, item, time.monotonic()
+            self.deadline = self.began + (BOOT_LIMIT_S if self.waiting else GRACE_S)
 
-    def spoilt(self, reason, item, waiting, seconds):
-        """That one has failed, or is tried again; the others are run in another boot."""
-        self.left = [other for other in waiting.values() if other is not item] + self.left
-        tries = item.stash.get(TRIED, 1)
-        if "kernel" in reason and item.get_closest_marker("kernel_may_break") and tries < TRIES:
-            item.stash[TRIED] = tries + 1
-            self.left.append(item)
-            return
-        report(item, reason, seconds, [("the lab said last", self.last_words())])
+    def spoilt(self, complaint, reason):
+        """Somebody has failed, or is tried again; the others are run in another boot."""
+        item = self.current
+        if item is None and self.last and (complaint or not self.waiting):
+            item, reason = self.last, f"after its end: {reason}"
+        elif item is None:
+            item = next(iter(self.waiting.values()))
+        self.left = [other for other in self.waiting.values() if other is not item] + self.left
+        if complaint and item.get_closest_marker("kernel_may_break"):
+            if item is self.last:
+                return  # what it found stands
+            item.stash[TRIED] = item.stash.get(TRIED, 0) + 1
+            if item.stash[TRIED] < TRIES:
+                self.left.append(item)
+                return
+        report(item, reason, time.monotonic() - self.began, [("the lab said last", self.last_words())])
 
     def last_words(self):
         self.log.flush()
@@ -242,7 +250,7 @@ class Boot:
             except OSError:
                 continue
             if found:
-                return re.sub(r"\s+", " ", found.decode(errors="replace")).strip()
+                return "the guest's kernel complained: " + re.sub(r"\s+", " ", found.decode(errors="replace")).strip()
         return ""
 
 

@@ -54,6 +54,6 @@ add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
 add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
 add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
-# Boots of their own: what is installed there is not for other tests.
-add("packages", ("--memory", "2G"), prepare=packages.ready)
-add("packages of Debian 13", ("--memory", "2047M"), prepare=packages.ready_for_debian_13)
+# What is installed there is not for other tests: what is prepared makes it a boot of their own.
+add("packages", prepare=packages.ready)
+add("packages of Debian 13", prepare=packages.ready_for_debian_13)
