@@ -13,9 +13,10 @@ TAIL_LINES = 25
 
 def can_share(item, other):
     """Both are cases of one function that want the same of mpirun."""
-    mine, its = item.callspec.params["case"], other.callspec.params.get("case")
-    return (item.originalname == other.originalname and not mine.alone and not its.alone and
-            wish_of(mine) == wish_of(its))
+    if item.originalname != other.originalname:
+        return False
+    mine, its = item.callspec.params["case"], other.callspec.params["case"]
+    return not mine.alone and not its.alone and wish_of(mine) == wish_of(its)
 
 
 class Jobs:

@@ -116,7 +116,9 @@ def test_frames_over_both_in_turn_of_which_each_is_black_for_8_s_and_flaps(fabri
 
 @on(long=(RAILS,))
 def test_one_rank_has_one_rail_and_the_second_of_the_others_is_black_for_3_s(fabric, over_rails):
-    job = over_rails(ranks="if test $OMPI_COMM_WORLD_RANK = 1; then export "
+    # The pair that lacks a rail, one in traffic over both, one of which a rank computes.
+    job = over_rails(["--roles", "traffic,traffic,beside", "--largest", "3M", "--counters"], np=6,
+                     ranks="if test $OMPI_COMM_WORLD_RANK = 1; then export "
                            "OMPI_MCA_btl_weir_device=${OMPI_MCA_btl_weir_device%%,*}; fi;")
     fabric.black_for(3, "1")
     end_over_rails(job)
