@@ -18,12 +18,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/now.h"
+#include "base/time.h"
 #include "flowctl/rate_limiter.h"
 #include "flowctl/shared/pool_member.h"
 #include "flowctl/shared/token_pool.h"
 #include "flowctl/thresholds.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 
 namespace weir {
 

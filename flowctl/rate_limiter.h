@@ -12,8 +12,8 @@
 #include <array>
 #include <cstdint>
 
+#include "base/time.h"
 #include "flowctl/size_class.h"
-#include "transport/base/time.h"
 
 namespace weir {
 

@@ -43,7 +43,7 @@
 #include <array>
 #include <cstdint>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

@@ -48,6 +48,8 @@
 #include <cstdint>
 #include <deque>
 
+#include "base/read_times.h"
+#include "base/time.h"
 #include "rendezvous/budget_controller.h"
 #include "rendezvous/chunk_budget.h"
 #include "rendezvous/chunk_plan.h"
@@ -55,8 +57,6 @@
 #include "rendezvous/transfer.h"
 #include "rendezvous/transfer_peer.h"
 #include "rendezvous/transfer_table.h"
-#include "transport/base/read_times.h"
-#include "transport/base/time.h"
 
 namespace weir {
 

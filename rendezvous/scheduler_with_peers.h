@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "base/stable_vector.h"
 #include "rendezvous/scheduler.h"
-#include "transport/base/stable_vector.h"
 
 namespace weir {
 

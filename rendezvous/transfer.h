@@ -13,9 +13,9 @@
 #include <cassert>
 #include <cstdint>
 
-#include "transport/base/ids.h"
-#include "transport/base/list.h"
-#include "transport/base/work.h"
+#include "base/ids.h"
+#include "base/list.h"
+#include "base/work.h"
 
 namespace weir {
 

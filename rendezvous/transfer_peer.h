@@ -7,9 +7,9 @@
 #include <array>
 #include <cstdint>
 
+#include "base/list.h"
 #include "rendezvous/chunk_budget.h"
 #include "rendezvous/transfer.h"
-#include "transport/base/list.h"
 
 namespace weir {
 

@@ -5,8 +5,8 @@
 #include <cassert>
 #include <cstdint>
 
+#include "base/stable_vector.h"
 #include "rendezvous/transfer.h"
-#include "transport/base/stable_vector.h"
 
 namespace weir {
 

@@ -16,8 +16,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "transport/base/ids.h"
-#include "transport/base/work.h"
+#include "base/ids.h"
+#include "base/work.h"
 
 namespace weir {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

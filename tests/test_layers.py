@@ -1,7 +1,7 @@
 """Includes point down the picture and are spelled from the root.
 
 The pure folders know no clock, thread, lock, system call or stream; srq and flowctl know only
-transport/base, rendezvous flowctl too; lane and wire lie below core, drive above it. Of them
+base, rendezvous flowctl too; lane and wire lie below core, drive above it. Of them
 flowctl/shared knows atomics, for it is what reads and writes memory that processes share (how that
 is had is in flowctl/shm), and transport/rail, whose links any thread reads.
 """
@@ -15,33 +15,33 @@ from harness.kinds import ROOT
 
 # Folder: what it may include, itself not counted. Longest match wins.
 PURE = {
-    "transport/base": set(),
-    "srq": {"transport/base"},
-    "rendezvous": {"transport/base", "flowctl", "flowctl/shared"},  # the node's budget
-    "flowctl": {"transport/base", "flowctl/shared"},
-    "flowctl/shared": {"transport/base"},
-    "transport/wire": {"transport/base"},
-    "transport/lane": {"transport/base", "transport/wire"},
-    "transport/core": {"transport/base", "transport/wire", "transport/lane", "transport/rail", "srq",
+    "base": set(),
+    "srq": {"base"},
+    "rendezvous": {"base", "flowctl", "flowctl/shared"},  # the node's budget
+    "flowctl": {"base", "flowctl/shared"},
+    "flowctl/shared": {"base"},
+    "transport/wire": {"base"},
+    "transport/lane": {"base", "transport/wire"},
+    "transport/core": {"base", "transport/wire", "transport/lane", "transport/rail", "srq",
                        "rendezvous", "flowctl", "flowctl/shared"},
 }
 CORE = set(PURE)
-PURE["transport/rail"] = {"transport/base", "rendezvous"}
+PURE["transport/rail"] = {"base", "rendezvous"}
 PURE["transport/drive"] = CORE
 DRIVEN = set(PURE) - {"transport/rail"}
 ABOVE = {
     "transport/config": {"flowctl", "srq"},  # its tables
-    "transport/verbs": {"transport/base", "transport/wire"},
+    "transport/verbs": {"base", "transport/wire"},
     "transport/engine": DRIVEN | {"transport/verbs", "flowctl/shm"},
     "transport/btl": DRIVEN | {"transport/config", "transport/engine", "transport/rail",
                                "transport/verbs"},
     "tools/sim": DRIVEN,
-    "tools/sim/network": {"transport/base", "rendezvous", "tools/sim", "transport/config"},
+    "tools/sim/network": {"base", "rendezvous", "tools/sim", "transport/config"},
     "tools/sim/scenario": {"tools/sim/network", "transport/config"},
     "tools/sim/figures": {"tools/sim", "tools/sim/network", "tools/sim/scenario"},
     "tools/sim/command": {"tools/sim/network", "tools/sim/scenario", "tools/sim/figures",
                           "transport/config"},
-    "flowctl/shm": {"transport/base", "flowctl/shared"},
+    "flowctl/shm": {"base", "flowctl/shared"},
 }
 RULES = PURE | ABOVE
 

@@ -23,11 +23,11 @@
 #include <cstring>
 #include <span>
 
+#include "base/ids.h"
 #include "flowctl/shared/server_token.h"
 #include "flowctl/shared/shared_word.h"
 #include "flowctl/shared/task_queue.h"
 #include "flowctl/shared/token_pool.h"
-#include "transport/base/ids.h"
 
 namespace weir {
 

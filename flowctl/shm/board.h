@@ -15,10 +15,10 @@
 #include <tuple>
 #include <vector>
 
+#include "base/counters.h"
+#include "base/peer_row.h"
+#include "base/read_times.h"
 #include "flowctl/shared/shared_word.h"
-#include "transport/base/counters.h"
-#include "transport/base/peer_row.h"
-#include "transport/base/read_times.h"
 
 namespace weir {
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "transport/base/counters.h"
-#include "transport/base/status.h"
-#include "transport/base/time.h"
+#include "base/counters.h"
+#include "base/status.h"
+#include "base/time.h"
 
 namespace weir::contract {
 

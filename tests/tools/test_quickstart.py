@@ -110,7 +110,7 @@ def test_counters_go_together_by_their_kind():
 def test_a_counter_that_is_shown_exists(name, root):
     """By the name that weir has for it."""
     found = ""
-    for file in ("transport/base/counters.h", "transport/btl/pvars.cc"):
+    for file in ("base/counters.h", "transport/btl/pvars.cc"):
         with open(os.path.join(root, file)) as text:
             found += text.read()
     assert f"X({name}," in found or f'"{name}"' in found

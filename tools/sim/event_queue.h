@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir::sim {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "tools/sim/event_queue.h"
 #include "tools/sim/random.h"
 #include "tools/sim/wire.h"
-#include "transport/base/time.h"
 
 namespace weir::sim {
 

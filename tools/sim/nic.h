@@ -40,10 +40,10 @@
 #include <span>
 #include <vector>
 
+#include "base/access.h"
+#include "base/work.h"
 #include "tools/sim/fabric.h"
 #include "tools/sim/shared_adapter.h"
-#include "transport/base/access.h"
-#include "transport/base/work.h"
 
 namespace weir::sim {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir::sim {
 

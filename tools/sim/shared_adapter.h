@@ -23,8 +23,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "tools/sim/random.h"
-#include "transport/base/time.h"
 
 namespace weir::sim {
 

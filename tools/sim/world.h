@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
+#include "base/counters.h"
 #include "tools/sim/application.h"
 #include "tools/sim/fabric.h"
-#include "transport/base/counters.h"
 
 namespace weir::sim {
 

@@ -10,7 +10,7 @@
 #include <deque>
 #include <mutex>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 #include "transport/btl/compat.h"
 #include "transport/engine/engine.h"
 #include "transport/rail/links.h"

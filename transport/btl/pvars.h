@@ -1,7 +1,7 @@
 // The counters as MPI_T performance variables btl_weir_*.
 #pragma once
 
-#include "transport/base/counters.h"
+#include "base/counters.h"
 #include "transport/btl/compat.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/registration_cache.h"

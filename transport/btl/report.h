@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/base/ids.h"
-#include "transport/base/status.h"
+#include "base/ids.h"
+#include "base/status.h"
 #include "transport/btl/compat.h"
 #include "transport/btl/exported.h"
 #include "transport/config/source.h"

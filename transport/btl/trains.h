@@ -30,7 +30,7 @@
 #include <mutex>
 #include <vector>
 
-#include "transport/base/access.h"
+#include "base/access.h"
 #include "transport/btl/compat.h"
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"

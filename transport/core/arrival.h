@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/counters.h"
+#include "base/counters.h"
 #include "transport/core/bad_frame.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"

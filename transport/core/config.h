@@ -6,12 +6,12 @@
 
 #include <cstdint>
 
+#include "base/ids.h"
+#include "base/time.h"
 #include "flowctl/admission.h"
 #include "flowctl/eager_window.h"
 #include "rendezvous/scheduler.h"
 #include "srq/window_controller.h"
-#include "transport/base/ids.h"
-#include "transport/base/time.h"
 #include "transport/lane/send_queue.h"
 #include "transport/wire/hello.h"
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
-#include "transport/base/ids.h"
-#include "transport/base/status.h"
-#include "transport/base/time.h"
+#include "base/ids.h"
+#include "base/status.h"
+#include "base/time.h"
 #include "transport/core/outbox.h"
 #include "transport/lane/peer_state.h"
 #include "transport/wire/hello.h"

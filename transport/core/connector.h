@@ -36,10 +36,10 @@
 #include <set>
 #include <utility>
 
-#include "transport/base/counters.h"
-#include "transport/base/now.h"
-#include "transport/base/status.h"
-#include "transport/base/time.h"
+#include "base/counters.h"
+#include "base/now.h"
+#include "base/status.h"
+#include "base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector_table.h"
 #include "transport/core/lanes.h"

@@ -18,11 +18,11 @@
 #include <optional>
 #include <utility>
 
+#include "base/counters.h"
+#include "base/now.h"
+#include "base/peer_row.h"
+#include "base/time.h"
 #include "flowctl/shared/proxy.h"
-#include "transport/base/counters.h"
-#include "transport/base/now.h"
-#include "transport/base/peer_row.h"
-#include "transport/base/time.h"
 #include "transport/core/arrival.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"

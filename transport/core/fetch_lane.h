@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 #include "transport/rail/spread.h"
 #include "transport/wire/frame.h"
 

@@ -17,8 +17,8 @@
 
 #include <cstdint>
 
-#include "transport/base/now.h"
-#include "transport/base/time.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/lanes.h"
 #include "transport/core/outbox.h"

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "transport/base/ids.h"
-#include "transport/base/stable_vector.h"
+#include "base/ids.h"
+#include "base/stable_vector.h"
 #include "transport/core/outbox.h"
 #include "transport/lane/send_queue.h"
 

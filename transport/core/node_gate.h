@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "transport/base/now.h"
-#include "transport/base/time.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "transport/core/node_line.h"
 #include "transport/core/peer.h"
 #include "transport/core/relay_server.h"

@@ -13,11 +13,11 @@
 
 #include <cstdint>
 
+#include "base/counters.h"
+#include "base/list.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "flowctl/admission.h"
-#include "transport/base/counters.h"
-#include "transport/base/list.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/outbox.h"
 #include "transport/core/peer.h"

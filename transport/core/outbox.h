@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/ids.h"
+#include "base/link_news.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "base/work.h"
 #include "rendezvous/transfer.h"
-#include "transport/base/ids.h"
-#include "transport/base/link_news.h"
-#include "transport/base/status.h"
-#include "transport/base/time.h"
-#include "transport/base/work.h"
 #include "transport/core/bad_frame.h"
 #include "transport/lane/send_slot.h"
 #include "transport/wire/frame.h"

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/fifo.h"
+#include "base/fifo.h"
 #include "transport/lane/send_slot.h"
 #include "transport/wire/frame.h"
 

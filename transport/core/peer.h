@@ -10,11 +10,11 @@
 #include <memory>
 #include <unordered_map>
 
+#include "base/ids.h"
+#include "base/list.h"
+#include "base/stable_vector.h"
 #include "flowctl/eager_window.h"
 #include "rendezvous/transfer_peer.h"
-#include "transport/base/ids.h"
-#include "transport/base/list.h"
-#include "transport/base/stable_vector.h"
 #include "transport/core/connection.h"
 #include "transport/core/fetch_lane.h"
 #include "transport/core/outgoing.h"

@@ -19,8 +19,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "transport/base/list.h"
-#include "transport/base/time.h"
+#include "base/list.h"
+#include "base/time.h"
 #include "transport/core/lanes.h"
 #include "transport/core/peer.h"
 

@@ -15,15 +15,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counters.h"
+#include "base/ids.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "flowctl/eager_window.h"
 #include "srq/receive_pool.h"
 #include "srq/rnr_timer.h"
 #include "srq/shrink_policy.h"
 #include "srq/window_controller.h"
-#include "transport/base/counters.h"
-#include "transport/base/ids.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/outbox.h"
 

@@ -15,11 +15,11 @@
 #include <optional>
 #include <vector>
 
+#include "base/counters.h"
+#include "base/fifo.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "flowctl/shared/proxy.h"
-#include "transport/base/counters.h"
-#include "transport/base/fifo.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
 #include "transport/core/outbox.h"

@@ -19,10 +19,10 @@
 #include <array>
 #include <cstdint>
 
+#include "base/counters.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "flowctl/shared/proxy.h"
-#include "transport/base/counters.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/lanes.h"
 #include "transport/core/outbox.h"

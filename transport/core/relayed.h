@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

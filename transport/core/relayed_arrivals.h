@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/counters.h"
+#include "base/counters.h"
 #include "transport/core/config.h"
 #include "transport/core/outbox.h"
 #include "transport/core/peer.h"

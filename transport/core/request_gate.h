@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "transport/base/now.h"
-#include "transport/base/time.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "transport/core/peer.h"
 #include "transport/lane/send_slot.h"
 

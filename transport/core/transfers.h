@@ -17,10 +17,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/counters.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "rendezvous/scheduler.h"
-#include "transport/base/counters.h"
-#include "transport/base/now.h"
-#include "transport/base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
 #include "transport/core/fetch_lanes.h"

@@ -14,8 +14,8 @@
 
 #include <cstdint>
 
-#include "transport/base/now.h"
-#include "transport/base/time.h"
+#include "base/now.h"
+#include "base/time.h"
 #include "transport/core/config.h"
 #include "transport/core/connector.h"
 #include "transport/core/lanes.h"

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

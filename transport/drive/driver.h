@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/base/now.h"
+#include "base/now.h"
 #include "transport/core/core.h"
 #include "transport/drive/attendance.h"
 #include "transport/drive/refusal_rate.h"

@@ -11,7 +11,7 @@
 #include <deque>
 #include <optional>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 #include "transport/wire/hello.h"
 
 namespace weir {

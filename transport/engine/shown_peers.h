@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/base/peer_row.h"
+#include "base/peer_row.h"
 #include "transport/lane/peer_state.h"
 
 namespace weir {

@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/base/counters.h"
+#include "base/counters.h"
 #include "transport/lane/send_slot.h"
 #include "transport/verbs/memory.h"
 

@@ -10,9 +10,9 @@
 
 #include <cstdint>
 
-#include "transport/base/ring.h"
-#include "transport/base/time.h"
-#include "transport/base/work.h"
+#include "base/ring.h"
+#include "base/time.h"
+#include "base/work.h"
 #include "transport/lane/send_slot.h"
 
 namespace weir {

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/link_news.h"
+#include "base/link_news.h"
 
 namespace weir {
 

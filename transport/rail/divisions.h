@@ -29,8 +29,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/time.h"
 #include "rendezvous/transfer.h"
-#include "transport/base/time.h"
 #include "transport/rail/divide.h"
 #include "transport/rail/meter.h"
 

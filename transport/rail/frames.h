@@ -32,9 +32,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/base/link_news.h"
-#include "transport/base/status.h"
-#include "transport/base/time.h"
+#include "base/link_news.h"
+#include "base/status.h"
+#include "base/time.h"
 #include "transport/rail/handover.h"
 #include "transport/rail/links.h"
 

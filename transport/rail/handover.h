@@ -30,7 +30,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/base/link_news.h"
+#include "base/link_news.h"
 
 namespace weir {
 

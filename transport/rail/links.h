@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/link_news.h"
-#include "transport/base/status.h"
+#include "base/link_news.h"
+#include "base/status.h"
 #include "transport/rail/handover.h"
 
 namespace weir {

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 #include "transport/rail/meter.h"
 #include "transport/rail/way.h"
 

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/time.h"
 #include "rendezvous/transfer.h"
-#include "transport/base/time.h"
 #include "transport/rail/divide.h"
 #include "transport/rail/divisions.h"
 #include "transport/rail/links.h"

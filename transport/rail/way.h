@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

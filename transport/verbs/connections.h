@@ -12,8 +12,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "transport/base/ids.h"
-#include "transport/base/status.h"
+#include "base/ids.h"
+#include "base/status.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queues.h"
 #include "transport/wire/hello.h"

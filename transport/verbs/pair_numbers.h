@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 
 namespace weir::verbs {
 

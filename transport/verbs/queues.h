@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/base/time.h"
-#include "transport/base/work.h"
+#include "base/time.h"
+#include "base/work.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/pair_numbers.h"
 #include "transport/wire/frame.h"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <string>
 
-#include "transport/base/access.h"
+#include "base/access.h"
 #include "transport/verbs/device.h"
 
 namespace weir::verbs {

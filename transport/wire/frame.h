@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "transport/base/link_news.h"
+#include "base/link_news.h"
 
 namespace weir::wire {
 

@@ -12,7 +12,7 @@
 #include <optional>
 #include <span>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 
 namespace weir::wire {
 

@@ -1,4 +1,4 @@
-#include "transport/base/fifo.h"
+#include "base/fifo.h"
 
 #include <gtest/gtest.h>
 

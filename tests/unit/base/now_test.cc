@@ -1,5 +1,5 @@
 // The time of a step.
-#include "transport/base/now.h"
+#include "base/now.h"
 
 #include <gtest/gtest.h>
 

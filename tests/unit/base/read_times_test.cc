@@ -1,5 +1,5 @@
 // Which bucket a time falls in.
-#include "transport/base/read_times.h"
+#include "base/read_times.h"
 
 #include <gtest/gtest.h>
 

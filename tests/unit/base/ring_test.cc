@@ -1,4 +1,4 @@
-#include "transport/base/ring.h"
+#include "base/ring.h"
 
 #include <gtest/gtest.h>
 

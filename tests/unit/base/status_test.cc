@@ -1,5 +1,5 @@
 // Every outcome has words of its own, and every failure a remedy.
-#include "transport/base/status.h"
+#include "base/status.h"
 
 #include <gtest/gtest.h>
 

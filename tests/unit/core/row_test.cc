@@ -1,6 +1,6 @@
 // What a process says of a peer, and of what its frames wait for.
+#include "base/peer_row.h"
 #include "tests/unit/core/rig.h"
-#include "transport/base/peer_row.h"
 
 namespace weir::rig {
 namespace {

@@ -2,9 +2,9 @@
 // costs the same beside thousands of idle peers.
 #include <gtest/gtest.h>
 
+#include "base/ring.h"
 #include "rendezvous/scheduler_with_peers.h"
 #include "tests/unit/allocations.h"
-#include "transport/base/ring.h"
 
 namespace weir {
 namespace {

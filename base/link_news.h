@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/ids.h"
-#include "transport/base/status.h"
+#include "base/ids.h"
+#include "base/status.h"
 
 namespace weir {
 

@@ -5,7 +5,7 @@
 // time itself. A value; not thread-safe.
 #pragma once
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

@@ -8,7 +8,7 @@
 #include <array>
 #include <cstdint>
 
-#include "transport/base/ids.h"
+#include "base/ids.h"
 
 namespace weir {
 

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/base/time.h"
+#include "base/time.h"
 
 namespace weir {
 

@@ -1,4 +1,4 @@
-#include "transport/base/status.h"
+#include "base/status.h"
 
 namespace weir {
 
