@@ -170,7 +170,8 @@ class Job:
         that are gone for others, and are named for that alone. Nothing is left of it."""
         assert self.wait_end(limit_s) != 0, "exit code 0"
         output = self.output()
-        wrong = re.search(r".*(FAILED|WATCHDOG|Signal: Segm|Signal: Abort|terminate called).*", output)
+        others = re.sub(rf"^rank{victim}\|.*", "", output, flags=re.M)  # it tells how it ended
+        wrong = re.search(r".*(FAILED|WATCHDOG|Signal: Segm|Signal: Abort|terminate called).*", others)
         assert not wrong, f"neither survived nor lost: {wrong.group()}"
         for line in re.findall(r".*lost rank.*", output):
             named = re.search(r"rank (\d+) on host \w+: lost rank (\d+) ", line)
