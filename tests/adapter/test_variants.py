@@ -10,7 +10,7 @@ import re
 
 import pytest
 
-from harness import commands
+from harness.programs import judge, sh
 
 LIMIT_S = 60
 AT_ONCE_S = 20  # for what ends with an error: sooner than any timeout of weir's
@@ -40,7 +40,7 @@ def library(build):
 @pytest.fixture
 def run(build, tmp_path):
     """run(command, limit_s=LIMIT_S) in a shell."""
-    return lambda command, limit_s=LIMIT_S: commands.run(command, build, tmp_path, limit_s)
+    return lambda command, limit_s=LIMIT_S: sh(command, build, tmp_path, limit_s)
 
 
 @pytest.mark.lab("loopback")
@@ -65,7 +65,7 @@ def test_the_contract_holds(variant, tests, says, never, library, run):
     """In the test of the contract."""
     done = run(f"ADAPTER={variant} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{tests}'")
     # A filter that matches nothing is no success.
-    commands.judge(done, True, [r"(?m)^\[  PASSED  \] [1-9]\d* tests?\.$", *says], never)
+    judge(done, True, [r"(?m)^\[  PASSED  \] [1-9]\d* tests?\.$", *says], never)
 
 
 @pytest.mark.lab("loopback")
@@ -75,8 +75,8 @@ def test_the_contract_holds(variant, tests, says, never, library, run):
 ])
 def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run):
     """In the test of the contract, which fails then."""
-    commands.judge(run(f"ADAPTER={variant} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{tests}'",
-                       AT_ONCE_S), False, says, never)
+    judge(run(f"ADAPTER={variant} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{tests}'", AT_ONCE_S),
+          False, says, never)
 
 
 @pytest.mark.lab("loopback")
@@ -108,14 +108,14 @@ def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run)
 ])
 def test_a_job_goes_on(variant, program, says, never, library, run):
     """Rank 0 has the variant, for that rank tells."""
-    commands.judge(run(job(variant, program, library, 0)), True, [r"(?m)^\w+: ok\b", *says], never)
+    judge(run(job(variant, program, library, 0)), True, [r"(?m)^\w+: ok\b", *says], never)
 
 
 @pytest.mark.lab("loopback")
 @pytest.mark.long
 def test_a_job_goes_on_without_atomics(library, run):
     """no-atomics, for both ranks: they have to agree."""
-    commands.judge(run(job("no-atomics", READS, library, None)), True, ["large_traffic: ok"])
+    judge(run(job("no-atomics", READS, library, None)), True, ["large_traffic: ok"])
 
 
 def failed(what):
@@ -149,7 +149,7 @@ NO_BUFFERS = r"it takes no receive buffers \(Cannot allocate memory\)"
 ])
 def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
     """Rank 1 has the variant."""
-    commands.judge(run(job(variant, program, library, 1), AT_ONCE_S), False, says, never)
+    judge(run(job(variant, program, library, 1), AT_ONCE_S), False, says, never)
 
 
 # The traffic class of the node's administrator, and those of the user, are on the second lane, too.
@@ -158,19 +158,18 @@ def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
 def traffic_class_96_of_the_node(run):
     """As the administrator sets it for all that asks the connection manager."""
     device = "/sys/kernel/config/rdma_cm/rxe0"
-    commands.judge(run(f"mount -t configfs none /sys/kernel/config && mkdir {device} && "
-                       f"echo 96 >{device}/ports/1/default_roce_tos"), True, [])
+    judge(run(f"mount -t configfs none /sys/kernel/config && mkdir {device} && "
+              f"echo 96 >{device}/ports/1/default_roce_tos"), True, [])
     yield
-    commands.judge(run(f"echo 0 >{device}/ports/1/default_roce_tos; rmdir {device}; "
-                       "umount /sys/kernel/config"), True, [])
+    judge(run(f"echo 0 >{device}/ports/1/default_roce_tos; rmdir {device}; umount /sys/kernel/config"), True, [])
 
 
 @pytest.mark.lab("loopback")
 def test_both_lanes_take_the_traffic_class_of_the_node(traffic_class_96_of_the_node, library, run):
     """path-forgets: the default of the node."""
-    commands.judge(run(job("path-forgets", READS, library, 0)), True,
-                   ["large_traffic: ok", "(?s)a path with .*traffic class 96.*a path with .*traffic class 96"],
-                   ["a path with .*traffic class 0"])
+    judge(run(job("path-forgets", READS, library, 0)), True,
+          ["large_traffic: ok", "(?s)a path with .*traffic class 96.*a path with .*traffic class 96"],
+          ["a path with .*traffic class 0"])
 
 
 @pytest.mark.lab("wire")
@@ -179,4 +178,4 @@ def test_a_traffic_class_is_in_every_packet(root, run):
     start = "mpirun --mca pml ob1 --mca btl weir,self --mca btl_weir_traffic_class 104"
     ranks = " : ".join(f"-np 1 -x OMPI_MCA_btl_weir_device=rxe0{end} {READS}" for end in "ab")
     done = run(f"{root}/tests/adapter/tos w0a {start} {ranks}")
-    commands.judge(done, True, ["large_traffic: ok", r"(?m)^TOS 104: [1-9]\d{2,} packets$"])
+    judge(done, True, ["large_traffic: ok", r"(?m)^TOS 104: [1-9]\d{2,} packets$"])

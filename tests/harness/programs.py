@@ -8,26 +8,41 @@ import subprocess
 
 import pytest
 
+from harness.mpirun import end
+
 LIMIT_S = 240  # ompi_info takes its time on a busy machine
+REST_S = 2     # for what it had said when it was ended
 
 
-def run(*command, status=0, limit_s=LIMIT_S, env=None, cwd=None):
-    """Fails the test unless it ends with this status (None: any), and in time. Both streams are in the result."""
+def run(*command, status=0, limit_s=LIMIT_S, env=None, cwd=None, one_stream=False):
+    """Fails the test unless it ends with this status (None: any), and in time. What it said to each stream, or
+    to both of them, is in the result."""
     process = subprocess.Popen(command, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                               start_new_session=True)
+                               stdout=subprocess.PIPE, text=True, errors="replace", start_new_session=True,
+                               stderr=subprocess.STDOUT if one_stream else subprocess.PIPE)
     called = " ".join(map(str, command))
     try:
         said, complained = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
-        pytest.fail(f"no end after {limit_s} s: {called}", pytrace=False)
+        end(process)  # it may be a shell around mpirun
+        rest = ()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rest = process.communicate(timeout=REST_S)
+        pytest.fail(f"no end after {limit_s} s: {called}\n{''.join(filter(None, rest))}", pytrace=False)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if status not in (None, process.returncode):
-        pytest.fail(f"exit status {process.returncode}, not {status}: {called}\n{said}{complained}", pytrace=False)
+        pytest.fail(f"exit status {process.returncode}, not {status}: {called}\n{said}{complained or ''}",
+                    pytrace=False)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
+
+
+def sh(command, build, cwd, limit_s, status=None):
+    """In a shell, with the programs of the build in its PATH."""
+    path = os.pathsep.join([os.path.join(build, "mpi"), os.path.join(build, "bin"), os.environ["PATH"]])
+    return run("sh", "-c", command, status=status, limit_s=limit_s, cwd=cwd, env={"PATH": path}, one_stream=True)
 
 
 def says(text, *patterns):
@@ -35,6 +50,15 @@ def says(text, *patterns):
     missing = [pattern for pattern in patterns if not re.search(pattern, text, re.M)]
     if missing:
         pytest.fail("".join(f"does not say /{pattern}/\n" for pattern in missing) + text, pytrace=False)
+
+
+def judge(done, succeeds, patterns, never=()):
+    """Fails unless it has succeeded, or failed, as it has to, and said all of the one and none of the other."""
+    problems = [f"exit code {done.returncode}"] if (done.returncode == 0) != succeeds else []
+    problems += [f"says /{pattern}/" for pattern in never if re.search(pattern, done.stdout)]
+    if problems:
+        pytest.fail("; ".join(problems) + "\n" + done.stdout, pytrace=False)
+    says(done.stdout, *patterns)
 
 
 @pytest.fixture

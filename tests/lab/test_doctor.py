@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from harness import commands
+from harness import programs
 
 LIMIT_S = 120
 
@@ -15,10 +15,7 @@ LIMIT_S = 120
 @pytest.fixture
 def sh(build, tmp_path):
     """sh(command) has to succeed, or to end with that exit code."""
-    def run(command, code=0):
-        done = commands.run(command, build, tmp_path, LIMIT_S)
-        assert done.code == code, f"{command}: exit code {done.code}\n{commands.tail(done.said)}"
-    return run
+    return lambda command, code=0: programs.sh(command, build, tmp_path, LIMIT_S, code)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness import commands
+from harness.programs import judge, sh
 
 LIMIT_S = 150
 
@@ -114,4 +114,4 @@ def fails(*args, **options):
 ])
 def test_what_the_user_is_told(command, succeeds, says, never, build, tmp_path):
     """The job ends in time, as it has to, and says so."""
-    commands.judge(commands.run(command, build, tmp_path, LIMIT_S), succeeds, says, never)
+    judge(sh(command, build, tmp_path, LIMIT_S), succeeds, says, never)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from harness.mpirun import mpirun
 from harness.programs import run
 
 pytestmark = [pytest.mark.lab("wire with paths"), pytest.mark.timeout(500)]
@@ -18,9 +19,8 @@ def over_paths(build, tmp_path):
     """A program on both ends of the wire. What each path has carried and lost: [(bytes, packets), ...]."""
     def over_paths(program, *args):
         before = counted()
-        run("mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "weir,self",
-            "--mca", "btl_weir_paths", "4", "-n", "2", "sh", "-c", OWN_END, os.path.join(build, "mpi", program), *args,
-            cwd=tmp_path, limit_s=450)
+        run(*mpirun([("btl_weir_paths", 4)]), "-n", "2", "sh", "-c", OWN_END, os.path.join(build, "mpi", program),
+            *args, cwd=tmp_path, limit_s=450)
         return [(now - then, lost - earlier) for (now, lost), (then, earlier) in zip(counted(), before)]
     yield over_paths
     run("lab-wire", "loss", "none")

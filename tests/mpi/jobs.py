@@ -9,19 +9,15 @@ leaks, is the fault of its last case.
 import os
 import re
 import shutil
-import signal
-import subprocess
 import tempfile
 import time
 
-from harness.mpirun import end, mpirun
+from harness.mpirun import LEAK, Mpirun, mpirun
 from mpi.judging import LIMIT_S, Result, check_ok_line
 
-MARKER = "WEIR_SUITE_CASE"  # in the environment of everything a case starts
 COUNTERS_READER = "pvars_at_finalize.so"  # preloaded, it prints weir's counters
 GRACE_S = 20  # for processes to go away after mpirun has
 TOLD_EARLIER_S = 10  # before we end a case its watchdog does: it knows which rank is stuck, and where
-LEAK = re.compile(r"^.*\bweir: .*\b(?:leaked|made a mistake)\b.*$", re.M)
 
 
 def wish_of(case):
@@ -30,40 +26,6 @@ def wish_of(case):
     others = tuple(setting for setting in case.mca if setting not in osc)
     as_it_comes = case.program.startswith("rma_") and not osc
     return others, as_it_comes, case.program == "threads"
-
-
-# ---- processes ---------------------------------------------------------------------------------------
-
-def marked_processes(mark):
-    """Processes of this machine that descend from the job, wherever they were re-parented."""
-    wanted, found = f"{MARKER}={mark}".encode(), []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit() or int(entry) == os.getpid():
-            continue
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as file:
-                if wanted not in file.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{entry}/stat") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] != "Z":
-                    found.append(int(entry))
-        except OSError:
-            pass  # gone, or not ours
-    return found
-
-
-def kill_all(pids):
-    for pid in pids:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
-
-
-def stop(process, mark):
-    """mpirun first, then whatever is left."""
-    end(process)
-    kill_all(marked_processes(mark))
 
 
 # ---- one job -----------------------------------------------------------------------------------------
@@ -78,9 +40,8 @@ class Job:
         self.np = max(case.np for case in cases)
         # What all want, and how one-sided operations are carried, which is nothing to the others.
         self.mca = [*dict.fromkeys(setting for case in cases for setting in case.mca), *map(tuple, mca)]
-        self.process, self.directory, self.read_up_to, self.text = None, None, 0, ""
+        self.mpirun, self.directory, self.read_up_to, self.text = None, None, 0, ""
         self.ended = 0  # cases
-        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
 
     def missing(self):
         case = self.cases[0]
@@ -118,18 +79,12 @@ class Job:
         for case in self.cases:
             if case.prepare:
                 case.prepare(self.directory)
-        environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                           OPENBLAS_NUM_THREADS="1", **{MARKER: self.mark})
-        # A file, not a pipe: a leftover process must not keep us reading.
         self.output = os.path.join(self.directory, "output")
         with open(self.output, "wb") as file:
-            self.process = subprocess.Popen(self.command(plan), stdin=subprocess.DEVNULL, stdout=file,
-                                            stderr=subprocess.STDOUT, cwd=self.directory,
-                                            env=environment, start_new_session=True)
+            self.mpirun = Mpirun(self.command(plan), file, self.directory,
+                                 {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                                  "OPENBLAS_NUM_THREADS": "1"})
         self.begun = time.monotonic()
-
-    def is_over(self):
-        return self.process.poll() is not None
 
     def wait(self, until, limit_s):
         """False: it did not come to that in time."""
@@ -142,7 +97,7 @@ class Job:
 
     def case_is_over(self):
         """What the next case said, once that has ended."""
-        is_over = self.is_over()  # before the last look
+        is_over = self.mpirun.is_over()  # before the last look
         with open(self.output, errors="replace", newline="\n") as file:
             self.text = file.read()
         end = re.compile(rf"^end {self.ended} ([\d.]+)\n", re.M).search(self.text, self.read_up_to)
@@ -157,7 +112,7 @@ class Job:
         """The reason why its next case failed, or None. After a failure the job is over."""
         case = self.cases[self.ended]
         if self.alone:
-            in_time = self.wait(self.is_over, case.timeout)
+            in_time = self.wait(self.mpirun.is_over, case.timeout)
             result = self.conclude(in_time)
             self.ended += 1
             return judge(case, result), result.output
@@ -172,7 +127,7 @@ class Job:
         self.ended += 1
         reason = judge(case, result)
         if reason is None and self.ended == len(self.cases):
-            result = self.conclude(self.wait(self.is_over, LIMIT_S))
+            result = self.conclude(self.wait(self.mpirun.is_over, LIMIT_S))
             reason = judge_end(result)
             said += result.output
             reason = reason and f"at the end of the job: {reason}"
@@ -181,21 +136,18 @@ class Job:
     def conclude(self, in_time):
         """What it said since the last case that ended; it is over then, and nothing of it is left."""
         if not in_time:
-            stop(self.process, self.mark)
+            self.mpirun.clear_away()
         elapsed = time.monotonic() - self.begun
-        self.wait(lambda: not marked_processes(self.mark), GRACE_S)
-        leftovers = marked_processes(self.mark)
-        kill_all(leftovers)
+        leftovers = self.mpirun.left_after(GRACE_S)
+        self.mpirun.kill()
         with open(self.output, errors="replace", newline="\n") as file:
             self.text = file.read()
-        return Result(self.process.wait(), self.text[self.read_up_to:], elapsed, not in_time, leftovers,
+        return Result(self.mpirun.process.wait(), self.text[self.read_up_to:], elapsed, not in_time, leftovers,
                       self.directory)
 
     def clear_away(self):
-        if self.process is not None:
-            if self.process.poll() is None:
-                stop(self.process, self.mark)
-            kill_all(marked_processes(self.mark))
+        if self.mpirun is not None:
+            self.mpirun.clear_away()
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -207,22 +159,17 @@ def arguments_of(case):
 # ---- judging: each returns the reason of failure, or None ----------------------------------------------
 
 def judge(case, result):
-    if result.timed_out:
-        return f"no end after {result.elapsed:.0f} s: killed"
-    if result.leftovers:
-        return f"{len(result.leftovers)} processes were left behind"
-    leak = LEAK.search(result.output)
-    if leak:
-        return leak.group()
-    return (case.check or check_ok_line)(case, result)
+    return left_over(result) or (case.check or check_ok_line)(case, result)
 
 
 def judge_end(result):
+    return left_over(result) or (f"exit code {result.code}" if result.code != 0 else None)
+
+
+def left_over(result):
     if result.timed_out:
-        return "MPI_Finalize did not end: killed"
+        return f"no end after {result.elapsed:.0f} s: killed"
     if result.leftovers:
-        return f"{len(result.leftovers)} processes were left behind"
+        return f"left behind: {result.leftovers}"
     leak = LEAK.search(result.output)
-    if leak:
-        return leak.group()
-    return f"exit code {result.code}" if result.code != 0 else None
+    return leak and leak.group()

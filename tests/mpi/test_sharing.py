@@ -16,8 +16,8 @@ import time
 
 import pytest
 
+from harness.mpirun import LEAK, Mpirun, mpirun
 from harness.programs import run, says
-from mpi.jobs import MARKER, kill_all, marked_processes
 
 pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900)]
 
@@ -42,22 +42,16 @@ def wait_for(condition, what):
         time.sleep(0.05)
 
 
-class Job:
-    """mpirun under way."""
+class Job(Mpirun):
+    """Its program, started with these keys of weir."""
 
     def __init__(self, programs, np, program, args=(), launch=(), **keys):
         # Several jobs share the cores, and no job knows it: without yielding, ranks of one job that
         # land on the same core spin whole time slices away for each other, whatever the transport.
-        command = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
-                   "--mca", "btl", "weir,self", "--mca", "mpi_yield_when_idle", "1"]
-        for key, value in keys.items():
-            command += ["--mca", f"btl_weir_{key}", value]
-        command += ["-n", str(np), *launch, os.path.join(programs, program), *args]
+        mca = {"mpi_yield_when_idle": 1, **{f"btl_weir_{key}": value for key, value in keys.items()}}
         self.np, self.output = np, tempfile.TemporaryFile()
-        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.output,
-                                        stderr=subprocess.STDOUT, start_new_session=True,
-                                        env={**os.environ, MARKER: self.mark})
+        super().__init__([*mpirun(mca.items()), "-n", str(np), *launch, os.path.join(programs, program), *args],
+                         self.output)
 
     def text(self):
         """The job goes on writing where the file's position is, so reading must not move it: a seek
@@ -66,10 +60,10 @@ class Job:
         return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
 
     def runs(self):
-        return self.process.poll() is None
+        return not self.is_over()
 
     def ranks(self):
-        return [pid for pid in marked_processes(self.mark) if pid != self.process.pid]
+        return [pid for _, pid, _ in self.processes() if pid != self.process.pid]
 
     def end(self):
         """Waits until it ends well. What it said."""
@@ -79,6 +73,8 @@ class Job:
             code = "none: no end in time"
         if code != 0:
             pytest.fail(f"exit code {code}:\n{self.text()[-TAIL:]}", pytrace=False)
+        leak = LEAK.search(self.text())
+        assert not leak, leak.group()
         return self.text()
 
     def end_stream(self):
@@ -90,11 +86,10 @@ class Job:
         return self.end()
 
     def kill(self):
-        """All of it at once: nobody says goodbye."""
-        victims = marked_processes(self.mark)
-        kill_all(victims)
+        victims = self.processes()
+        super().kill()
         self.process.wait()
-        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in victims), "the end of what was killed")
+        wait_for(lambda: not any(os.path.exists(f"/proc/{pid}") for _, pid, _ in victims), "the end of what was killed")
 
 
 @pytest.fixture

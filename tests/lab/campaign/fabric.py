@@ -9,12 +9,7 @@ import types
 import pytest
 
 from harness.kinds import KINDS
-
-# 'PID NAME' of each process of a node that has this in its environment. What has ended shows none any
-# more. Without Python, which takes seconds beside ranks that leave no processor free.
-MARKED = (r"for file in $(grep -lsz '^{mark}$' /proc/[0-9]*/environ); do "
-          r"pid=${{file#/proc/}} pid=${{pid%/environ}}; "
-          r"name=$(cat /proc/$pid/comm 2>/dev/null) && echo $pid $name; done; true")
+from harness.nodes import nodes
 
 
 def on(*kinds, long=()):
@@ -29,36 +24,15 @@ class Fabric:
 
     def __init__(self, kind):
         options = KINDS[kind].options
-        self.kind, self.nodes = kind, (1, 2) if "--nodes" in options else (1,)
+        self.kind = kind
         rails = 2 if "--rails" in options else 1
         # One's own ends of the rails have to be named. On nodes of their own, jobs take what is there.
         self.rails_of_wire = rails if "--wire" in options else 0
         self.has_changed = False
 
-    def on_node(self, node, script):
-        return subprocess.run(["sh", "-c", script] if node == 1 else ["lab-rsh", f"node{node}", script],
-                              capture_output=True, text=True, check=False)
-
-    def node_of(self, rank):
-        return 1 + rank % len(self.nodes)  # --map-by node
-
-    def kill(self, node, how, pid):
-        """A process, if it is still there."""
-        self.on_node(node, f"kill {how} {pid}")
-
-    def marked(self, mark):
-        """[(node, pid, name)] of all that have this in their environment."""
-        found = []
-        script = MARKED.format(mark=mark)
-        for node in self.nodes:
-            done = self.on_node(node, script)
-            assert done.returncode == 0, f"node{node} does not say what runs there: {done.stdout}"
-            found += [(node, *line.split(" ", 1)) for line in done.stdout.splitlines() if line]
-        return found
-
     def netdevs(self, where=""):
         """What sends at this end of these rails: all, `0`, or `0b` for one end of a wire."""
-        if len(self.nodes) > 1:
+        if len(nodes()) > 1:
             return [f"eth{where or 0}"]
         return [f"w{rail}{end}" for rail in range(self.rails_of_wire) for end in "ab"
                 if f"{rail}{end}".startswith(where)]

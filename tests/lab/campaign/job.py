@@ -8,11 +8,10 @@ import tempfile
 import time
 
 from harness.kinds import ROOT
-from harness.mpirun import end, mpirun
-from mpi.jobs import LEAK
+from harness.mpirun import LEAK, Mpirun, mpirun
+from harness.nodes import kill, node_of, nodes
 from mpi.judging import counter
 
-MARKER = "WEIR_CAMPAIGN_CASE"  # in the environment of all that a job starts
 SHOWN_LINES = 40
 
 PATIENCE_S = 8  # btl_weir_peer_timeout of the jobs that wait for it
@@ -48,15 +47,14 @@ PORT_DOWN = (r"weir: rank 0 on host \w+: (rxe\w+:1 went down \(port error\)|"
 IN_DOUBT = "while an atomic operation was under way"
 
 
-class Job:
-    """mpirun under way. What each rank says to stderr is kept apart, written by the rank itself, so that
+class Job(Mpirun):
+    """A program and its ranks. What each rank says to stderr is kept apart, written by the rank itself, so that
     it is there when mpirun is stopped or dead. `ranks`: shell commands before each rank."""
 
     def __init__(self, fabric, build, program, np, args=(), mca=(), ranks="", timeout=120):
-        self.fabric, self.program, self.np = fabric, program, np
-        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.program, self.np = program, np
         # Each node has a /tmp of its own, and the checkout is the same on all.
-        shared = os.path.join(ROOT, "build") if len(fabric.nodes) > 1 else None
+        shared = os.path.join(ROOT, "build") if len(nodes()) > 1 else None
         if shared:
             os.makedirs(shared, exist_ok=True)
         self.directory = tempfile.mkdtemp(prefix="campaign-", dir=shared)
@@ -65,13 +63,10 @@ class Job:
         setting = f"export OMPI_MCA_btl_weir_device={devices};" if devices else ""
         script = (f"exec 2>>{shlex.quote(self.directory)}/rank$OMPI_COMM_WORLD_RANK; "
                   f'{setting} {ranks} exec "$0" "$@"')
-        command = [*mpirun(dict(mca).items()), "-x", MARKER,
-                   "-n", str(np), "sh", "-c", script, os.path.join(build, "mpi", program),
+        command = [*mpirun(dict(mca).items()), "-n", str(np), "sh", "-c", script, os.path.join(build, "mpi", program),
                    "--timeout", str(timeout), *map(str, args)]
-        with open(f"{self.directory}/output", "wb") as file:  # what is left of it must not keep us reading
-            self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=ROOT,
-                start_new_session=True, env=dict(os.environ, **{MARKER: self.mark}))
+        with open(f"{self.directory}/output", "wb") as file:
+            super().__init__(command, file, ROOT)
         self.begin = time.monotonic()
 
     # ---- what it says ----
@@ -116,9 +111,6 @@ class Job:
     def pid_of(self, rank):
         return int(re.search(r"\bpid (\d+)", self.said_by(rank)).group(1))
 
-    def is_over(self):
-        return self.process.poll() is not None
-
     def is_whole(self):
         """What broke is there again, by what every rank told last."""
         return all(self.said_by(rank).rfind("there again after") >=
@@ -141,7 +133,7 @@ class Job:
     def tell_to_end(self, *ranks):
         """As if the --seconds of its ranks, or of these, were over. They may have ended with the others."""
         for rank in ranks or range(self.np):
-            self.fabric.kill(self.fabric.node_of(rank), "-USR2", self.pid_of(rank))
+            kill(node_of(rank), "-USR2", [self.pid_of(rank)])
 
     def wait_end(self, limit_s=END_S):
         try:
@@ -182,18 +174,10 @@ class Job:
                     (was_cut if victim is None else whom == victim)), f"rank {whom} was there: {line}"
         self.check_nothing_left()
 
-    def processes(self):
-        """On all nodes, wherever they were re-parented."""
-        return self.fabric.marked(f"{MARKER}={self.mark}")
-
     def check_nothing_left(self, limit_s=60):
-        deadline = time.monotonic() + limit_s
-        while left := self.processes():
-            assert time.monotonic() < deadline, f"left behind after {limit_s} s: {left}"
-            time.sleep(0.2)
+        left = self.left_after(limit_s)
+        assert not left, f"left behind after {limit_s} s: {left}"
 
     def clear_away(self):
-        end(self.process)
-        for node, pid, _ in self.processes():
-            self.fabric.kill(node, "-9", pid)
+        super().clear_away()
         subprocess.run(["rm", "-rf", self.directory], check=False)

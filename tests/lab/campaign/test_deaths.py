@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from harness.nodes import on_node
 from lab.campaign.fabric import on
 from lab.campaign.job import LARGE, ONE_SIDED, OSC_OVER_WEIR
 
@@ -50,9 +51,9 @@ def test_nothing_survives_mpirun(runtime_dies):
 
 
 @on("nodes")
-def test_nothing_survives_the_daemon_on_the_other_node(runtime_dies, fabric):
+def test_nothing_survives_the_daemon_on_the_other_node(runtime_dies):
     def kill(_):
-        assert fabric.on_node(2, f"pkill -9 -x '{DAEMONS}'").returncode == 0, f"no {DAEMONS} on node2"
+        assert on_node(2, f"pkill -9 -x '{DAEMONS}'").returncode == 0, f"no {DAEMONS} on node2"
     runtime_dies(kill)
 
 
