@@ -52,9 +52,8 @@ WINDOW = ("Window: W_initial-W_max. Memory: peak registered receive memory of a 
           "round, median [quartiles]; of hpcc the whole run, else all rounds but the first, which "
           "has a column of its own, as has the median round, when W has grown. W: the largest of "
           "any rank.")
-BRIEFLY = (f"Window: W_initial-W_max. A cell has the speed against the {arws.FIXED} window, and how "
-           "many times less receive memory a process has at its peak. "
-           "The data have more: largest rank, quartiles, first and median round, RNR NAKs, W.")
+BRIEFLY = (f"Window: W_initial-W_max. In the data, `speed` is against the {arws.FIXED} window, and "
+           "`less_memory` says how many times less receive memory a process has at its peak.")
 
 
 def _speed(row):
@@ -92,17 +91,6 @@ def _growth_table(results, window):
                      for group, growth in _growth(results, window)])
 
 
-def _brief_table(results):
-    windows = []
-    for _, rows in results:
-        windows += [row["window"] for row in rows if row["window"] not in (arws.FIXED, *windows)]
-    cells = lambda rows: {row["window"]: f"{md.number(row['speed'], 2)}, {md.number(row['less_memory'], 1)}"
-                          for row in rows}
-    return md.table(["workload, ranks", *windows],
-                    [[f"{group.title}, {group.ranks}", *(cells(rows).get(w, "–") for w in windows)]
-                     for group, rows in results])
-
-
 def text(results, taken, brief=False):
     """`brief`: for the README; the data lie beside it."""
     asked = taken["asked"]
@@ -116,7 +104,7 @@ def text(results, taken, brief=False):
             continue
         lines += [f"## Figure {figure}", "", f"![figure {figure}](arws_fig{figure}.svg)", ""]
         if brief:
-            lines += [f"[Data](arws_fig{figure}.csv)", "", *_brief_table(of)]
+            lines += [f"[Data](arws_fig{figure}.csv)", ""]
         else:
             for group, rows in of:
                 lines += [f"### {group.title}, {group.ranks} ranks", ""] + _main_table(rows)

@@ -32,13 +32,18 @@ def _case(runs, who, key):
     return text if waits is None else f"{text}; {waits:.0f} ms"
 
 
+TWO_SIDED = ["", *(title for _, title, *_ in overlap.CASES), "CPU when idle"]
+
+
+def _two_sided_rows(runs):
+    return [[TITLES[who], *(_case(runs, who, key) for key, *_ in overlap.CASES),
+             md.number(_median(runs, "two-sided", who, "idle"), 2, " %")]
+            for who in _measured(runs, "two-sided", overlap.LIBRARIES)]
+
+
 def _two_sided_text(runs):
-    libraries = _measured(runs, "two-sided", overlap.LIBRARIES)
-    if not libraries:
-        return []
-    return md.table(["", *(title for _, title, *_ in overlap.CASES), "CPU when idle"], [
-        [TITLES[who], *(_case(runs, who, key) for key, *_ in overlap.CASES),
-         md.number(_median(runs, "two-sided", who, "idle"), 2, " %")] for who in libraries])
+    rows = _two_sided_rows(runs)
+    return md.table(TWO_SIDED, rows) if rows else []
 
 
 # ---- collectives -------------------------------------------------------------------------------
@@ -53,7 +58,10 @@ def _collectives_text(runs):
 
 # ---- one-sided ---------------------------------------------------------------------------------
 
-def _one_sided_text(runs):
+ONE_SIDED = ["", *(title for _, title, _ in overlap.ONE_SIDED), "the first fetch and add"]
+
+
+def _one_sided_rows(runs):
     rows = []
     for who in _measured(runs, "one-sided", overlap.LIBRARIES):
         if md.values(runs, "one-sided", who, "no_windows"):
@@ -62,8 +70,12 @@ def _one_sided_text(runs):
         rows.append([TITLES[who], *(md.number(_median(runs, "one-sided", who, key), 0, " %")
                                     for key, *_ in overlap.ONE_SIDED),
                      md.number(_median(runs, "one-sided", who, "first_atomic_ms"), 1, " ms")])
-    return md.table(["", *(title for _, title, _ in overlap.ONE_SIDED), "the first fetch and add"],
-                    rows) if rows else []
+    return rows
+
+
+def _one_sided_text(runs):
+    rows = _one_sided_rows(runs)
+    return md.table(ONE_SIDED, rows) if rows else []
 
 
 # ---- stencil -----------------------------------------------------------------------------------
@@ -139,11 +151,11 @@ def text(taken, brief=False):
         *md.sections((
             ("Isend and Irecv of 1 MiB beside 500 ms of computation: overlap of the rank that computes; "
              "how much longer than alone the other rank waits", "overlap",
-             [_two_sided_text(runs)]),
+             [named(_two_sided_text(runs), "two_sided")]),
             ("Non-blocking collectives of two ranks, 1 MiB a rank, beside 1 s: overlap, the slower "
              "rank's", "", [_collectives_text(runs)]),
             ("One-sided, 4 MiB beside 500 ms, against a target that makes no call: overlap", "",
-             [_one_sided_text(runs)]),
+             [named(_one_sided_text(runs), "one_sided")]),
             ("A halo exchange of 256 KiB, two ranks on two cores", "",
              [named([line for rate in overlap.STENCIL_RATES for line in _stencil_text(runs, rate)], "halo")]),
             ("What small messages pay for weir's `overlap`, on loopback", "",
@@ -163,6 +175,8 @@ def store(taken, text_, directory, scripts):
         file.write(text_)
     runs = taken["runs"]
     in_directory = lambda name: os.path.join(directory, name)
+    md.write_csv(in_directory("overlap_two_sided.csv"), TWO_SIDED, _two_sided_rows(runs))
+    md.write_csv(in_directory("overlap_one_sided.csv"), ONE_SIDED, _one_sided_rows(runs))
     md.write_csv(in_directory("overlap_halo.csv"), ["rate", *STENCIL],
                  ([rate, *row] for rate in overlap.STENCIL_RATES for row in _stencil_rows(runs, rate)))
     md.write_csv(in_directory("overlap_small.csv"), SMALL, _small_rows(runs))
