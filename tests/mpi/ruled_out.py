@@ -1,4 +1,4 @@
-"""What is not possible under an Open MPI, whatever the transport: README.md says how each was found."""
+"""What is not possible under an Open MPI, whatever the transport: README.md has the differences."""
 
 import fnmatch
 
