@@ -74,6 +74,8 @@ def is_chosen(item, option):
     depends_on = mark.kwargs.get("but_after_changes_in", ())
     if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
         return True
+    if not mark.kwargs.get("in_shares", True):
+        return False
     share = share_of_this_commit() if option.share is None else option.share
     return zlib.crc32(item.nodeid.encode()) % SHARES == share
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import fnmatch
-import hashlib
 import os
 import re
 import tomllib
@@ -29,12 +28,6 @@ class Mutant:
     replacement: str
     tests: list
     after: str | None = None
-    accepted: str | None = None
-
-    def definition(self):
-        """Changes when what is done to the code does."""
-        words = "\0".join([self.find, self.after or "", self.replacement, *self.folders])
-        return hashlib.sha256(words.encode()).hexdigest()[:16]
 
 
 @dataclasses.dataclass
@@ -81,19 +74,21 @@ def load_mutants():
             entry = {"in": table.get("in"), "tests": table.get("tests"), **entry}
             lacking = [key for key in ("name", "fault", "in", "find", "with", "tests")
                        if entry.get(key) is None]
-            unknown = set(entry) - {"name", "fault", "in", "find", "with", "tests", "after", "accepted"}
+            unknown = set(entry) - {"name", "fault", "in", "find", "with", "tests", "after"}
             if lacking or unknown:
                 raise Mistake(f"{name}: {entry.get('name', '?')}: lacks {lacking}, unknown {unknown}")
             folders = [entry["in"]] if isinstance(entry["in"], str) else entry["in"]
             mutants.append(Mutant(
                 part=name.removesuffix(".toml"), name=entry["name"], fault=entry["fault"],
                 folders=folders, find=entry["find"], replacement=entry["with"], tests=entry["tests"],
-                after=entry.get("after"), accepted=entry.get("accepted")))
+                after=entry.get("after")))
     return mutants
 
 
 def chosen(mutants, only, part):
-    return [m for m in mutants if fnmatch.fnmatch(m.name, only) and part in (None, m.part)]
+    """Those whose name matches one of `only`, if any are given, of this part, if one is."""
+    return [m for m in mutants if part in (None, m.part)
+            and (not only or any(fnmatch.fnmatch(m.name, glob) for glob in only))]
 
 
 def sources_of(folders, root=ROOT):

@@ -6,7 +6,6 @@ gets a new time, so that ninja builds just what it touches; what it was before c
 
 import contextlib
 import fcntl
-import hashlib
 import os
 import re
 import shlex
@@ -43,16 +42,14 @@ class Workshop:
             raise Broken(f"{place} is in use") from None
 
     def take_sources(self):
-        """Makes the copy like the checkout. Returns a hash of all of it."""
+        """Makes the copy like the checkout."""
         listed = subprocess.run(
             ["git", "-C", self.root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
             capture_output=True, check=True).stdout.decode().split("\0")
         wanted = {path for path in listed if path and os.path.isfile(os.path.join(self.root, path))}
-        total = hashlib.sha256()
         for path in sorted(wanted):
             with open(os.path.join(self.root, path), "rb") as file:
                 data = file.read()
-            total.update(path.encode() + b"\0" + data)
             copy = os.path.join(self.source, path)
             if os.path.lexists(copy):
                 with open(copy, "rb") as file:
@@ -69,7 +66,6 @@ class Workshop:
                 path = os.path.relpath(os.path.join(directory, name), self.source)
                 if path not in wanted and "__pycache__" not in path:
                     os.remove(os.path.join(directory, name))
-        return total.hexdigest()[:16]
 
     @contextlib.contextmanager
     def changed(self, path, text):
