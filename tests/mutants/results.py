@@ -107,8 +107,8 @@ def _git(*words):
 
 
 def code_now():
-    """The last commit to anything that a mutant is tried on, so not to this folder."""
-    rest = ["--", ".", f":!{os.path.relpath(HERE, ROOT)}"]
+    """The last commit to anything that decides what comes out: not to prose, nor to this folder."""
+    rest = ["--", ".", ":!*.md", f":!{os.path.relpath(HERE, ROOT)}"]
     differs = _git("status", "--porcelain", *rest)
     return (_git("log", "-1", "--format=%h", "--abbrev=10", *rest) or "unknown") + ("+" if differs else "")
 
