@@ -22,7 +22,7 @@ class Row:
     mutant: str
     verdict: str       # killed, alive
     by: str = ""       # the tests that noticed it: one, except after --keep-going
-    case: str = ""     # the first that failed in them, or "hangs"
+    case: str = ""     # the first of theirs that failed or hung
     reason: str = ""   # why it may live
     code: str = ""     # the commit, without those to this folder; with + if files differed from it
     date: str = ""
