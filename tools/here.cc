@@ -1,6 +1,7 @@
 #include "tools/here.h"
 
 #include "transport/btl/device_wish.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::tools {
 namespace {

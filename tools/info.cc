@@ -17,6 +17,8 @@
 #include "tools/port_facts.h"
 #include "transport/btl/device_wish.h"
 #include "transport/btl/eager_max.h"
+#include "transport/verbs/addresses.h"
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/hw_counters.h"
 
 namespace weir::tools {

@@ -31,6 +31,7 @@
 #include <thread>
 #include <vector>
 
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/memory.h"
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/registration_cache.h"
 
 namespace weir::verbs {

@@ -21,6 +21,8 @@
 
 #include "tests/contract/contract_suite.h"
 #include "transport/engine/engine.h"
+#include "transport/verbs/addresses.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::contract {
 namespace {

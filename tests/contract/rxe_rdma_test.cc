@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/verbs/addresses.h"
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queues.h"

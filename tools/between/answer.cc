@@ -14,6 +14,7 @@
 #include "tools/here.h"
 #include "tools/port_facts.h"
 #include "transport/btl/device_wish.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::tools::between {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "transport/btl/device_wish.h"
 #include "transport/btl/path_options.h"
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/reach.h"
 #include "transport/wire/hello.h"
 

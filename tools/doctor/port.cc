@@ -5,6 +5,7 @@
 #include "tools/doctor/checks.h"
 #include "tools/needs.h"
 #include "tools/port_facts.h"
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/hw_counters.h"
 
 namespace weir::tools::doctor {

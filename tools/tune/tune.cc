@@ -14,7 +14,7 @@
 #include "tools/data_files.h"
 #include "tools/here.h"
 #include "transport/btl/device_wish.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::tools {
 namespace {

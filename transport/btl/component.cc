@@ -12,6 +12,7 @@
 #include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
 #include "transport/btl/report.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::btl {
 namespace {

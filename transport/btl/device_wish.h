@@ -3,7 +3,7 @@
 #pragma once
 
 #include "transport/config/settings.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/ports.h"
 
 namespace weir::btl {
 

@@ -3,7 +3,7 @@
 
 #include "base/counters.h"
 #include "transport/btl/compat.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/ports.h"
 #include "transport/verbs/registration_cache.h"
 
 namespace weir::btl {

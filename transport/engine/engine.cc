@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "transport/verbs/blocked_signals.h"
+#include "transport/verbs/choose_ports.h"
 #include "transport/verbs/reach.h"
 
 namespace weir {

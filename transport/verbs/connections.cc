@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/addresses.h"
+
 namespace weir::verbs {
 namespace {
 

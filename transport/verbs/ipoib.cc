@@ -1,14 +1,18 @@
 #include "transport/verbs/ipoib.h"
 
+#include <ifaddrs.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 namespace weir::verbs {
 namespace {
 
-constexpr std::size_t address_bytes = 20;  // flags and queue pair number, then the GID
+constexpr std::size_t hardware_address_bytes = 20;  // flags and queue pair number, then the GID
 constexpr std::uint16_t partition = 0x7fff;
 
 std::string line_of(const std::filesystem::path& path) {
@@ -20,13 +24,13 @@ std::string line_of(const std::filesystem::path& path) {
 
 // The bytes of "80:00:00:48:fe:80:...". False if it is no IPoIB address.
 bool parse(const std::string& text, std::array<std::uint8_t, 16>& gid) {
-  if (text.size() != 3 * address_bytes - 1) return false;
-  for (std::size_t i = 0; i < address_bytes; ++i) {
+  if (text.size() != 3 * hardware_address_bytes - 1) return false;
+  for (std::size_t i = 0; i < hardware_address_bytes; ++i) {
     unsigned byte = 0;
     const char* const at = &text[3 * i];
     const auto [end, error] = std::from_chars(at, at + 2, byte, 16);
     if (error != std::errc{} || end != at + 2) return false;
-    const std::size_t skipped = address_bytes - gid.size();
+    const std::size_t skipped = hardware_address_bytes - gid.size();
     if (i >= skipped) gid[i - skipped] = static_cast<std::uint8_t>(byte);
   }
   return true;
@@ -62,6 +66,23 @@ const IpoibInterface* choose_ipoib(std::span<const IpoibInterface> all,
     if (!pkey && any == nullptr) any = &one;
   }
   return any;
+}
+
+sockaddr_storage ipoib_address(const std::string& device, const std::array<std::uint8_t, 16>& gid,
+                               std::optional<std::uint16_t> pkey) {
+  sockaddr_storage found{};
+  const std::vector<IpoibInterface> interfaces = ipoib_interfaces(device);
+  const IpoibInterface* const interface = choose_ipoib(interfaces, gid, pkey);
+  ifaddrs* all = nullptr;
+  if (interface == nullptr || getifaddrs(&all) != 0) return found;
+  for (const ifaddrs* it = all; it != nullptr && found.ss_family == 0; it = it->ifa_next) {
+    if (it->ifa_addr != nullptr && it->ifa_addr->sa_family == AF_INET &&
+        interface->name == it->ifa_name) {
+      std::memcpy(&found, it->ifa_addr, sizeof(sockaddr_in));
+    }
+  }
+  freeifaddrs(all);
+  return found;
 }
 
 }  // namespace weir::verbs

@@ -4,6 +4,8 @@
 // Any thread. Reads files of /sys (Linux, Documentation/infiniband/ipoib.rst).
 #pragma once
 
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -29,5 +31,9 @@ std::vector<IpoibInterface> ipoib_interfaces(const std::string& device,
 const IpoibInterface* choose_ipoib(std::span<const IpoibInterface> all,
                                    const std::array<std::uint8_t, 16>& gid,
                                    std::optional<std::uint16_t> pkey);
+
+// The IPv4 address of the interface that the two above find; ss_family 0: it has none.
+sockaddr_storage ipoib_address(const std::string& device, const std::array<std::uint8_t, 16>& gid,
+                               std::optional<std::uint16_t> pkey);
 
 }  // namespace weir::verbs

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/verbs/addresses.h"
+
 namespace weir::verbs {
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "transport/verbs/device.h"
+#include "transport/verbs/ports.h"
 #include "transport/wire/hello.h"
 
 namespace weir::verbs {

@@ -2,10 +2,12 @@
 #include "transport/verbs/gid.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 
+#include <array>
 #include <vector>
 
-#include "transport/verbs/device.h"
+#include "transport/verbs/addresses.h"
 
 namespace weir::verbs {
 namespace {

@@ -1,0 +1,161 @@
+#include "transport/verbs/choose_ports.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "transport/verbs/locality.h"
+#include "transport/verbs/reach.h"
+#include "transport/wire/hello.h"
+
+namespace weir::verbs {
+namespace {
+
+std::vector<std::string> names_in(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    names.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+bool is_usable(const PortChoice& port) { return port.active && port.address.ss_family != 0; }
+
+// Whether what the one reaches can be reached from the other.
+bool in_one_network(const PortChoice& one, const PortChoice& other) {
+  wire::Card first;
+  wire::Card second;
+  describe_fabric(one, first);
+  describe_fabric(other, second);
+  return why_unreachable(first, second, false).empty();
+}
+
+// The fastest, or of those equal to the first such that also reach what it reaches, a near one.
+const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
+  const PortChoice& first = **std::max_element(
+      usable.begin(), usable.end(),
+      [](const auto* a, const auto* b) { return a->speed_mbps < b->speed_mbps; });
+  std::vector<const PortChoice*> equal;
+  std::vector<Cpus> near;
+  for (const PortChoice* const port : usable) {
+    if (port->speed_mbps != first.speed_mbps || !in_one_network(first, *port)) continue;
+    equal.push_back(port);
+    near.push_back(cpus_near(port->device));
+  }
+  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
+  return equal[nearest(near, {.own = own_cpus(), .online = online, .turn = turn})];
+}
+
+}  // namespace
+
+std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) {
+  const std::string name = names_in(wish.name).front();
+  std::string unopened;
+  const std::vector<PortChoice> ports = list_ports(wish, &unopened);
+  if (ports.empty()) {
+    why = unopened;
+    if (!why.empty()) return std::nullopt;
+    why =
+        "there is no RDMA device (ibv_devices lists none). Load the adapter's driver, or "
+        "Soft-RoCE (modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0)";
+    return std::nullopt;
+  }
+  std::vector<const PortChoice*> usable;
+  std::string seen;
+  for (const PortChoice& port : ports) {
+    if (name != "auto" && name != port.device && name != port.name()) {
+      seen += (seen.empty() ? "" : ", ") + port.name();
+      continue;
+    }
+    if (!port.active) {
+      seen += (seen.empty() ? "" : ", ") + port.name() + " (not active)";
+    } else if (port.address.ss_family == 0) {
+      seen += (seen.empty() ? "" : ", ") + port.name() + " (no usable GID or IP address)";
+    } else {
+      usable.push_back(&port);
+    }
+  }
+  if (usable.empty()) {
+    why = "no usable RDMA port for device '" + name + "'; there is: " + seen +
+          ". Bring the port up and give its network interface an IP address";
+    return std::nullopt;
+  }
+  return *near_us(usable, wish.turn);
+}
+
+namespace {
+
+// Those that can be rails with the first one, which is among them: of each adapter one port, for
+// the ports share its bus.
+std::vector<PortChoice> rail_ports(const PortChoice& first, const DeviceWish& wish) {
+  std::set<std::string> seen{first.device};
+  std::vector<PortChoice> ports = list_ports(wish);
+  std::erase_if(ports, [&](const PortChoice& port) {
+    if (port.name() == first.name()) return false;
+    return !is_usable(port) || port.ethernet != first.ethernet ||
+           port.soft_roce != first.soft_roce || 2 * port.speed_mbps < first.speed_mbps ||
+           !seen.insert(port.device).second;
+  });
+  return ports;
+}
+
+std::vector<Cpus> cpus_near_each(const std::vector<PortChoice>& ports) {
+  std::vector<Cpus> near;
+  for (const PortChoice& port : ports) near.push_back(cpus_near(port.device));
+  return near;
+}
+
+// Of a process's ports, each goes to the port of a peer that has the same place. If only ports of
+// one name reach each other, all processes have to take them in one order: `first` and those as
+// listed.
+void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWish& wish) {
+  const PortChoice first = rails.front();
+  const Place place{.own = own_cpus(),
+                    .online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)),
+                    .turn = wish.turn};
+  std::vector<PortChoice> ports = rail_ports(first, wish);
+  const bool one_network = std::all_of(ports.begin(), ports.end(), [&](const PortChoice& port) {
+    return in_one_network(first, port);
+  });
+  if (wish.rails == 0) {  // nobody asked for more: none that is slower
+    std::erase_if(ports, [&](const auto& port) { return port.speed_mbps != first.speed_mbps; });
+    if (one_network) {
+      const std::vector<std::size_t> chosen =
+          one_or_two(cpus_near_each(ports), place, wish.processes);
+      if (chosen.size() == 2) rails = {ports[chosen[0]], ports[chosen[1]]};
+      return;
+    }
+    most = ports.size() < 2 * wish.processes ? 1 : 2;
+  }
+  std::erase_if(ports, [&](const PortChoice& port) { return port.device == first.device; });
+  while (rails.size() < most && !ports.empty()) {
+    const std::size_t next = one_network ? nearest(cpus_near_each(ports), place) : 0;
+    rails.push_back(ports[next]);
+    ports.erase(ports.begin() + static_cast<std::ptrdiff_t>(next));
+  }
+}
+
+}  // namespace
+
+std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why) {
+  constexpr std::size_t most_rails = 4;
+  const std::vector<std::string> names = names_in(wish.name);
+  const std::size_t most = std::min(wish.rails > 0 ? wish.rails : names.size(), most_rails);
+  std::vector<PortChoice> rails;
+  DeviceWish one = wish;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    one.name = names[i];
+    std::optional<PortChoice> port = choose_port(one, why);
+    if (!port) return {};
+    rails.push_back(std::move(*port));
+  }
+  if (wish.name == "auto") add_others(rails, most, wish);
+  return rails;
+}
+
+}  // namespace weir::verbs

@@ -1,0 +1,68 @@
+// The RDMA ports of this machine, and what each of them is.
+//
+// Any thread.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/gid.h"
+
+namespace weir::verbs {
+
+template <auto Destroy>
+struct Destroyer {
+  template <typename T>
+  void operator()(T* object) const {
+    Destroy(object);
+  }
+};
+
+using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
+
+// What the user asked for.
+struct DeviceWish {
+  std::string name = "auto";            // "auto", or "mlx5_0", "mlx5_0:1"; several with commas
+  int gid_index = -1;                   // -1: chosen
+  std::optional<std::uint16_t> pkey{};  // of the path's interface (InfiniBand)
+  unsigned turn = 0;      // the process's number on its node, to spread over equal ports
+  std::size_t rails = 0;  // ports to use; 0: those that `name` names, or by the number of processes
+  std::size_t processes = 1;  // of the job on this node
+};
+
+// One port of one device.
+struct PortChoice {
+  std::string device;
+  std::uint8_t port = 1;
+  bool active = false;
+  bool ethernet = false;         // RoCE rather than InfiniBand
+  bool soft_roce = false;        // the rxe driver: no real adapter
+  std::uint32_t mtu_bytes = 0;   // active MTU
+  std::uint64_t speed_mbps = 0;  // megabits per second
+  Gid gid;
+  sockaddr_storage address{};     // of the port, for rdma_cm; ss_family 0: it has none
+  std::uint8_t network_bits = 0;  // of the address, as an IPv6 one; 0: not known
+  std::vector<Gid> gids;          // the whole table, for people to read
+
+  std::string name() const { return device + ":" + std::to_string(port); }
+};
+
+// Adapter and environment, to read and to compare: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs", or the
+// driver and type that the kernel reports. Reads files of /sys.
+std::string hardware_text(const PortChoice& port);
+
+// Every port of every device, with the GID and the address that `wish` gives it. Opens and closes
+// the devices; `unopened` gets the reason if one could not be opened.
+std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened = nullptr);
+
+// What to say if that failed, as `errno` tells it now.
+std::string cannot_open(const std::string& device);
+
+}  // namespace weir::verbs
