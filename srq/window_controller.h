@@ -24,23 +24,23 @@ class WindowController {
   };
 
   explicit WindowController(const Config& config)
-      : max_(std::max(config.max, 1u)),
-        allowed_(max_),
-        most_(std::max(config.most, max_)),
-        window_(std::clamp(config.initial, 1u, max_)) {}
+      : configured_(std::max(config.max, 1u)),
+        max_(configured_),
+        room_(std::max(config.most, configured_)),
+        window_(std::clamp(config.initial, 1u, configured_)) {}
 
   std::uint32_t window() const { return window_; }
-  std::uint32_t max() const { return allowed_; }
+  std::uint32_t max() const { return max_; }  // W_max now
 
   // How many receives the SRQ must have room for.
-  std::uint32_t most() const { return most_; }
+  std::uint32_t room() const { return room_; }
 
   // The SRQ is made now, with room for later needs: up to twice W_max, or 1024.
-  void settle_most() { most_ = std::max(allowed_, std::min(most_, std::max(2 * allowed_, 1024u))); }
+  void settle_room() { room_ = std::max(max_, std::min(room_, std::max(2 * max_, 1024u))); }
 
   // So many peers are expected that their least needs `least` buffers once all are there: W may
   // rise to that and W_max then, whatever early peers hold.
-  void expect(std::uint32_t least) { allowed_ = std::max(allowed_, std::min(least + max_, most_)); }
+  void expect(std::uint32_t least) { max_ = std::max(max_, std::min(least + configured_, room_)); }
 
   // The value to arm the SRQ limit with.
   std::uint32_t limit() const { return window_ / 2; }
@@ -49,7 +49,7 @@ class WindowController {
   // configured W_max, or half of it beyond the least, so that active peers have something to share,
   // however many are idle.
   std::uint32_t max_by_demand(std::uint32_t least) const {
-    return std::min(allowed_, std::max(max_, least + max_ / 2));
+    return std::min(max_, std::max(configured_, least + configured_ / 2));
   }
 
   // A limit event came, or a peer ran out of credits: doubles W. True if W grew.
@@ -62,7 +62,7 @@ class WindowController {
   // Raises W to at least `buffers`, as far as W_max allows. True if W grew.
   bool raise_to(std::uint32_t buffers) {
     const std::uint32_t before = window_;
-    window_ = std::max(window_, std::min(buffers, allowed_));
+    window_ = std::max(window_, std::min(buffers, max_));
     return window_ > before;
   }
 
@@ -71,15 +71,14 @@ class WindowController {
 
   // There was no memory for more than `buffers`: W stays at that for good.
   void cap(std::uint32_t buffers) {
-    most_ = allowed_ = std::clamp(buffers, 1u, allowed_);
-    max_ = std::min(max_, allowed_);
-    window_ = std::min(window_, max_);
+    room_ = max_ = std::clamp(buffers, 1u, max_);
+    window_ = std::min({window_, configured_, max_});
   }
 
  private:
-  std::uint32_t max_;      // as configured
-  std::uint32_t allowed_;  // with all peers that are expected
-  std::uint32_t most_;     // what the SRQ holds, or memory allows
+  std::uint32_t configured_;  // W_max without regard to peers
+  std::uint32_t max_;         // W_max now: larger with the peers that are expected
+  std::uint32_t room_;        // what W_max may be raised to: the SRQ's depth, or what memory allows
   std::uint32_t window_;
 };
 

@@ -287,7 +287,7 @@ void Receiver::window_changed(Outbox& out) {
   if (total < window && slabs_asked_ == 0) {
     // Peers that come one by one raise W a little each time: one slab does for several of them. No
     // slab is larger than all before it, so that one can go when W halves, however W grew.
-    const std::uint32_t least = std::min(total / 8, window_.most() - total);
+    const std::uint32_t least = std::min(total / 8, window_.room() - total);
     const std::uint32_t wanted = std::max(window - total, least);
     slabs_asked_ = total == 0 ? wanted : std::min(wanted, total);
     out.want_slab(slabs_asked_);

@@ -56,8 +56,8 @@ class Receiver {
 
   // The shared receive queue is about to be made: returns how many receives it must hold.
   std::uint32_t settle_queue() {
-    window_.settle_most();
-    return window_.most();
+    window_.settle_room();
+    return window_.room();
   }
 
   // ---- buffers ----

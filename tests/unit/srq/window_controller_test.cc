@@ -73,7 +73,7 @@ TEST(WindowController, StaysCappedForGood) {
 
 TEST(WindowController, ManyPeersRaiseTheMaximumAsFarAsItMay) {
   WindowController window({.initial = 8, .max = 64, .most = 100});
-  EXPECT_EQ(window.most(), 100u);
+  EXPECT_EQ(window.room(), 100u);
   window.expect(30);
   EXPECT_EQ(window.max(), 94u);
   window.expect(1000);
