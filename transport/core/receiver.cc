@@ -66,9 +66,13 @@ void Receiver::book_held() {
   counters_.receives_held = pool_.held();
 }
 
-void Receiver::post_free(Outbox& out) {
+void Receiver::post_all(Outbox& out) {
   pool_.post(pool_.free(), out.receives);
   book_posted();
+}
+
+void Receiver::post_free(Outbox& out) {
+  post_all(out);
   if (!limit_armed_) arm_limit(out);
 }
 
@@ -193,9 +197,14 @@ void Receiver::on_reposted(Time now, Outbox& out) {
 }
 
 void Receiver::raise_lost_limit(Outbox& out) {
-  if (!limit_armed_ || !below_limit() || !grow_at_limit()) return;
+  if (limit_armed_ && grow_without_event()) window_changed(out);
+}
+
+// Grows W as the limit event would.
+bool Receiver::grow_without_event() {
+  if (!below_limit() || !grow_at_limit()) return false;
   ++counters_.srq_limit_self_raised;
-  window_changed(out);
+  return true;
 }
 
 // Doubles W because the limit was reached. Beyond `window_unattended`, only if the layer above took
@@ -275,37 +284,44 @@ void Receiver::on_slab_failed(Outbox& out) {
   window_changed(out);
 }
 
-// W moved, or buffers came: asks for missing buffers, posts the free ones, arms the limit, and
-// gives the peers their larger shares.
+// W moved, or buffers came. The limit event is a one-shot hint: if armed below the limit, some
+// devices stay silent for ever. So this looks at the limit before it is armed.
 void Receiver::window_changed(Outbox& out) {
+  do {
+    book_window();
+    ask_for_buffers(out);
+    cover_credits();
+    post_all(out);
+  } while (grow_without_event());
+  arm_limit(out);
+  listener_.on_shares_changed(out);
+}
+
+void Receiver::book_window() {
   const std::uint32_t window = window_.window();
   if (window > counters_.window) ++counters_.window_grows;
   counters_.window = window;
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
+}
+
+// Takes slabs back from retirement; what W still lacks is a slab of its own, one at a time.
+void Receiver::ask_for_buffers(Outbox& out) {
+  const std::uint32_t window = window_.window();
   pool_.restore(window);
   const std::uint32_t total = pool_.total();
-  if (total < window && slabs_asked_ == 0) {
-    // Peers that come one by one raise W a little each time: one slab does for several of them. No
-    // slab is larger than all before it, so that one can go when W halves, however W grew.
-    const std::uint32_t least = std::min(total / 8, window_.room() - total);
-    const std::uint32_t wanted = std::max(window - total, least);
-    slabs_asked_ = total == 0 ? wanted : std::min(wanted, total);
-    out.want_slab(slabs_asked_);
-  }
-  // Credits only for buffers that exist, or will exist before the next frame leaves.
-  const std::uint32_t backed = pool_.backed() + slabs_asked_;
-  eager_.set_window(std::min(window, backed), backed);
-  pool_.post(pool_.free(), out.receives);
-  book_posted();
+  if (total >= window || slabs_asked_ > 0) return;
+  // Peers that come one by one raise W a little each time: one slab does for several of them. No
+  // slab is larger than all before it, so that one can go when W halves, however W grew.
+  const std::uint32_t least = std::min(total / 8, window_.room() - total);
+  const std::uint32_t wanted = std::max(window - total, least);
+  slabs_asked_ = total == 0 ? wanted : std::min(wanted, total);
+  out.want_slab(slabs_asked_);
+}
 
-  // The limit event is a one-shot hint: if armed below the limit, some devices stay silent for
-  // ever. So this looks at the limit before each arming.
-  if (below_limit() && grow_at_limit()) {
-    ++counters_.srq_limit_self_raised;
-    return window_changed(out);
-  }
-  arm_limit(out);
-  listener_.on_shares_changed(out);
+// Credits only for buffers that exist, or will exist before the next frame leaves.
+void Receiver::cover_credits() {
+  const std::uint32_t backed = pool_.backed() + slabs_asked_;
+  eager_.set_window(std::min(window_.window(), backed), backed);
 }
 
 }  // namespace weir

@@ -165,13 +165,18 @@ class Receiver {
  private:
   bool has_free_to_post() const { return pool_.free() >= std::max(slack(), 1u); }
   void post_free(Outbox& out);
+  void post_all(Outbox& out);
   void book_posted() { counters_.receives_posted = pool_.posted(); }
   void book_held();
   void book_credits() { counters_.credits_out = eager_.out(); }
   [[gnu::noinline]] void window_changed(Outbox& out);
+  void book_window();
+  void ask_for_buffers(Outbox& out);
+  void cover_credits();
   std::uint32_t limit() const;
   bool below_limit() const;
   bool grow_at_limit();
+  bool grow_without_event();
   void arm_limit(Outbox& out);
   void demanded(Outbox& out);
   bool may_shrink() const;
