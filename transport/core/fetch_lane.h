@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/ids.h"
 #include "transport/rail/spread.h"
@@ -30,6 +31,8 @@ class FetchLane {
     leaving,  // our end is about to be destroyed
   };
 
+  // Our end is there, and not only asked for.
+  bool is_made() const { return ours_.exists(); }
   // Both ends are connected. A request that the peer's end could not answer yet would be repeated
   // only after the adapter's timeout.
   bool usable() const { return state_ == State::joined && ours_.joined && peer_joined_; }
@@ -47,13 +50,12 @@ class FetchLane {
 
   State state_ = State::none;
   bool peer_joined_ = false;  // the peer's end is connected to ours
-  bool told_ = false;         // `theirs_` came when it could not be answered
   LaneId lane_ = LaneId::none;
   std::uint32_t reads_ = 0;
-  wire::LaneEnd ours_{};    // our end, as far as it is made
-  wire::LaneEnd theirs_{};  // what the peer told, before it could be answered
-  std::uint32_t their_pair_ = 0;  // that our end is connected to, or is about to be
-  std::uint32_t left_pair_ = 0;   // that the last one was connected to
+  wire::LaneEnd ours_{};                  // our end, once it is made
+  std::optional<wire::LaneEnd> untaken_;  // what the peer told when we could not act on it
+  std::uint32_t their_pair_ = 0;          // that our end is connected to, or is about to be
+  std::uint32_t left_pair_ = 0;           // that the last one was connected to
 };
 
 // The further lanes of a peer with large gets.

@@ -22,7 +22,7 @@ void FetchLanes::want(Peer& peer, Outbox& out) {
       peer.name == config_.self) {
     return;
   }
-  make_end(peer, 0, {}, out);
+  make_end(peer, 0, std::nullopt, out);
 }
 
 void FetchLanes::want_further(const Now& now, Peer& peer, Outbox& out) {
@@ -33,25 +33,24 @@ void FetchLanes::want_further(const Now& now, Peer& peer, Outbox& out) {
   for (std::uint8_t number = 1; number <= count; ++number) {
     const FetchLane& end = end_of(peer, number);
     if (end.state_ == State::none && peer.further->spread.may_be_made(now, number - 1u)) {
-      make_end(peer, number, {}, out);
+      make_end(peer, number, std::nullopt, out);
     }
   }
 }
 
 // Makes our end, and connects it if the peer's is known.
-void FetchLanes::make_end(Peer& peer, std::uint8_t number, const wire::LaneEnd& theirs,
-                          Outbox& out) {
+void FetchLanes::make_end(Peer& peer, std::uint8_t number,
+                          const std::optional<wire::LaneEnd>& theirs, Outbox& out) {
   FetchLane& end = end_of(peer, number);
-  const bool known = theirs.qp_number != 0;
   if (end.lane_ == LaneId::none) {
     end.lane_ = lanes_.make(peer.id, LaneUse::fetches, number);
     if (number > 0) peer.further->spread.begin_anew(number - 1u);
   }
-  end.state_ = known ? State::joined : State::offered;
-  end.their_pair_ = theirs.qp_number;
+  end.state_ = theirs ? State::joined : State::offered;
+  end.their_pair_ = theirs ? theirs->qp_number : 0;
   const std::uint32_t most = number == 0 ? listener_.most_reads() : config_.max_rd_atomic;
   end.reads_ = std::clamp(most, 1u, config_.max_rd_atomic);
-  if (known) end.reads_ = std::min<std::uint32_t>(end.reads_, theirs.reads);
+  if (theirs) end.reads_ = std::min<std::uint32_t>(end.reads_, theirs->reads);
   end.reads_ = std::bit_floor(end.reads_);
   wire::LaneEnd ours = end.ours_;
   ours.number = number;
@@ -60,7 +59,7 @@ void FetchLanes::make_end(Peer& peer, std::uint8_t number, const wire::LaneEnd& 
            .lane = end.lane_,
            .beside = peer.connection.lane(),
            .ours = ours,
-           .theirs = theirs,
+           .theirs = theirs.value_or(wire::LaneEnd{}),
            .reads = end.reads_});
 }
 
@@ -71,14 +70,13 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
   const std::uint8_t number = open->number;
   FetchLane& end = end_of(peer, number);
   if (end.lane_ != lane || end.state_ == State::leaving) return;
-  if (ours.qp_number == 0) {
+  if (!ours.exists()) {
     if (number == 0) {
       refuse(now, peer, out);
       return owe(peer, {}, out);
     }
     // A peer that has heard of nothing needs to hear of nothing. An offer of theirs is not taken.
-    const std::uint32_t theirs =
-        end.theirs_.qp_number != 0 ? end.theirs_.qp_number : end.their_pair_;
+    const std::uint32_t theirs = end.untaken_ ? end.untaken_->qp_number : end.their_pair_;
     peer.further->spread.leave(now, number - 1u);
     drop_end(end, out);
     end.left_pair_ = theirs;
@@ -87,8 +85,8 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
   }
   end.ours_ = ours;
   end.ours_.number = number;
-  const wire::LaneEnd theirs = std::exchange(end.theirs_, {});
-  if (theirs.qp_number != 0) return make_end(peer, number, theirs, out);
+  const std::optional<wire::LaneEnd> theirs = std::exchange(end.untaken_, std::nullopt);
+  if (theirs) return make_end(peer, number, theirs, out);
   end.ours_.joined = end.state_ == State::joined;
   use_if_joined(now, peer, number, out);
   owe(peer, end.ours_, out);
@@ -96,8 +94,8 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
 
 void FetchLanes::on_ready(const Now& now, Peer& peer, Outbox& out) {
   const auto look = [&](FetchLane& end) {
-    const wire::LaneEnd theirs = std::exchange(end.theirs_, {});
-    if (std::exchange(end.told_, false)) on_told(now, peer, theirs, out);
+    const std::optional<wire::LaneEnd> told = std::exchange(end.untaken_, std::nullopt);
+    if (told) on_told(now, peer, *told, out);
   };
   look(peer.fetch_lane);
   if (!peer.further) return;
@@ -109,16 +107,15 @@ bool FetchLanes::on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs
   const PeerState state = peer.connection.state();
   // It overtook the answer, or our question whether to part: see on_ready.
   if (state == PeerState::connecting || state == PeerState::parting) {
-    end.theirs_ = theirs;
-    end.told_ = true;
+    end.untaken_ = theirs;
     return !theirs.joined;
   }
   if (!peer.connection.is_ready()) return true;  // we leave
-  if (theirs.number > 0 && theirs.qp_number == 0) {
+  if (!theirs.exists() && theirs.number > 0) {
     on_none(now, peer, theirs, out);
     return true;
   }
-  if (theirs.qp_number == 0) {
+  if (!theirs.exists()) {
     if (end.peer_joined_) return false;
     refuse(now, peer, out);
     return true;
@@ -127,27 +124,27 @@ bool FetchLanes::on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs
                        : on_offer(now, peer, end, theirs, out);
 }
 
+// Connects our end to theirs, once it is made.
+void FetchLanes::join(Peer& peer, FetchLane& end, const wire::LaneEnd& theirs, Outbox& out) {
+  if (!end.is_made()) {
+    end.untaken_ = theirs;
+  } else {
+    make_end(peer, theirs.number, theirs, out);
+  }
+}
+
 // The peer has made an end, and knows of none of ours yet.
 bool FetchLanes::on_offer(const Now& now, Peer& peer, FetchLane& end, const wire::LaneEnd& theirs,
                           Outbox& out) {
   switch (end.state_) {
     case State::none: make_end(peer, theirs.number, theirs, out); return true;
-    case State::offered:
-      if (end.ours_.qp_number == 0) {
-        end.theirs_ = theirs;
-      } else {
-        make_end(peer, theirs.number, theirs, out);
-      }
-      return true;
+    case State::offered: join(peer, end, theirs, out); return true;
     case State::joined:  // it has left the one that ours is connected to
       if (theirs.number == 0 || theirs.qp_number == end.their_pair_) return false;
       begin_leaving(peer, end, out);
       listener_.on_further_lane(now, peer, out);
       [[fallthrough]];
-    case State::leaving:
-      end.theirs_ = theirs;
-      end.told_ = true;
-      return true;
+    case State::leaving: end.untaken_ = theirs; return true;
     case State::refused:  // its offer crossed our refusal, or did not know of it
       owe(peer, {}, out);
       return true;
@@ -163,11 +160,7 @@ bool FetchLanes::on_joined(const Now& now, Peer& peer, FetchLane& end, const wir
     case State::leaving: return theirs.number > 0 && theirs.qp_number == end.left_pair_;
     case State::offered:
       end.peer_joined_ = true;
-      if (end.ours_.qp_number == 0) {
-        end.theirs_ = theirs;
-      } else {
-        make_end(peer, theirs.number, theirs, out);
-      }
+      join(peer, end, theirs, out);
       return true;
     case State::joined:
       if (end.peer_joined_) return false;
@@ -205,7 +198,7 @@ void FetchLanes::leave(const Now& now, Peer& peer, std::uint8_t number, Outbox& 
 void FetchLanes::begin_leaving(Peer& peer, FetchLane& end, Outbox& out) {
   end.left_pair_ = end.their_pair_;
   end.state_ = State::leaving;
-  end.told_ = false;
+  end.untaken_.reset();
   const std::uint8_t number = lanes_[end.lane_].number;
   peer.further->owed = static_cast<std::uint16_t>(peer.further->owed & ~(1u << number));
   if (peer.outgoing.owes_lane_end() && peer.outgoing.owed_lane() == number) {
@@ -261,7 +254,7 @@ void FetchLanes::forget_owed(Peer& peer) {
 // ---- their end ----
 
 void FetchLanes::fence_end(FetchLane& end, Outbox& out) {
-  end.told_ = false;
+  end.untaken_.reset();
   if (end.lane_ == LaneId::none) {
     end = {};
   } else if (end.state_ != State::leaving) {
@@ -280,13 +273,12 @@ void FetchLanes::fence(Peer& peer, Outbox& out) {
 
 void FetchLanes::forget(const Now& now, Peer& peer, std::uint8_t number, Outbox& out) {
   FetchLane& end = end_of(peer, number);
-  const bool told = end.told_;
-  const wire::LaneEnd theirs = end.theirs_;
+  const std::optional<wire::LaneEnd> told = end.untaken_;
   const std::uint32_t left = end.left_pair_;
   end = {};
   end.left_pair_ = left;
   if (!peer.connection.is_ready()) return forget_owed(peer);  // it may have been made meanwhile
-  if (told) on_told(now, peer, theirs, out);
+  if (told) on_told(now, peer, *told, out);
 }
 
 // The end of one whose drop is under way already is known as soon as that is carried out.

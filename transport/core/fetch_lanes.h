@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/now.h"
 #include "base/time.h"
@@ -59,7 +60,7 @@ class FetchLanes {
 
   // The connection is ready: looks at what the peer said about its end before.
   void on_ready(const Now& now, Peer& peer, Outbox& out);
-  // Our end was made, and connected if that was asked for; with qp_number 0 it was not made.
+  // Our end was made, and connected if that was asked for; or could not be made.
   void on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours, Outbox& out);
   // What the peer says about its end. False if no correct peer says that.
   [[gnu::noinline]] bool on_told(const Now& now, Peer& peer, const wire::LaneEnd& theirs,
@@ -84,7 +85,9 @@ class FetchLanes {
 
  private:
   FetchLane& end_of(Peer& peer, std::uint8_t number);
-  void make_end(Peer& peer, std::uint8_t number, const wire::LaneEnd& theirs, Outbox& out);
+  void make_end(Peer& peer, std::uint8_t number, const std::optional<wire::LaneEnd>& theirs,
+                Outbox& out);
+  void join(Peer& peer, FetchLane& end, const wire::LaneEnd& theirs, Outbox& out);
   bool on_offer(const Now& now, Peer& peer, FetchLane& end, const wire::LaneEnd& theirs,
                 Outbox& out);
   bool on_joined(const Now& now, Peer& peer, FetchLane& end, const wire::LaneEnd& theirs,

@@ -8,7 +8,7 @@ namespace {
 bool check_lane_end(const std::byte* frame) {
   const LaneEnd end = get_lane_end(frame + frame_header_bytes);
   if (end.number > most_further_lanes) return false;
-  if (end.qp_number != 0) return end.reads > 0;
+  if (end.exists()) return end.reads > 0;
   return end.reads == 0 && !end.joined && (end.psn != 0) == (end.number != 0);
 }
 

@@ -59,6 +59,8 @@ struct LaneEnd {
   std::uint8_t reads = 0;       // reads that the sender answers at a time
   bool joined = false;          // this end is connected to the end that the receiver told of
   std::uint8_t number = 0;      // 0: the first lane; up to most_further_lanes: a further one
+
+  bool exists() const { return qp_number != 0; }
 };
 inline constexpr std::uint8_t most_further_lanes = 8;
 
