@@ -5,14 +5,7 @@
 //                                                                  │
 //   next_finished ◀── every byte is there, or failed and nothing outstanding
 //
-// Between peers: deficit round robin, with a quantum (the largest chunk) per turn. Peers that
-// always have something to issue have had the same bytes to within two quanta at any moment, and no
-// peer waits for more than two quanta of each other one.
-//
-// Within a peer: first come, first served, but small transfers pass large ones. For every
-// `bypass_bytes` that passed it, the oldest large transfer issues a chunk. So a large transfer gets
-// at least every (bypass_bytes / largest chunk + 2)th chunk. A small one waits for the small ones
-// before it, for one large chunk per bypass_bytes of those, and for one more.
+// Between peers and within one: flow.h.
 //
 // Gets and puts take turns, each kind under its own budget: reads within c and a peer's
 // max_rd_atomic, writes within bytes. If the next chunk of a kind does not fit, that kind waits; a
@@ -28,7 +21,7 @@
 // it.
 //
 // The node: reads are also charged to a budget that all its processes share, if there is one
-// (node_reads.h), and a gate (below) may decide about every chunk. A chunk that waits for either
+// (read_window.h), and a gate (below) may decide about every chunk. A chunk that waits for either
 // waits for another process, so the caller has to come back and ask: `waits_for_node`.
 //
 // Cost: constant per chunk, whatever the number of peers. Peers without work are in no list.
@@ -46,14 +39,15 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 
+#include "base/list.h"
 #include "base/read_times.h"
 #include "base/time.h"
-#include "rendezvous/budget_controller.h"
 #include "rendezvous/chunk_budget.h"
 #include "rendezvous/chunk_plan.h"
-#include "rendezvous/node_reads.h"
+#include "rendezvous/flow.h"
+#include "rendezvous/lost_chunks.h"
+#include "rendezvous/read_window.h"
 #include "rendezvous/transfer.h"
 #include "rendezvous/transfer_peer.h"
 #include "rendezvous/transfer_table.h"
@@ -128,7 +122,7 @@ class Scheduler {
 
   // From here on the read budget is shared with the node's other processes (nullptr: no longer).
   // Nothing may be outstanding. The pool outlives this.
-  void join_node(PoolMember::Pool* reads) { node_.join(reads); }
+  void join_node(PoolMember::Pool* reads) { window_.join_node(reads); }
 
   // Takes every get or put. None of it is issued before its peer is open. The caller owns the
   // peer's record, which is the same for all its transfers and outlives this.
@@ -158,10 +152,8 @@ class Scheduler {
   // How many reads a new lane for chains should have under way: c, or the initial window while c is
   // unknown. A power of two, because adapters round max_rd_atomic up to one: for a fixed c the next
   // one below, for a moving c the nearest.
-  std::uint32_t chain_reads() const;
-  bool knows_c() const {
-    return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;
-  }
+  std::uint32_t chain_reads() const { return window_.chain_reads(); }
+  bool knows_c() const { return window_.knows_c(); }
   // Whether a get of that size would be a chain if there were a lane.
   bool wants_chain(const TransferRequest& request) const {
     return chain_bytes_ > 0 && request.opcode == Opcode::read &&
@@ -175,32 +167,30 @@ class Scheduler {
   // False if `next` finds nothing. Also if what the node gave for a chunk that no longer waits has
   // to go back.
   bool has_something_to_issue() const {
-    if (queued_ == 0) return !node_.idle();
+    if (queued_ == 0) return !window_.node().idle();
     for (const Direction& direction : directions_) {
-      if (!direction.active.empty()) return true;
+      if (!direction.round.empty()) return true;
     }
-    return !node_.idle();
+    return !window_.node().idle();
   }
   // Transfers have chunks to issue, now or later.
   bool has_unissued() const { return queued_ > 0; }
   // Reads wait, or waited, for what other processes of the node have outstanding.
-  bool waits_for_node() const { return node_.waiting(); }
+  bool waits_for_node() const { return window_.node().waiting(); }
   // Reads are outstanding for which other processes of the node may wait.
-  bool holds_node_reads() const { return node_.out() > 0; }
+  bool holds_node_reads() const { return window_.node().out() > 0; }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
-  std::uint64_t excuse_stuck() { return node_.excuse(); }
-  // A process that has neither begun nor ended a read for so long, in which ours would have come
-  // twice, does not move.
-  Duration excuse_after() const { return {2 * last_rtt_.ns}; }
-  const ReadTimes& read_times() const { return read_times_; }
+  std::uint64_t excuse_stuck() { return window_.excuse(); }
+  Duration excuse_after() const { return window_.excuse_after(); }
+  const ReadTimes& read_times() const { return window_.times(); }
   // A chunk could go, but nothing is under way whose end would make anybody ask for it.
   bool stalled() const {
     bool may_go = false;
-    if (node_.waiting()) return false;
+    if (waits_for_node()) return false;
     for (const Direction& direction : directions_) {
       if (direction.budget.chunks() > direction.budget.reserved()) return false;
-      may_go = may_go || !direction.active.empty();
+      may_go = may_go || !direction.round.empty();
     }
     return may_go;
   }
@@ -246,13 +236,10 @@ class Scheduler {
 
   const ChunkPlan& plan() const { return plan_; }
   const ChunkBudget& reads() const { return budget_of(TransferKind::get); }
-  // The read budget now: as found from the chunks' times, or c chunks.
-  std::uint64_t read_window_bytes() const {
-    return controller_.adaptive() ? controller_.window_bytes()
-                                  : std::uint64_t{controller_.reads()} * plan_.chunk_bytes();
-  }
+  // The read budget now.
+  std::uint64_t read_window_bytes() const { return window_.bytes(); }
   const ChunkBudget& writes() const { return budget_of(TransferKind::put); }
-  const BudgetController& controller() const { return controller_; }
+  const BudgetController& controller() const { return window_.controller(); }
   const Counts& counts() const { return counts_; }
 
   // Recounts everything; for tests and debug checks.
@@ -260,10 +247,9 @@ class Scheduler {
 
  private:
   // All flows of one path.
-  using Flow = TransferPeer::Flow;
   struct Direction {
     ChunkBudget budget;
-    List<Flow, &Flow::active> active;  // may issue; the front one has its turn
+    Round round;
   };
 
   static unsigned of(TransferKind kind) { return static_cast<unsigned>(kind); }
@@ -274,45 +260,40 @@ class Scheduler {
     if (!peer.known_.linked) known_.push(&peer);
   }
   static Flow& flow_of(const Transfer& t) { return t.peer->flows_[of(t.path)]; }
-  bool may_be_chain(const Flow& gets, const Transfer& transfer);
-  void begin_chain(Flow& gets, Transfer& transfer);
   static bool may_issue(const Flow& flow, TransferPath path);
-  // The limit for the reads of the whole node.
-  std::uint64_t node_window() const {
-    return controller_.adaptive()
-               ? controller_.bytes()
-               : controller_.reads() * NodeReads::charged_bytes(plan_.chunk_bytes());
-  }
   [[gnu::noinline]] bool look_for_next(Chunk& chunk, ChunkGate* gate);
-  Flow* chain_in_turn() const;
   bool take(TransferPath path, Chunk& chunk, ChunkGate* gate);
   [[gnu::hot]] bool has_node_room(std::uint64_t bytes);
-  bool reserve_for(TransferPeer& peer);
-  void settle_reserve(TransferPeer& peer);
-  Transfer& pick(Flow& flow) const;
   [[gnu::hot]] Transfer& add(TransferPeer& peer, const TransferRequest& request);
   void issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void hand_out(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk& chunk);
   void refresh(Flow& flow, TransferPath path);
-  Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
-  void end_chain(TransferPeer& peer);
-  void leave_chain(Transfer& transfer);
-  void give_up_chunks(Transfer& transfer);
+  void refresh_all(TransferPeer& peer);
   std::uint32_t next_bytes(const Transfer& transfer) const;
-  void keep_lost(Transfer& transfer, std::uint64_t offset, std::uint32_t bytes);
-  LostChunk take_lost(Transfer& transfer);
+  Transfer* take_back(TransferId id, std::uint32_t bytes, bool chained);
+  void give_up_chunks(Transfer& transfer);
   void fail(Transfer& transfer);
   void finish(Transfer& transfer);
+
+  // Chains (scheduler_chains.cc).
+  bool may_be_chain(const Flow& gets, const Transfer& transfer);
+  void begin_chain(Flow& gets, Transfer& transfer);
+  Flow& chain_in_turn() const;
+  bool reserve_for(TransferPeer& peer);
+  void settle_reserve(TransferPeer& peer);
+  // Moves the rest of the peer's chain to the path for gets, if there is a chain.
+  void end_chain(TransferPeer& peer) {
+    Flow& chains = peer.flows_[of(TransferPath::chain)];
+    if (!chains.empty()) leave_chain(chains.next(bypass_bytes_));
+  }
+  void leave_chain(Transfer& transfer);
 
   ChunkPlan plan_;
   std::uint64_t small_bytes_;
   std::uint64_t bypass_bytes_;
   std::uint64_t chain_bytes_;
   std::uint32_t measure_every_;
-  BudgetController controller_;
-  NodeReads node_;
-  Duration last_rtt_{};
-  ReadTimes read_times_;
+  ReadWindow window_;
   std::array<Direction, 3> directions_;  // by path
   TransferPath turn_ = TransferPath::get;
   TransferTable transfers_;
@@ -320,8 +301,7 @@ class Scheduler {
   List<TransferPeer, &TransferPeer::known_> known_;  // for recounts
   TransferQueue finished_;
   TransferQueue withdrawn_;
-  std::deque<LostChunk> lost_;  // all records
-  LostChunk* lost_free_ = nullptr;
+  LostChunks lost_;
   Counts counts_;
 };
 

@@ -10,6 +10,7 @@
 // Pure values; the scheduler moves them.
 #pragma once
 
+#include <array>
 #include <cassert>
 #include <cstdint>
 
@@ -36,6 +37,12 @@ constexpr const char* to_text(TransferState state) {
 // How its next chunks go: one by one under the budget of its kind, or, for a get, in a chain that
 // the adapter works through by itself.
 enum class TransferPath : std::uint8_t { get, put, chain };
+inline constexpr std::array all_paths = {TransferPath::get, TransferPath::put, TransferPath::chain};
+
+// The path of transfers that do not go as a chain.
+constexpr TransferPath path_by_chunks(TransferKind kind) {
+  return kind == TransferKind::get ? TransferPath::get : TransferPath::put;
+}
 
 // Whether the picture above has the edge.
 constexpr bool allowed(TransferState from, TransferState to) {

@@ -8,10 +8,20 @@
 #include <cstdint>
 
 #include "base/list.h"
-#include "rendezvous/chunk_budget.h"
+#include "rendezvous/flow.h"
 #include "rendezvous/transfer.h"
 
 namespace weir {
+
+// A peer's lane for chains, and what its chain has of the budgets.
+struct ChainLane {
+  bool open = false;
+  std::uint32_t reads = 0;           // under way on it at most; 0: there is no such lane
+  std::uint32_t since_measured = 0;  // chains since a get that could be one went chunk by chunk
+  std::uint32_t reserved_reads = 0;  // of the read budget, while a chain is under way
+  std::uint64_t reserved_bytes = 0;
+  std::uint32_t reserved_tokens = 0;  // and of the node's
+};
 
 class TransferPeer {
  public:
@@ -46,20 +56,6 @@ class TransferPeer {
  private:
   friend class Scheduler;
 
-  // The peer's transfers of one path.
-  struct Flow {
-    TransferPeer* peer = nullptr;
-    TransferQueue small;
-    TransferQueue large;
-    ChunkBudget::Use use;
-    std::int64_t deficit = 0;        // bytes it may still issue this turn; a debt if negative
-    std::uint64_t passed_bytes = 0;  // bytes of small transfers since a large one was served
-    Link<Flow> active;
-
-    bool empty() const { return small.empty() && large.empty(); }
-    TransferQueue& queue_of(const Transfer& t) { return t.small ? small : large; }
-  };
-
   template <typename Is>
   bool any(Is&& is) const {
     const Transfer* t = transfers_.front();
@@ -68,12 +64,7 @@ class TransferPeer {
   }
 
   bool open_ = false;
-  bool chain_open_ = false;
-  std::uint32_t chain_reads_ = 0;     // reads of its lane for chains; 0: no such lane
-  std::uint32_t reserved_reads_ = 0;  // part of the read budget, while chains are under way
-  std::uint64_t reserved_bytes_ = 0;
-  std::uint32_t reserved_tokens_ = 0;  // and part of the node's
-  std::uint32_t chains_since_measured_ = 0;
+  ChainLane chain_;
   std::uint32_t atomics_ = 0;  // not over
   bool atomics_lost_ = false;  // an atomic was lost: it may have been executed
   std::array<Flow, 3> flows_;  // by path
