@@ -4,17 +4,16 @@
 // Thread rule: the endpoints have their own lock. An endpoint never moves until all of them end.
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <mutex>
 
 #include "base/ids.h"
 #include "transport/btl/compat.h"
+#include "transport/btl/rail_peer.h"
 #include "transport/engine/engine.h"
-#include "transport/rail/links.h"
-#include "transport/rail/transfers.h"
 
 // Open MPI only passes pointers to this around; the type is ours, its name is not.
 struct mca_btl_base_endpoint_t {
@@ -23,19 +22,15 @@ struct mca_btl_base_endpoint_t {
   opal_proc_t* proc = nullptr;
   std::atomic<bool> leaving{false};  // its end is wanted: failures are no longer news
 
-  // The peer on the further rails; only Rails changes this.
-  struct Side {
-    weir::PeerId id = weir::PeerId::none;
-  };
-  std::array<Side, weir::most_rails - 1> sides;
-  weir::RailTransfers::Ways ways;
-  weir::Links links;
+  weir::btl::RailPeer rails;
 
   // Only Trains changes these.
   std::atomic<std::int64_t> early_bytes{0};  // of its trains, which no receive has matched yet
   bool refrains = false;                     // it may send none
   std::atomic<int> announced{0};  // messages to it in place of trains, which it has not read yet
   bool reads_stream = false;      // there are many of them
+
+  weir::PeerId id_on(std::size_t rail) const { return rail == 0 ? id : rails.id(rail); }
 };
 
 namespace weir::btl {

@@ -18,32 +18,32 @@ class Rails::Ways {
 
   std::size_t count() const { return rails_.count_ + 1; }
   std::optional<std::uint32_t> hold(std::size_t rail, bool even_if_ready) {
-    const PeerId peer = id_on(endpoint_, rail);
+    const PeerId peer = endpoint_.id_on(rail);
     if (peer == PeerId::none) return std::nullopt;
     return rails_.engine(rail).hold(peer, even_if_ready);
   }
   std::optional<std::uint32_t> received_before_end(std::size_t rail) {
-    const PeerId peer = id_on(endpoint_, rail);
+    const PeerId peer = endpoint_.id_on(rail);
     return peer != PeerId::none ? rails_.engine(rail).received_before_end(peer) : std::nullopt;
   }
   auto give_away(std::size_t rail, std::uint32_t received) {
-    return rails_.engine(rail).give_away(id_on(endpoint_, rail), received);
+    return rails_.engine(rail).give_away(endpoint_.id_on(rail), received);
   }
   auto take_unsent(std::size_t rail) {
-    const PeerId peer = id_on(endpoint_, rail);
+    const PeerId peer = endpoint_.id_on(rail);
     return peer != PeerId::none ? rails_.engine(rail).take_unsent(peer) : std::vector<SendSlot*>{};
   }
-  void let_go(std::size_t rail) { rails_.engine(rail).let_go(id_on(endpoint_, rail)); }
+  void let_go(std::size_t rail) { rails_.engine(rail).let_go(endpoint_.id_on(rail)); }
   bool send(std::size_t over, const HandoverMessage& message) {
-    return rails_.engine(over).send_handover(id_on(endpoint_, over), message);
+    return rails_.engine(over).send_handover(endpoint_.id_on(over), message);
   }
   Status carry(std::size_t over, const SendSlot& frame) {
-    const PeerId peer = id_on(endpoint_, over);
+    const PeerId peer = endpoint_.id_on(over);
     return peer != PeerId::none ? rails_.engine(over).carry(peer, frame) : Status::elsewhere;
   }
   void discard(std::size_t rail, SendSlot* slot) { rails_.engine(rail).discard(slot); }
   void connect(std::size_t rail) {
-    const PeerId peer = id_on(endpoint_, rail);
+    const PeerId peer = endpoint_.id_on(rail);
     if (peer != PeerId::none) rails_.engine(rail).connect(peer);
   }
   void withdraw(std::size_t rail) { rails_.withdraw(endpoint_, rail); }
@@ -67,7 +67,7 @@ void Rails::on_failure(std::size_t side, const Failure& failure) {
   serve_links();
   if (endpoint->leaving.load(std::memory_order_relaxed)) return;
   Ways ways(*this, *endpoint);
-  if (!RailFrames(endpoint->links, ways)
+  if (!RailFrames(endpoint->rails.links, ways)
            .outlives(side + 1, failure.reason, failure.lost_work, failure.in_doubt)) {
     return lose_peer(module_, endpoint, endpoint->name, sides_[side].engine->port().name(),
                      failure);
@@ -84,7 +84,7 @@ void Rails::lose_way(std::size_t rail, Endpoint& endpoint, FailReason reason) {
   Duration pause{};
   {
     std::lock_guard guard(lock_);
-    pause = endpoint.ways[rail].lose(Engine::clock());
+    pause = endpoint.rails.ways[rail].lose(Engine::clock());
   }
   // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
   const bool told = reason != FailReason::vanished && tells_loss();
@@ -96,9 +96,9 @@ void Rails::lose_way(std::size_t rail, Endpoint& endpoint, FailReason reason) {
 
 bool Rails::survives(Endpoint& endpoint, const Failure& failure) {
   serve_links();
-  if (failure.lost_work && endpoint.links.up() != 0) explain_loss(endpoint, failure);
+  if (failure.lost_work && endpoint.rails.links.up() != 0) explain_loss(endpoint, failure);
   Ways ways(*this, endpoint);
-  if (!RailFrames(endpoint.links, ways)
+  if (!RailFrames(endpoint.rails.links, ways)
            .outlives(0, failure.reason, failure.lost_work, failure.in_doubt)) {
     return false;
   }
@@ -121,10 +121,7 @@ Endpoint* Rails::endpoint_on(std::size_t rail, PeerId peer) {
     if (first == PeerId::none) return nullptr;
     endpoint = module_.endpoints.add(name, first, nullptr);
   }
-  if (rail > 0) {
-    std::lock_guard guard(lock_);
-    endpoint->sides[rail - 1].id = peer;
-  }
+  if (rail > 0) endpoint->rails.set_id(rail, peer);
   return endpoint;
 }
 
@@ -142,7 +139,7 @@ void Rails::serve_links() {
 void Rails::on_news(std::size_t rail, const LinkNews& news) {
   Endpoint* const endpoint = endpoint_on(rail, news.peer);
   if (endpoint == nullptr) return;
-  Links& links = endpoint->links;
+  Links& links = endpoint->rails.links;
   const bool was_down = links.is_down(0);
   const bool was_lost = links.is_lost(0);
   links.set_first(module_.engine->options().core.self < endpoint->name);
@@ -161,7 +158,7 @@ void Rails::on_given_away(Endpoint& endpoint, std::size_t rail, std::size_t fram
   if (lost > 0) {
     later([this, &endpoint, rail] {
       const Failure failure{
-          id_on(endpoint, rail), FailReason::no_resources, CompletionStatus::success, {}, {}};
+          endpoint.id_on(rail), FailReason::no_resources, CompletionStatus::success, {}, {}};
       lose_peer(module_, &endpoint, endpoint.name, engine(rail).port().name(), failure);
     });
   }
@@ -173,7 +170,7 @@ void Rails::on_given_away(Endpoint& endpoint, std::size_t rail, std::size_t fram
 
 std::size_t Rails::next_in_turn(Endpoint& endpoint) {
   Ways ways(*this, endpoint);
-  return RailFrames(endpoint.links, ways).next_in_turn();
+  return RailFrames(endpoint.rails.links, ways).next_in_turn();
 }
 
 Status Rails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
@@ -223,7 +220,7 @@ void Rails::ask_again() {
   if (now - asked < first_rail_asked_every.ns || !asked_ns_.compare_exchange_strong(asked, now))
     return;
   module_.endpoints.for_each([&](const Endpoint& endpoint) {
-    if (endpoint.links.is_lost(0) && !endpoint.leaving.load(std::memory_order_relaxed)) {
+    if (endpoint.rails.links.is_lost(0) && !endpoint.leaving.load(std::memory_order_relaxed)) {
       module_.engine->connect(endpoint.id);
     }
   });

@@ -45,9 +45,9 @@ void Rails::deregister(Handle& handle) {
 
 // Asks for the connection if there is none.
 bool Rails::may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys) {
-  return endpoint.sides[side].id != PeerId::none && keys[side + 1].rkey != 0 &&
+  return endpoint.rails.id(side + 1) != PeerId::none && keys[side + 1].rkey != 0 &&
          sides_[side].works.load(std::memory_order_relaxed) &&
-         sides_[side].engine->connect(endpoint.sides[side].id);
+         sides_[side].engine->connect(endpoint.rails.id(side + 1));
 }
 
 // Without a key for a rail, the operation does not go there.
@@ -79,7 +79,7 @@ void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport&
       if (keys[i].rkey != 0) others |= RailTransfers::bit_of(i);
     }
   }
-  if (RailTransfers::keeps_to_first(request, others, endpoint.links)) {
+  if (RailTransfers::keeps_to_first(request, others, endpoint.rails.links)) {
     request.movable = others != 0;
     engine(0).transfer(request);
     return look_back(endpoint, 0, others);
@@ -88,10 +88,12 @@ void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport&
 }
 
 RailTransfers::Usable Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
-  RailTransfers::Usable usable{RailTransfers::is_open(now, 0, endpoint.ways, endpoint.links)};
+  RailTransfers::Usable usable{
+      RailTransfers::is_open(now, 0, endpoint.rails.ways, endpoint.rails.links)};
   for (std::size_t i = 0; i < count_; ++i) {
     std::unique_lock guard(lock_);
-    const bool is_open = RailTransfers::is_open(now, i + 1, endpoint.ways, endpoint.links);
+    const bool is_open =
+        RailTransfers::is_open(now, i + 1, endpoint.rails.ways, endpoint.rails.links);
     guard.unlock();
     usable[i + 1] = is_open && may_use(i, endpoint, keys);
   }
@@ -116,7 +118,8 @@ void Rails::divide(Endpoint& endpoint, const Operation& operation, const Transfe
   Divisions::Parts parts{};
   try {
     std::lock_guard guard(lock_);
-    parts = transfers_.begin(now, request, may, endpoint.ways, speeds(), keys, sides.fenced());
+    parts =
+        transfers_.begin(now, request, may, endpoint.rails.ways, speeds(), keys, sides.fenced());
   } catch (const std::exception&) {
     return engine(0).transfer(request);
   }
@@ -136,7 +139,7 @@ void Rails::submit(Divisions::Part& part, Endpoint& endpoint) {
     if (part.may_use(i)) others |= RailTransfers::bit_of(i);
   }
   TransferRequest request = part.request();
-  request.peer = id_on(endpoint, rail);
+  request.peer = endpoint.id_on(rail);
   const Operation* const whole = module_.operations.find(request.token);
   const bool is_unwanted = whole != nullptr && whole->scratch != nullptr && rail > 0;
   if (!is_bytes || is_unwanted) {
@@ -160,7 +163,7 @@ void Rails::submit(Divisions::Part& part, Endpoint& endpoint) {
 
 // `others`: rails that it may go over instead, a bit for each.
 void Rails::look_back(Endpoint& endpoint, std::size_t rail, std::uint8_t others) {
-  if (RailTransfers::came_too_late(rail, others, endpoint.links)) withdraw(endpoint, rail);
+  if (RailTransfers::came_too_late(rail, others, endpoint.rails.links)) withdraw(endpoint, rail);
 }
 
 void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
@@ -173,7 +176,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
   {
     std::lock_guard guard(lock_);
     if (rail > 0) side_parts_.fetch_sub(1, std::memory_order_relaxed);
-    next = transfers_.end_of_step(now, part, ok, tell, endpoint.links, endpoint.ways);
+    next = transfers_.end_of_step(now, part, ok, tell, endpoint.rails.links, endpoint.rails.ways);
   }
   if (next.was_lost && tell && may_tell()) {
     complain(way_text(endpoint, rail) + " carries messages again, after " +
@@ -192,7 +195,7 @@ void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
 
 // What is in doubt is not among these before both ends have let the connection go.
 void Rails::withdraw(Endpoint& endpoint, std::size_t rail) {
-  for (const TransferRequest& request : engine(rail).withdraw(id_on(endpoint, rail))) {
+  for (const TransferRequest& request : engine(rail).withdraw(endpoint.id_on(rail))) {
     const Operation* const operation = module_.operations.find(request.token);
     if (operation == nullptr) continue;
     if (operation->part == nullptr) {

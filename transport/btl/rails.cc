@@ -117,8 +117,7 @@ void Rails::add(Endpoint& endpoint, std::span<const std::byte> cards) {
       continue;
     }
     side.engine->set_above(id, &endpoint);
-    std::lock_guard guard(lock_);
-    endpoint.sides[i].id = id;
+    endpoint.rails.set_id(i + 1, id);
   }
 }
 
@@ -175,7 +174,7 @@ void Rails::close(std::span<Endpoint* const> leaving) {
   for (std::size_t i = 0; i < count_; ++i) {
     std::vector<PeerId> peers;
     for (const Endpoint* const endpoint : leaving) {
-      if (endpoint->sides[i].id != PeerId::none) peers.push_back(endpoint->sides[i].id);
+      if (endpoint->rails.id(i + 1) != PeerId::none) peers.push_back(endpoint->rails.id(i + 1));
     }
     sides_[i].engine->close(peers, Upcalls(*this, i, true));
   }

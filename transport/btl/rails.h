@@ -74,12 +74,11 @@ class Rails {
   // `send(engine, peer)` sends over one rail; goes on until one takes it.
   template <typename Send>
   Status send(Endpoint& endpoint, Send&& send) {
-    return endpoint.links.send(count_ + 1, spread_ ? next_in_turn(endpoint) : 0,
-                               [&](std::size_t rail) {
-                                 const PeerId peer = id_on(endpoint, rail);
-                                 return peer != PeerId::none ? send(engine(rail), peer)
-                                                             : Status::elsewhere;
-                               });
+    return endpoint.rails.links.send(
+        count_ + 1, spread_ ? next_in_turn(endpoint) : 0, [&](std::size_t rail) {
+          const PeerId peer = endpoint.id_on(rail);
+          return peer != PeerId::none ? send(engine(rail), peer) : Status::elsewhere;
+        });
   }
   // Sends a message that is in a slot of the first rail's, which goes back there.
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
@@ -94,7 +93,7 @@ class Rails {
   // From now on the peer may send us trains over the further rails, or may not.
   void let_train(const Endpoint& endpoint, bool may) {
     for (std::size_t i = 0; i < count_; ++i) {
-      const PeerId peer = endpoint.sides[i].id;
+      const PeerId peer = endpoint.rails.id(i + 1);
       if (peer != PeerId::none) sides_[i].engine->let_train(peer, may);
     }
   }
@@ -152,9 +151,6 @@ class Rails {
   RailTransfers::Usable usable(Time now, Endpoint& endpoint, const RailKeys& keys);
   RailTransfers::Speeds speeds() const;
   Engine& engine(std::size_t rail) const;
-  static PeerId id_on(const Endpoint& endpoint, std::size_t rail) {
-    return rail == 0 ? endpoint.id : endpoint.sides[rail - 1].id;
-  }
   std::size_t next_in_turn(Endpoint& endpoint);
   Endpoint* endpoint_on(std::size_t rail, PeerId peer);
   void on_news(std::size_t rail, const LinkNews& news);
