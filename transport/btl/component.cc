@@ -100,7 +100,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     std::string why_not;
     alone.core.wakes = Overlap::wanted(settings, why_not);
     if (!why_not.empty()) report_no_overlap(why_not);
-    const Engine::Options options = ports.size() > 1 ? Rails::options_of_first(alone) : alone;
+    const Engine::Options options = ports.size() > 1 ? RailEngines::options_of_first(alone) : alone;
     std::unique_ptr<Engine> engine = Engine::open(options, port, why);
     if (engine == nullptr) {
       report_unavailable(why);
@@ -108,7 +108,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     std::vector<std::unique_ptr<Engine>> further;
     for (std::size_t i = 1; i < ports.size(); ++i) {
-      further.push_back(Engine::open(Rails::options(options), ports[i], why));
+      further.push_back(Engine::open(RailEngines::options(options), ports[i], why));
       if (further.back() != nullptr) continue;
       further.pop_back();  // it may do without
       if (chooses_rails(settings)) break;
@@ -124,7 +124,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       complain("shares no read budget with the other processes of this host: " +
                engine->why_no_node() + ". Each keeps to limits of its own.");
     }
-    const std::vector<std::byte> card = Rails::cards(*engine, further);
+    const std::vector<std::byte> card = RailEngines::cards(*engine, further);
     const int rc = publish(mca_btl_weir_component.btl_version, card.data(), card.size());
     if (rc != OPAL_SUCCESS) {
       report_unavailable("the runtime took no address to publish (error " + std::to_string(rc) +

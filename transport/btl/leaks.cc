@@ -14,7 +14,7 @@ void report_leaks(Module& module) {
   count(module.handles.out(), "handles of registered memory");
   count(module.registrations_in_use(), "registrations in use");
   count(module.descriptors.out(), "descriptors");
-  if (module.rails != nullptr) count(module.rails->parts_out(), "parts of messages");
+  if (module.rails != nullptr) count(module.rails->parts.out(), "parts of messages");
   count(module.trains.bytes_half(), "bytes of messages half here");
   const Engine::Remains remains = module.engine->remains();
   count(remains.transfers, "transfers not over");

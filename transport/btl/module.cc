@@ -130,7 +130,10 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
       engine(std::move(with)),
       endpoints(*engine),
       trains(*this, most_eager(standard, wanted, further.size())) {
-  if (!further.empty()) rails = std::make_unique<Rails>(*this, std::move(further));
+  if (!further.empty()) {
+    rails = std::make_unique<Rails>(*engine, std::move(further), endpoints, operations,
+                                    rdma_counters, settings.frames == "spread");
+  }
   show_rdma_counters(&rdma_counters);
   btl_component = &mca_btl_weir_component;
 
@@ -172,7 +175,8 @@ bool Module::start() {
   if (!why_not_there.empty() && first_on_node()) complain("overlap_cpus: " + why_not_there + ".");
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
-  if (good && rails != nullptr && open_memory_hooks(why)) rails->start();
+  if (good && rails != nullptr && open_memory_hooks(why))
+    rails->engines.start(registration_bytes(settings));
   if (good && overlap != nullptr && !overlap->start(why)) report_no_overlap(why);
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
@@ -217,14 +221,14 @@ Directory* Module::directory() {
 
 std::uint64_t Module::registrations_in_use() const {
   return (registration_cache != nullptr ? registration_cache->in_use() : 0) +
-         (rails != nullptr ? rails->registrations_in_use() : 0);
+         (rails != nullptr ? rails->engines.registrations_in_use() : 0);
 }
 
 void Module::end_registrations() {
   show_registration_counters(nullptr);
   directory_.reset();
   registration_cache.reset();
-  if (rails != nullptr) rails->end_registrations();
+  if (rails != nullptr) rails->engines.end_registrations();
   close_memory_hooks();
 }
 
@@ -261,7 +265,7 @@ Endpoint* Module::add(opal_proc_t* proc) {
     }
   }
   Endpoint* const endpoint = endpoints.add(name, id, proc);
-  if (rails != nullptr) rails->add(*endpoint, cards_in(card));
+  if (rails != nullptr) rails->engines.add(*endpoint, cards_in(card));
   engine->expect_peers(endpoints.size());
   return endpoint;
 }

@@ -65,7 +65,7 @@ struct Module : mca_btl_base_module_t {
   // handles.
   Directory* directory();
   // Small messages go over all rails, and so nothing here is one-sided.
-  bool spreads() const { return rails != nullptr && rails->spread(); }
+  bool spreads() const { return rails != nullptr && rails->frames.spread(); }
   // Registrations are no longer needed.
   void end_registrations();
 
@@ -127,16 +127,8 @@ void offer_rdma(Module& module);
 [[gnu::hot]] void conclude(Module& module, const Operation& done, bool ok, bool tell);
 [[gnu::hot]] void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
-// A message from the peer, over any rail, and the end of a send that waits, of an engine's slot; in
-// progress.cc.
-void take_message(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message);
-// A message that is no car.
+// A message that is no car, in progress.cc.
 [[gnu::hot]] void take_whole(Module& module, const Delivery& message);
-void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell);
-// Ends the job because of that peer.
-void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
-               const Failure& failure);
-
 // Looks once at what has come, in progress.cc. Returns how much it handed up.
 [[gnu::hot, gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).

@@ -83,7 +83,8 @@ Overlap::~Overlap() {
 template <typename F>
 void Overlap::for_each_engine(F&& visit) {
   visit(*module_.engine);
-  if (module_.rails != nullptr) module_.rails->for_each_engine(visit);
+  if (module_.rails == nullptr) return;
+  module_.rails->engines.for_each_further([&](std::size_t, Engine& engine) { visit(engine); });
 }
 
 bool Overlap::start(std::string& why) {

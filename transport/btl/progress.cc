@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "transport/btl/module.h"
@@ -83,6 +84,46 @@ namespace {
   give_up_message(module, message.peer, "its parts do not fit together.");
 }
 
+void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell) {
+  Descriptor& descriptor = finish(module, engine, slot);
+  if (!tell) return module.release(descriptor);
+  module.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
+}
+
+// Over a further rail, where the peer has another number.
+void take_from_further(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message) {
+  if (endpoint == nullptr) endpoint = module.endpoints.find(from);
+  if (endpoint == nullptr) {
+    opal_proc_t* const proc = opal_proc_for_name(to_opal(from));
+    if (proc != nullptr) endpoint = module.add(proc);
+  }
+  if (endpoint == nullptr) {
+    complain("a message from " + rank_text(from) +
+             " is lost: Open MPI does not know that process.");
+    static char text[] = "weir lost a message; see its message above";
+    if (!module.end_job(nullptr, text)) std::abort();
+    return;
+  }
+  Delivery known = message;
+  known.peer = endpoint->id;
+  known.above = endpoint;
+  message.tag == wire::car_tag ? take_car(module, known) : take_whole(module, known);
+}
+
+// Ends the job because of that peer.
+void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
+               const Failure& failure) {
+  opal_proc_t* proc = endpoint != nullptr ? endpoint->proc : nullptr;
+  if (proc == nullptr) proc = opal_proc_for_name(to_opal(name));
+  const Operation* const operation = failure.request.peer != PeerId::none
+                                         ? module.operations.find(failure.request.token)
+                                         : nullptr;
+  if (endpoint != nullptr) module.trains.forget(*endpoint);
+  report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
+  static char text[] = "weir lost a peer; see its message above";
+  module.end_job(proc, text);
+}
+
 class Upcalls {
  public:
   explicit Upcalls(Module& module) : module_(module) {}
@@ -127,7 +168,7 @@ class Upcalls {
       return note(5, rank_text(name) + " cannot be reached any more");
     }
     if (endpoint != nullptr && module_.rails != nullptr &&
-        module_.rails->survives(*endpoint, failure)) {
+        module_.rails->frames.survive(*endpoint, 0, failure)) {
       return;
     }
     lose_peer(module_, endpoint, name, module_.engine->port().name(), failure);
@@ -155,6 +196,103 @@ class LastUpcalls {
  private:
   Module& module_;
 };
+
+// From a further rail: the ends of parts, frames, and what became of the rail. `tell`: as above.
+class FurtherUpcalls {
+ public:
+  FurtherUpcalls(Module& module, std::size_t rail, bool tell)
+      : module_(module), engine_(module.rails->engines[rail]), rail_(rail), tell_(tell) {}
+
+  void on_message(const Delivery& message) {
+    if (!tell_) return;
+    const PeerName from = engine_.name(message.peer);
+    take_from_further(module_, static_cast<Endpoint*>(message.above), from, message);
+  }
+  void on_retired(SendSlot* slot, bool delivered) {
+    finish_send(module_, engine_, slot, delivered, tell_);
+  }
+  void on_transfer(const TransferEnd& end) { finish_operation(module_, end, tell_); }
+  void on_failure(const Failure& failure) {
+    if (!tell_) return;
+    auto* const endpoint = static_cast<Endpoint*>(engine_.above(failure.peer));
+    if (endpoint == nullptr || module_.rails->frames.survive(*endpoint, rail_, failure)) return;
+    lose_peer(module_, endpoint, endpoint->name, engine_.port().name(), failure);
+  }
+  void on_refusal(const Refusal& refusal) {
+    if (tell_) report_refusal(refusal);
+  }
+  void on_warning(const std::string& what) {
+    if (tell_) complain(what);
+  }
+  void on_breakdown(const std::string& what) {
+    module_.rails->engines.leave_out(rail_);
+    if (tell_) complain(what + ". The job goes on over its other rails.");
+  }
+
+ private:
+  Module& module_;
+  Engine& engine_;
+  const std::size_t rail_;
+  const bool tell_;
+};
+
+// What event threads left to us.
+struct Left {
+  Module& module;
+
+  void operator()(const RailReports::Text& text) const {
+    text.loud ? complain(text.says) : note(1, text.says);
+  }
+  void operator()(const TransferEnd& end) const { finish_operation(module, end, true); }
+  void operator()(const RailReports::Loss& loss) const {
+    const Failure failure{loss.endpoint->id_on(loss.rail),
+                          FailReason::no_resources,
+                          CompletionStatus::success,
+                          {},
+                          {}};
+    lose_peer(module, loss.endpoint, loss.endpoint->name,
+              module.rails->engines[loss.rail].port().name(), failure);
+  }
+};
+
+// Looks once at what has come over further rails.
+[[gnu::noinline]] int look_at_further(Module& module) {
+  Rails& rails = *module.rails;
+  if (rails.frames.has_news()) rails.frames.serve_links();
+  if (rails.reports.any_left()) {
+    for (const RailReports::Report& report : rails.reports.take_left()) {
+      std::visit(Left{module}, report);
+    }
+  }
+  if (rails.frames.any_down()) [[unlikely]]
+    rails.frames.ask_again();
+  int count = 0;
+  rails.engines.for_each_further([&](std::size_t rail, Engine& engine) {
+    count += engine.progress(FurtherUpcalls(module, rail, true));
+  });
+  return count;
+}
+
+void close_further(Module& module, std::span<Endpoint* const> leaving) {
+  module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
+    std::vector<PeerId> peers;
+    for (const Endpoint* const endpoint : leaving) {
+      const PeerId peer = endpoint->rails.id(rail);
+      if (peer != PeerId::none) peers.push_back(peer);
+    }
+    engine.close(peers, FurtherUpcalls(module, rail, true));
+  });
+}
+
+void shut_down_further(Module& module) {
+  module.rails->frames.end();
+  module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
+    engine.shutdown(FurtherUpcalls(module, rail, false));
+    while (engine.progress(FurtherUpcalls(module, rail, false)) > 0) {
+    }
+  });
+  module.rails->engines.end();
+}
 
 // Hands up messages that came before their receiver, if it is there now.
 int hand_up_early(Module& module) {
@@ -195,7 +333,8 @@ int send_waiting(Module& module) {
         module.engine->send(send.endpoint->id, slot, send.length_bytes, send.tag, true);
     if (status == Status::ok) continue;
     if (status == Status::elsewhere &&
-        module.rails->send_copy(*send.endpoint, slot, send.length_bytes, send.tag) == Status::ok) {
+        module.rails->frames.send_copy(*send.endpoint, slot, send.length_bytes, send.tag) ==
+            Status::ok) {
       continue;
     }
     if (send.descriptor != nullptr) {
@@ -209,50 +348,17 @@ int send_waiting(Module& module) {
 
 }  // namespace
 
-void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered, bool tell) {
-  Descriptor& descriptor = finish(module, engine, slot);
-  if (!tell) return module.release(descriptor);
-  module.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
-}
-
-void take_message(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message) {
-  if (endpoint == nullptr) endpoint = module.endpoints.find(from);
-  if (endpoint == nullptr) {
-    opal_proc_t* const proc = opal_proc_for_name(to_opal(from));
-    if (proc != nullptr) endpoint = module.add(proc);
-  }
-  if (endpoint == nullptr) {
-    complain("a message from " + rank_text(from) +
-             " is lost: Open MPI does not know that process.");
-    static char text[] = "weir lost a message; see its message above";
-    if (!module.end_job(nullptr, text)) std::abort();
-    return;
-  }
-  Delivery known = message;
-  known.peer = endpoint->id;
-  known.above = endpoint;
-  message.tag == wire::car_tag ? take_car(module, known) : take_whole(module, known);
-}
-
-void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::string& port,
-               const Failure& failure) {
-  opal_proc_t* proc = endpoint != nullptr ? endpoint->proc : nullptr;
-  if (proc == nullptr) proc = opal_proc_for_name(to_opal(name));
-  const Operation* const operation = failure.request.peer != PeerId::none
-                                         ? module.operations.find(failure.request.token)
-                                         : nullptr;
-  if (endpoint != nullptr) module.trains.forget(*endpoint);
-  report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
-  static char text[] = "weir lost a peer; see its message above";
-  module.end_job(proc, text);
-}
-
 int progress(Module& module) {
   if (module.overlap != nullptr) [[unlikely]] {
     if (module.overlap->is_here()) {
       if (!module.overlap->is_in_upcall()) return module.overlap->hand_up();
-      const int further = module.engine->stand_in_further(Upcalls(module));
-      return further + (module.rails != nullptr ? module.rails->stand_in_further() : 0);
+      int count = module.engine->stand_in_further(Upcalls(module));
+      if (module.rails != nullptr) {
+        module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
+          count += engine.stand_in_further(FurtherUpcalls(module, rail, true));
+        });
+      }
+      return count;
     }
     module.overlap->end_with_mpi();
     module.overlap->on_visit();
@@ -261,7 +367,7 @@ int progress(Module& module) {
   if (module.early_messages.any()) [[unlikely]]
     count += hand_up_early(module);  // first: later ones of the same peer may have come
   count += module.engine->progress(Upcalls(module));
-  if (module.rails != nullptr) count += module.rails->progress();
+  if (module.rails != nullptr && module.rails->is_due()) count += look_at_further(module);
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
   module.trains.set_limit();
@@ -276,7 +382,10 @@ int stand_in_for_application(Module& module, std::uint64_t visits, int most) noe
   try {
     int count = module.engine->stand_in(Upcalls(module), visits, goes_on);
     if (module.rails != nullptr) {
-      count += module.rails->stand_in(visits, [&](int more) { return goes_on(count + more); });
+      module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
+        count += engine.stand_in(FurtherUpcalls(module, rail, true), visits,
+                                 [&](int more) { return goes_on(count + more); });
+      });
     }
     return count + (module.waiting_sends.any() ? send_waiting(module) : 0);
   } catch (const std::exception& problem) {
@@ -299,7 +408,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
     peers.push_back(endpoint->id);
   }
   for (int left = 1000; waiting_sends.any() && left > 0; --left) progress(*this);
-  if (rails != nullptr) rails->close(leaving);
+  if (rails != nullptr) close_further(*this, leaving);
   const std::size_t stuck = engine->close(peers, Upcalls(*this));
   if (stuck > 0) {
     note(1, "left " + std::to_string(stuck) + " of " + std::to_string(peers.size()) +
@@ -309,7 +418,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
 
 void shut_down(Module& module) {
   if (module.overlap != nullptr) module.overlap->end();
-  if (module.rails != nullptr) module.rails->shut_down();
+  if (module.rails != nullptr) shut_down_further(module);
   if (!module.engine->shutdown(LastUpcalls(module))) {
     note(1, "ended with sends under way, after 10s");
   }

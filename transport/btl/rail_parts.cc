@@ -1,117 +1,78 @@
-// Gets, puts and atomics among rails: which ones they go over, in which parts, and where the parts
-// go that a rail has lost.
-#include <algorithm>
+#include "transport/btl/rail_parts.h"
+
 #include <exception>
-#include <optional>
 #include <string>
 
-#include "transport/btl/module.h"
-#include "transport/btl/rails.h"
 #include "transport/btl/report.h"
 
 namespace weir::btl {
 
-// ---- memory ----
-
-void Rails::register_memory(Handle& handle, const void* base, std::size_t size, Access access,
-                            bool window) {
-  SideExport sides;
-  sides.traits = window ? SideExport::window : std::uint8_t{0};
-  for (std::size_t i = 0; i < count_; ++i) {
-    Side& side = sides_[i];
-    if (!side.works.load(std::memory_order_acquire)) continue;
-    Access rights = access;
-    if (side.engine->port().device != engine(0).port().device) {
-      sides.traits |= SideExport::apart(i + 1);
-      rights = rights & (Access::local_write | Access::remote_read | Access::remote_write);
-    }
-    // For the read behind a put.
-    if (includes(rights, Access::remote_write)) rights = rights | Access::remote_read;
-    handle.sides[i] = side.registrations->get(base, size, rights);
-    // A key of 0 means none.
-    if (handle.sides[i] != nullptr) sides.rkeys[i] = handle.sides[i]->rkey;
-  }
-  handle.exported.set_sides(sides);
-}
-
-void Rails::deregister(Handle& handle) {
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (handle.sides[i] != nullptr) sides_[i].registrations->put(handle.sides[i]);
-    handle.sides[i] = nullptr;
-  }
-}
-
 // ---- which rails ----
 
-// Asks for the connection if there is none.
-bool Rails::may_use(std::size_t side, Endpoint& endpoint, const RailKeys& keys) {
-  return endpoint.rails.id(side + 1) != PeerId::none && keys[side + 1].rkey != 0 &&
-         sides_[side].works.load(std::memory_order_relaxed) &&
-         sides_[side].engine->connect(endpoint.rails.id(side + 1));
-}
-
 // Without a key for a rail, the operation does not go there.
-RailKeys Rails::keys_of(const Operation& operation, Opcode opcode) const {
+RailKeys PartsOverRails::keys_of(const Operation& operation, Opcode opcode) const {
   const SideExport sides{operation.side_rkeys, operation.side_traits};
+  const Handle* const local = operation.local_handle;
   RailKeys keys{};
-  for (std::size_t i = 0; i < count_; ++i) {
-    const std::uint32_t rkey = sides.rkey(opcode, i + 1);
-    const Handle* const local = operation.local_handle;
+  for (std::size_t rail = 1; rail < engines_.count(); ++rail) {
+    const std::uint32_t rkey = sides.rkey(opcode, rail);
     if (rkey == 0) continue;
-    if (local != nullptr && local->sides[i] != nullptr) {
-      keys[i + 1] = {local->sides[i]->lkey, rkey};
+    if (local != nullptr && local->sides[rail - 1] != nullptr) {
+      keys[rail] = {local->sides[rail - 1]->lkey, rkey};
     } else if (local == nullptr && operation.scratch != nullptr) {
-      keys[i + 1] = {sinks_[i + 1]->lkey, rkey};
+      keys[rail] = {engines_.sink(rail).lkey, rkey};
     }
   }
   return keys;
 }
 
-void Rails::transfer(Endpoint& endpoint, Operation& operation, const SideExport& sides,
-                     TransferRequest request) {
+void PartsOverRails::transfer(Endpoint& endpoint, Operation& operation, const SideExport& sides,
+                              TransferRequest request) {
   operation.side_rkeys = sides.rkeys;
   operation.side_traits = sides.traits;
-  std::uint8_t others = 0;
+  RailTransfers::Mask others = 0;
   RailKeys keys{};
   if (sides.any() && request.length_bytes > 0) {
     keys = keys_of(operation, request.opcode);
-    for (std::size_t i = 1; i <= count_; ++i) {
-      if (keys[i].rkey != 0) others |= RailTransfers::bit_of(i);
+    for (std::size_t rail = 1; rail < engines_.count(); ++rail) {
+      if (keys[rail].rkey != 0) others |= RailTransfers::bit_of(rail);
     }
   }
   if (RailTransfers::keeps_to_first(request, others, endpoint.rails.links)) {
     request.movable = others != 0;
-    engine(0).transfer(request);
+    engines_[0].transfer(request);
     return look_back(endpoint, 0, others);
   }
   divide(endpoint, operation, request, keys);
 }
 
-RailTransfers::Usable Rails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
-  RailTransfers::Usable usable{
-      RailTransfers::is_open(now, 0, endpoint.rails.ways, endpoint.rails.links)};
-  for (std::size_t i = 0; i < count_; ++i) {
-    std::unique_lock guard(lock_);
-    const bool is_open =
-        RailTransfers::is_open(now, i + 1, endpoint.rails.ways, endpoint.rails.links);
-    guard.unlock();
-    usable[i + 1] = is_open && may_use(i, endpoint, keys);
+RailTransfers::Usable PartsOverRails::usable(Time now, Endpoint& endpoint, const RailKeys& keys) {
+  const RailPeer& peer = endpoint.rails;
+  RailTransfers::Usable usable{};
+  {
+    std::lock_guard guard(lock_);
+    for (std::size_t rail = 0; rail < engines_.count(); ++rail) {
+      usable[rail] = RailTransfers::is_open(now, rail, peer.ways, peer.links);
+    }
+  }
+  for (std::size_t rail = 1; rail < engines_.count(); ++rail) {
+    usable[rail] = usable[rail] && keys[rail].rkey != 0 && engines_.connect(rail, endpoint);
   }
   return usable;
 }
 
-RailTransfers::Speeds Rails::speeds() const {
+RailTransfers::Speeds PartsOverRails::speeds() const {
   RailTransfers::Speeds speeds{};
-  for (std::size_t rail = 0; rail <= count_; ++rail) {
-    speeds[rail] = static_cast<double>(engine(rail).port().speed_mbps);
+  for (std::size_t rail = 0; rail < engines_.count(); ++rail) {
+    speeds[rail] = static_cast<double>(engines_[rail].port().speed_mbps);
   }
   return speeds;
 }
 
 // ---- parts ----
 
-void Rails::divide(Endpoint& endpoint, const Operation& operation, const TransferRequest& request,
-                   const RailKeys& keys) {
+void PartsOverRails::divide(Endpoint& endpoint, const Operation& operation,
+                            const TransferRequest& request, const RailKeys& keys) {
   const Time now = Engine::clock();
   const RailTransfers::Usable may = usable(now, endpoint, keys);
   const SideExport sides{operation.side_rkeys, operation.side_traits};
@@ -121,106 +82,119 @@ void Rails::divide(Endpoint& endpoint, const Operation& operation, const Transfe
     parts =
         transfers_.begin(now, request, may, endpoint.rails.ways, speeds(), keys, sides.fenced());
   } catch (const std::exception&) {
-    return engine(0).transfer(request);
+    return engines_[0].transfer(request);
   }
   // What is to be read ahead goes before the first rail's own part.
-  for (std::size_t rail = count_ + 1; rail-- > 0;) {
+  for (std::size_t rail = engines_.count(); rail-- > 0;) {
     if (parts[rail] != nullptr) submit(*parts[rail], endpoint);
   }
 }
 
 // Without memory for the operation, the part is lost at once.
-void Rails::submit(Divisions::Part& part, Endpoint& endpoint) {
+void PartsOverRails::submit(Divisions::Part& part, Endpoint& endpoint) {
   const Operation operation{.endpoint = &endpoint, .part = &part};
   const std::size_t rail = part.over();
-  const bool is_bytes = part.step() == Divisions::Step::bytes;
-  std::uint8_t others = 0;
-  for (std::size_t i = 1; i <= count_; ++i) {
-    if (part.may_use(i)) others |= RailTransfers::bit_of(i);
+  RailTransfers::Mask others = 0;
+  for (std::size_t other = 1; other < engines_.count(); ++other) {
+    if (part.may_use(other)) others |= RailTransfers::bit_of(other);
   }
-  TransferRequest request = part.request();
-  request.peer = endpoint.id_on(rail);
-  const Operation* const whole = module_.operations.find(request.token);
-  const bool is_unwanted = whole != nullptr && whole->scratch != nullptr && rail > 0;
-  if (!is_bytes || is_unwanted) {
-    request.local_address = reinterpret_cast<std::uint64_t>(sinks_[rail]->payload());
-    request.lkey = sinks_[rail]->lkey;
-  }
-  if (rail > 0) side_parts_.fetch_add(1, std::memory_order_relaxed);
-  if (rail > 0 && is_bytes) {
-    add_to(module_.rdma_counters.rail_parts);
-    add_to(module_.rdma_counters.rail_bytes, request.length_bytes);
+  TransferRequest request = request_of(part, endpoint);
+  if (rail > 0) further_.fetch_add(1, std::memory_order_relaxed);
+  if (rail > 0 && part.step() == Divisions::Step::bytes) {
+    add_to(reports_.counters.rail_parts);
+    add_to(reports_.counters.rail_bytes, request.length_bytes);
   }
   try {
-    request.token = module_.operations.begin(operation);
+    request.token = operations_.begin(operation);
   } catch (const std::exception& problem) {
     complain(std::string("cannot do a part of a transfer: ") + problem.what() + ".");
-    return finish(operation, false, rail > 0, false);
+    return lose(operation, rail > 0);
   }
-  engine(rail).transfer(request);
+  engines_[rail].transfer(request);
   look_back(endpoint, rail, others);
 }
 
-// `others`: rails that it may go over instead, a bit for each.
-void Rails::look_back(Endpoint& endpoint, std::size_t rail, std::uint8_t others) {
-  if (RailTransfers::came_too_late(rail, others, endpoint.rails.links)) withdraw(endpoint, rail);
+// Its token is still that of the whole.
+TransferRequest PartsOverRails::request_of(const Divisions::Part& part,
+                                           const Endpoint& endpoint) const {
+  const std::size_t rail = part.over();
+  TransferRequest request = part.request();
+  request.peer = endpoint.id_on(rail);
+  const Operation* const whole = operations_.find(request.token);
+  const bool is_unwanted = whole != nullptr && whole->scratch != nullptr && rail > 0;
+  if (part.step() != Divisions::Step::bytes || is_unwanted) {
+    SendSlot& sink = engines_.sink(rail);
+    request.local_address = reinterpret_cast<std::uint64_t>(sink.payload());
+    request.lkey = sink.lkey;
+  }
+  return request;
 }
 
-void Rails::finish(const Operation& done, bool ok, bool tell, bool upcalls) {
+std::optional<TransferEnd> PartsOverRails::finish(const Operation& done, bool ok, bool tell) {
   using Kind = RailTransfers::Next::Kind;
-  Divisions::Part& part = *done.part;
-  Endpoint& endpoint = *done.endpoint;
+  const RailTransfers::Next next = end_step(done, ok, tell);
+  switch (next.kind) {
+    case Kind::going: return std::nullopt;
+    case Kind::again: add_to(reports_.counters.rail_parts_again); [[fallthrough]];
+    case Kind::step: submit(*done.part, *done.endpoint); return std::nullopt;
+    case Kind::over: break;
+  }
+  return TransferEnd{next.token, next.ok};
+}
+
+RailTransfers::Next PartsOverRails::end_step(const Operation& done, bool ok, bool tell) {
+  RailPeer& peer = done.endpoint->rails;
+  const std::size_t rail = done.part->over();
   const Time now = Engine::clock();
-  const std::size_t rail = part.over();
   RailTransfers::Next next{};
   {
     std::lock_guard guard(lock_);
-    if (rail > 0) side_parts_.fetch_sub(1, std::memory_order_relaxed);
-    next = transfers_.end_of_step(now, part, ok, tell, endpoint.rails.links, endpoint.rails.ways);
+    if (rail > 0) further_.fetch_sub(1, std::memory_order_relaxed);
+    next = transfers_.end_of_step(now, *done.part, ok, tell, peer.links, peer.ways);
   }
-  if (next.was_lost && tell && may_tell()) {
-    complain(way_text(endpoint, rail) + " carries messages again, after " +
+  if (next.was_lost && tell && reports_.tells_return()) {
+    complain(engines_.way_text(*done.endpoint, rail) + " carries messages again, after " +
              std::to_string(next.was_lost->ns / milliseconds(1).ns) + " ms.");
   }
-  switch (next.kind) {
-    case Kind::going: return;
-    case Kind::again: add_to(module_.rdma_counters.rail_parts_again); [[fallthrough]];
-    case Kind::step: return submit(part, endpoint);
-    case Kind::over: break;
-  }
-  const TransferEnd end{next.token, next.ok};
-  if (upcalls) return finish_operation(module_, end, tell);
-  later([this, end] { finish_operation(module_, end, true); });
+  return next;
+}
+
+// ---- what a rail has lost ----
+
+// Where nothing can be handed up.
+void PartsOverRails::lose(const Operation& part, bool tell) {
+  if (const auto whole = finish(part, false, tell)) reports_.leave(*whole);
+}
+
+// `others`: rails that it may go over instead.
+void PartsOverRails::look_back(Endpoint& endpoint, std::size_t rail, RailTransfers::Mask others) {
+  if (RailTransfers::came_too_late(rail, others, endpoint.rails.links)) withdraw(endpoint, rail);
 }
 
 // What is in doubt is not among these before both ends have let the connection go.
-void Rails::withdraw(Endpoint& endpoint, std::size_t rail) {
-  for (const TransferRequest& request : engine(rail).withdraw(endpoint.id_on(rail))) {
-    const Operation* const operation = module_.operations.find(request.token);
+void PartsOverRails::withdraw(Endpoint& endpoint, std::size_t rail) {
+  for (const TransferRequest& request : engines_[rail].withdraw(endpoint.id_on(rail))) {
+    const Operation* const operation = operations_.find(request.token);
     if (operation == nullptr) continue;
     if (operation->part == nullptr) {
-      add_to(module_.rdma_counters.rail_parts_again);
+      add_to(reports_.counters.rail_parts_again);
       divide(endpoint, *operation, request, keys_of(*operation, request.opcode));
       continue;
     }
-    Operation& lost = *module_.operations.end(request.token);
-    finish(lost, false, true, false);
-    module_.operations.release(lost);
+    Operation& lost = *operations_.end(request.token);
+    lose(lost, true);
+    operations_.release(lost);
   }
 }
 
-std::size_t Rails::parts_out() {
+Duration PartsOverRails::shut(Endpoint& endpoint, std::size_t rail) {
   std::lock_guard guard(lock_);
-  return transfers_.parts_out();
+  return endpoint.rails.ways[rail].lose(Engine::clock());
 }
 
-void Rails::explain_loss(const Endpoint& endpoint, const Failure& failure) {
-  if (!failure.lost_atomics) return;
-  complain(
-      "atomic operations go through one adapter of the target only, that of its first rail: "
-      "those with " +
-      rank_text(endpoint.name) + " waited for " + engine(0).port().name() +
-      ", although other rails work.");
+std::size_t PartsOverRails::out() {
+  std::lock_guard guard(lock_);
+  return transfers_.parts_out();
 }
 
 }  // namespace weir::btl

@@ -3,6 +3,7 @@
 // several. Whatever exceeds the read budget waits in the core.
 
 #include <exception>
+#include <optional>
 
 #include "transport/btl/capability.h"
 #include "transport/btl/lookup.h"
@@ -65,7 +66,8 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
     handle->listed = Directory::nowhere;
     handle->reader = module.trains.is_in_place_of_one(endpoint, access, size) ? endpoint : nullptr;
     if (module.rails != nullptr) {
-      module.rails->register_memory(*handle, base, size, access, is_exported(endpoint, access));
+      module.rails->engines.register_memory(*handle, base, size, access,
+                                            is_exported(endpoint, access));
     }
     if (handle->reader != nullptr) module.trains.on_announced(*endpoint);
     Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
@@ -83,7 +85,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   Module& module = of(btl);
   if (handle->listed != Directory::nowhere) module.directory()->remove(handle->listed);
   if (handle->reader != nullptr) module.trains.on_read(*handle->reader);
-  if (module.rails != nullptr) module.rails->deregister(*handle);
+  if (module.rails != nullptr) module.rails->engines.deregister(*handle);
   module.registrations()->put(handle->registration);
   module.handles.put(handle);
   return OPAL_SUCCESS;
@@ -106,7 +108,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
                                            const Handle& remote, const TransferRequest& request) {
   const Exported seen = read_shared(remote.exported);
   const SideExport sides = seen.memory == operation.memory ? seen.whole_sides() : SideExport{};
-  module.rails->transfer(*operation.endpoint, operation, sides, request);
+  module.rails->parts.transfer(*operation.endpoint, operation, sides, request);
 }
 
 [[gnu::cold, gnu::noinline]] int give_up_start(Module& module, SendSlot* scratch,
@@ -270,6 +272,16 @@ void offer_rdma(Module& module) {
   module.btl_atomic_cswap = nullptr;
 }
 
+namespace {
+
+// The step of a part is over, and with the last part the operation that it is of.
+[[gnu::noinline]] void finish_part(Module& module, const Operation& done, bool ok, bool tell) {
+  const std::optional<TransferEnd> whole = module.rails->parts.finish(done, ok, tell);
+  if (whole) finish_operation(module, *whole, tell);
+}
+
+}  // namespace
+
 // Called by progress: without a lock, in order.
 void finish_operation(Module& module, const TransferEnd& end, bool tell) {
   Operation* const done = module.operations.end(end.token);
@@ -277,7 +289,7 @@ void finish_operation(Module& module, const TransferEnd& end, bool tell) {
   if (done->lookup != nullptr) [[unlikely]] {
     finish_lookup(module, *done, end.ok, tell);
   } else if (done->part != nullptr) [[unlikely]] {
-    module.rails->finish(*done, end.ok, tell);
+    finish_part(module, *done, end.ok, tell);
   } else {
     conclude(module, *done, end.ok, tell);
   }

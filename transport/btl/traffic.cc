@@ -42,7 +42,7 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
 // Gets a copy, so that a message that goes the usual way needs no place in memory.
 [[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
                                          mca_btl_base_tag_t tag) {
-  return module.rails->send(endpoint, [&](Engine& engine, PeerId peer) {
+  return module.rails->frames.send(endpoint, [&](Engine& engine, PeerId peer) {
     message.rewind();
     return engine.send_filled(peer, message.bytes(), tag,
                               [&](std::byte* at) { message.write(at); });
@@ -178,7 +178,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   Status status = module.spreads() ? Status::elsewhere
                                    : module.engine->send(endpoint->id, slot, length, tag, true);
   if (status == Status::elsewhere) [[unlikely]]
-    status = module.rails->send_copy(*endpoint, slot, length, tag);
+    status = module.rails->frames.send_copy(*endpoint, slot, length, tag);
   if (status == Status::ok) {
     if (waits) return 0;
     descriptor.slot = nullptr;

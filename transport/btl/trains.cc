@@ -60,7 +60,7 @@ bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t
   };
   Status status = module_.spreads() ? Status::elsewhere : over(*module_.engine, endpoint.id);
   if (status == Status::elsewhere) [[unlikely]]
-    status = module_.rails->send(endpoint, over);
+    status = module_.rails->frames.send(endpoint, over);
   if (status == Status::peer_failed) progress(module_);  // as in traffic.cc
   set_limit();
   return status == Status::ok || status == Status::peer_failed;
@@ -114,9 +114,9 @@ void Trains::end_stream(Endpoint& endpoint) {
 }
 
 void Trains::set_limit() {
-  const bool wanted =
-      streams_.load(std::memory_order_relaxed) == 0 &&
-      (module_.rails != nullptr ? module_.rails->want_trains() : module_.engine->wants_trains());
+  const bool wanted = streams_.load(std::memory_order_relaxed) == 0 &&
+                      (module_.rails != nullptr ? module_.rails->engines.want_trains()
+                                                : module_.engine->wants_trains());
   const std::size_t limit = wanted ? most_bytes_ : std::min<std::size_t>(frame_bytes_, most_bytes_);
   const std::atomic_ref now(module_.btl_eager_limit);
   if (now.load(std::memory_order_relaxed) != limit) [[unlikely]]
@@ -221,7 +221,7 @@ void Trains::let_some() {
 
 void Trains::let(Endpoint& endpoint, bool may) {
   module_.engine->let_train(endpoint.id, may);
-  if (module_.rails != nullptr) module_.rails->let_train(endpoint, may);
+  if (module_.rails != nullptr) module_.rails->engines.let_train(endpoint, may);
 }
 
 void Trains::forget(Endpoint& endpoint) {
