@@ -1,5 +1,5 @@
-// What is told of rails: in counters, to a person, and to the application. An event thread must not
-// call Open MPI, so it leaves that for the application's next call.
+// What rails report: in counters, to a person, and to the application. An event thread must not call
+// Open MPI, so it leaves that for the application's next call.
 //
 // Thread rule: any thread.
 #pragma once

@@ -5,7 +5,7 @@
 //   rails.h ──▶ rail_frames   frames, and what becomes of connections
 //                   ──▶ rail_parts   gets and puts
 //                           ──▶ rail_engines   the engines, and memory
-//                           ──▶ rail_reports   what is told
+//                           ──▶ rail_reports   what they report
 //
 // Rail k of a process goes to rail k of the peer. It is used once its connection is ready, which
 // the first large message asks for; so nothing waits for a way that may not be there.
