@@ -33,6 +33,8 @@ int register_variables() noexcept {
       return OPAL_ERR_NOT_AVAILABLE;
     }
     const mca_base_component_t& component = mca_btl_weir_component.btl_version;
+    standard = {};
+    set_rdma_entry_points(standard);
     const int rc = register_params(component, standard);
     return rc < 0 ? rc : register_pvars(component);
   } catch (const std::exception&) {

@@ -9,7 +9,6 @@
 
 #include "srq/rnr_timer.h"
 #include "transport/btl/eager_max.h"
-#include "transport/btl/module.h"
 #include "transport/btl/path_options.h"
 #include "transport/config/admission.h"
 #include "transport/config/nearest.h"
@@ -68,7 +67,6 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   const config::Settings settings = read_configuration(config::Fabric::unknown).settings;
   const auto largest = static_cast<std::size_t>(settings.buffer_bytes) - wire::first_payload_offset;
 
-  standard = {};
   standard.btl_eager_limit =
       ob1_longest_header + (settings.eager_max_bytes == config::automatic
                                 ? eager_max_of_one_rail
@@ -90,7 +88,6 @@ void fill_defaults(mca_btl_base_module_t& standard) {
   standard.btl_latency = 2;         // between shared memory and tcp
   standard.btl_bandwidth = 0;       // the port's speed
   standard.btl_flags = module_flags;
-  set_rdma_entry_points(standard);  // while registering, Open MPI drops flags without functions
 }
 
 // "; roce: 268ms", if profiles set the key.

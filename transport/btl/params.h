@@ -12,8 +12,9 @@
 
 namespace weir::btl {
 
-// Registers all of them; touches no hardware. `standard` first gets weir's defaults, then keeps the
-// values of the standard variables; it must live as long as the component.
+// Registers all of them; touches no hardware. `standard` has its entry points: Open MPI drops flags
+// without functions. It gets weir's defaults, then keeps the values of the standard variables; it
+// must live as long as the component.
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard);
 
 // The values in effect for a port of `fabric`: from files, the environment and the MCA variables.
