@@ -52,7 +52,7 @@ def test_the_repositorys_files_are_right(config, conf):
     r"^bad.yaml:1: window_maxx: there is no such key; did you mean window_max\?",
     r"^bad.yaml:2: rnr_timer: .*furlongs",
     r"^bad.yaml:3: buffer_size: '1' is out of range \(it takes: size, 1KiB to 1MiB\)",
-    r"^bad.yaml:4: buffer_size: is there twice; first in line 3",
+    r"^bad.yaml:4: buffer_size: is set twice; first in line 3",
     r"^bad.yaml:5: mtu: is a list"], ids=["no such key", "no unit", "out of range", "twice", "a list"])
 def test_check_names_a_mistake_and_its_line(complaint, config, bad):
     says(config("check", bad, status=1).stderr, complaint)
@@ -78,7 +78,7 @@ def test_check_looks_at_the_environment(config):
 
 def test_check_warns_of_a_variable_that_is_no_key(config):
     done = config("check", env={"WEIR_WINDOWMAX": "5"})
-    says(done.stderr, r"^warning: environment variable WEIR_WINDOWMAX is no key .* did you mean WEIR_WINDOW_MAX\?")
+    says(done.stderr, r"^warning: environment variable WEIR_WINDOWMAX names no key .* did you mean WEIR_WINDOW_MAX\?")
     says(done.stdout, "^configuration: ok")
 
 

@@ -59,8 +59,8 @@ std::vector<std::string> suspicious_variables(Environment environment) {
     const Key* const meant = nearest_key(name);
     if (meant == nullptr) continue;
     sentences.push_back("environment variable " + std::string(name) +
-                        " is no key and has no effect; did you mean " + environment_name(*meant) +
-                        "?");
+                        " names no key and has no effect; did you mean " +
+                        environment_name(*meant) + "?");
   }
   return sentences;
 }

@@ -74,7 +74,7 @@ const Key* nearest_key(std::string_view name) {
 
 std::string no_such_key(std::string_view name) {
   if (const char* const why = why_no_key_any_more(name)) {
-    return std::string("this is no key any more: ") + why;
+    return std::string("this key no longer exists: ") + why;
   }
   const Key* const meant = nearest_key(name);
   return no_such_key(meant == nullptr ? nullptr : meant->name, "weir config explain");

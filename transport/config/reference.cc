@@ -34,12 +34,10 @@ std::string reference_yaml() {
       "# Every key that weir takes, with its default. Made from the schema by\n"
       "# 'weir config show --defaults', and a test compares: change transport/config/schema.cc.\n"
       "#\n"
-      "# Copy it to /etc/weir/weir.yaml or ~/.config/weir/weir.yaml, or name the copy in "
-      "WEIR_CONFIG,\n"
-      "# and take the # away in front of what you set: a key that is set here also wins over the\n"
-      "# profile. 'weir config check FILE' looks for mistakes; README.md beside this file says "
-      "which\n"
-      "# of several values wins.\n"
+      "# Copy it to /etc/weir/weir.yaml or ~/.config/weir/weir.yaml, or name the copy in\n"
+      "# WEIR_CONFIG. Take away the # in front of what you set; a key set here also wins over\n"
+      "# the profile. 'weir config check FILE' looks for mistakes; README.md beside this file\n"
+      "# says which of several values wins.\n"
       "\n# ---- What matters most ----\n";
   const char* heading = "What matters most";
   for (const Key* key : by_importance()) {

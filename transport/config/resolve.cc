@@ -75,7 +75,8 @@ Sources gather(Environment environment, std::string named, const std::string& sy
     if (access(path.c_str(), R_OK) == 0) {
       sources.list.push_back(read_yaml_file(path, layer));
     } else if (errno != ENOENT && errno != ENOTDIR) {
-      sources.warnings.push_back(path + " is left out, it cannot be read: " + std::strerror(errno));
+      sources.warnings.push_back(
+          path + " has no effect, because it cannot be read: " + std::strerror(errno));
     }
   };
   read_usual(system, Layer::system_file);

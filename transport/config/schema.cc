@@ -67,50 +67,48 @@ constexpr Key alike(Key key) {
 constexpr std::array keys{
     // Which port.
     choice("profile", "auto, rxe, roce, infiniband", "auto", 1,
-           {"Defaults for one kind of fabric, below every file and variable; auto goes by the port "
-            "that is used",
-            "The port itself says what it is; name a profile only to try another one"},
+           {"Defaults for one kind of fabric. Files, variables and parameters win over them; auto "
+            "takes the profile of the port in use",
+            "The port shows its kind; name a profile only to try another one"},
            &Settings::profile),
     text("device", "auto", 1,
-         {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1, or several, with commas, "
-          "as rails (see there); auto takes the fastest active port that has an address; of equal "
-          "ones in one network, one near the process's CPUs, and the processes of a node spread "
-          "over them",
-          "On most nodes the fastest port with an address is the one meant"},
+         {"RDMA device, with or without its port: auto, mlx5_0 or rxe0:1. Several with commas are "
+          "rails (see there). auto takes the fastest active port that has an address. Of equal "
+          "ports in one network it takes one near the process's CPUs, and spreads the processes of "
+          "a node over them",
+          "On most nodes the fastest port with an address is the right one"},
          &Settings::device),
     number_or_auto(
         "rails", Kind::count, "auto", 1, 4, 2,
-        {"Ports that a process uses: the first for everything, each with its part of large "
-         "messages, the second with the peer's second and so on; what a rail loses goes "
-         "over another one; auto takes those that device names, and with device auto "
-         "two equal ones where the node has two for each of its processes, else one, and one "
-         "with overlap on or all. Rails divide receive_memory_max, registration_memory_max and the "
-         "bounds of reads among them",
-         "A second port doubles what large messages get, but costs memory for connections, too; "
-         "where processes fill all ports already it adds nothing"},
+        {"Ports that a process uses. The first carries everything; the others carry parts of large "
+         "messages, the second to the peer's second and so on. What a broken rail had not "
+         "delivered goes over another one. auto takes the ports that device names. If device is "
+         "auto, it takes two equal ports where the node has two for each of its processes, else "
+         "one. With overlap on or all it then takes one. The rails divide receive_memory_max, "
+         "registration_memory_max and the bounds of reads among them",
+         "A second port doubles the bandwidth of large messages, but its connections cost memory. "
+         "Where processes fill all ports already it adds nothing"},
         &Settings::rails),
-    alike(choice(
-        "frames", "home, spread", "home", 3,
-        {"Which rails carry small messages: the first, or all in turn. With spread MPI makes "
-         "one-sided operations of messages (Open MPI 4.1: not with MPI_THREAD_MULTIPLE), for "
-         "between "
-         "two adapters of a node nothing is ordered. The same for all processes",
-         "One-sided operations are worth more than a second rail's part of small messages; "
-         "large ones "
-         "use all rails anyway"},
-        &Settings::frames)),
-    number_or_auto(
-        "paths", Kind::count, "auto", 1, 8, 3,
-        {"Queue pairs to a peer and rail for the chunks of large gets, made at the first one; each "
-         "may take a path of its own where the fabric chooses by UDP source port (ECMP), and one "
-         "that loses packets or is dead is left; auto is 1 until 'weir tune' finds that more pay",
-         "One path is enough where the port is no faster than a link of the fabric, and a queue "
-         "pair costs memory and what its adapter can cache"},
-        &Settings::paths),
+    alike(choice("frames", "home, spread", "home", 3,
+                 {"Which rails carry small messages: the first (home), or all in turn (spread). "
+                  "With spread, MPI makes one-sided operations of messages, because two adapters "
+                  "keep no order between them. Open MPI 4.1 cannot do so with MPI_THREAD_MULTIPLE. "
+                  "All processes need the same value",
+                  "One-sided operations are worth more than further rails for small messages; "
+                  "large messages use all rails anyway"},
+                 &Settings::frames)),
+    number_or_auto("paths", Kind::count, "auto", 1, 8, 3,
+                   {"Queue pairs to a peer, on each rail, for the chunks of large gets. The first "
+                    "such get makes them. Where the fabric chooses by UDP source port (ECMP), each "
+                    "may take a path of its own. weir stops using one that loses packets or is "
+                    "dead. auto is 1 until 'weir tune' finds that more pay",
+                    "One path is enough where the port is no faster than a link of the fabric. "
+                    "Each queue pair costs memory, and room in its adapter's cache"},
+                   &Settings::paths),
     text("tuned_for", "any", Key::measured,
-         {"The hardware that these values were measured on, as 'weir tune' writes it; on another "
-          "one weir warns once",
-          "What was not measured holds for none in particular"},
+         {"The hardware that these values were measured on, as 'weir tune' writes it. On other "
+          "hardware weir warns once",
+          "Values that nobody measured suit no hardware in particular"},
          &Settings::tuned_for),
     number_or_auto(
         "gid_index", Kind::count, "auto", 0, 255, 2,
@@ -120,54 +118,53 @@ constexpr std::array keys{
     number_or_auto("mtu", Kind::size, "auto", 256, 4 * KiB, 4,
                    {"Largest packet on the wire: 256, 512, 1024, 2048 or 4096; auto takes the "
                     "port's active MTU",
-                    "The fabric's administrator has chosen the port's already"},
+                    "The fabric's administrator has already chosen the port's MTU"},
                    &Settings::mtu_bytes),
     number_or_auto(
         "traffic_class", Kind::count, "auto", 0, 255, 2,
-        {"Traffic class of all packets that have a global header; on RoCE that is the TOS byte, 4 "
-         "times the DSCP (104 for DSCP 26); auto takes what the connection manager gives",
-         "Most lossless RoCE fabrics tell RDMA by its DSCP, which their administrator has chosen"},
+        {"Traffic class of all packets that have a global header. On RoCE it is the TOS byte, 4 "
+         "times the DSCP (104 for DSCP 26). auto takes what the connection manager gives",
+         "Most lossless RoCE fabrics recognize RDMA by its DSCP, which their administrator has "
+         "chosen"},
         &Settings::traffic_class),
     number_or_auto("service_level", Kind::count, "auto", 0, 15, 3,
                    {"Service level of all queue pairs: InfiniBand's, or on RoCE the priority of a "
-                    "tagged packet; auto takes that of the path",
-                    "The subnet manager, or the network interface, says which level a path has"},
+                    "tagged packet. auto takes the path's",
+                    "The subnet manager, or the network interface, gives each path its level"},
                    &Settings::service_level),
     number_or_auto("pkey", Kind::count, "auto", 1, 65535, 3,
-                   {"Partition key of all queue pairs (0x8001, say), which has to be in the port's "
-                    "table; auto takes that of the path",
+                   {"Partition key of all queue pairs, 0x8001 for example. The port's table must "
+                    "have it. auto takes the path's",
                     "The address of an InfiniBand port belongs to a partition; RoCE has only one"},
                    &Settings::pkey),
 
     // Receiving.
-    alike(number(
-        "buffer_size", Kind::size, "8704B", 1 * KiB, 1 * MiB, 1,
-        {"Size of one receive buffer, which is the largest frame and so bounds the eager limit; "
-         "has to be the same in all processes",
-         "A message of 8 KiB and its headers fit, and 256 of them are only 2 MiB"},
-        &Settings::buffer_bytes)),
-    number(
-        "window_initial", Kind::count, "8", 1, 32768, 3,
-        {"Receive window W at the start: receive buffers posted to the shared receive queue",
-         "A process that hears little stays small; doubling makes up for it within a few events"},
-        &Settings::window_initial),
-    number_or_auto(
-        "window_max", Kind::count, "auto", 16, 32768, 1,
-        {"Most receive buffers the window grows to; auto takes 256, 512 while peers run out of "
-         "credits, or what the job's processes need at least if that is more; receive_memory_max "
-         "bounds it too",
-         "Credits make the window cover a round trip, for which 256 did wherever we measured; "
-         "only a burst of many to one is faster with more"},
-        &Settings::window_max),
+    alike(number("buffer_size", Kind::size, "8704B", 1 * KiB, 1 * MiB, 1,
+                 {"Size of one receive buffer, and so of the largest frame. All processes need the "
+                  "same value",
+                  "A message of 8 KiB fits with its headers, and 256 buffers are only 2 MiB"},
+                 &Settings::buffer_bytes)),
+    number("window_initial", Kind::count, "8", 1, 32768, 3,
+           {"Receive window W at the start: receive buffers posted to the shared receive queue",
+            "A process that receives little needs little memory, and a window doubles within a few "
+            "events"},
+           &Settings::window_initial),
+    number_or_auto("window_max", Kind::count, "auto", 16, 32768, 1,
+                   {"Most receive buffers that the window grows to. auto takes 256, or 512 while "
+                    "peers run out of credits, or more if the job's processes need more. "
+                    "receive_memory_max bounds the window, too",
+                    "Credits make the window cover a round trip, and 256 did so wherever we "
+                    "measured. Only a burst of many to one is faster with more"},
+                   &Settings::window_max),
     number("window_shrink_after", Kind::duration, "2s", 0, 1 * h, 3,
-           {"A receive window of which only a small part was used for so long is halved, and its "
+           {"A receive window of which only a small part was used for this long is halved, and its "
             "memory given back; 0 means never",
-            "Longer than most programs pause between two phases, so a window does not go up and "
-            "down with each of them"},
+            "Most programs pause for less between two phases, so the window does not shrink and "
+            "grow with each"},
            &Settings::window_shrink_after_ns),
     number(
         "receive_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 1,
-        {"Cap on registered receive memory of one process, all of its rails together; each rail "
+        {"Cap on registered receive memory of one process, all of its rails together. Each rail "
          "has its first buffers (window_initial) in any case",
          "64 processes on a node then pin 4 GiB at most; the default window needs 4 MiB at most"},
         &Settings::receive_memory_bytes),
@@ -175,178 +172,175 @@ constexpr std::array keys{
     // Sending.
     number_or_auto(
         "eager_max", Kind::size, "auto", 1 * KiB, 256 * KiB, 3,
-        {"Messages up to this size go unasked, in several frames if one is too small, as the "
-         "receiver has room for them; longer ones, and all while it has none, are announced and "
-         "read; auto is 64KiB, 48KiB with more processes on the node than processors, or 32KiB with "
-         "several rails",
-         "More pays where buffers are seldom used twice: a copy costs less than a registration"},
+        {"Messages up to this size are sent without asking the receiver, in several frames if one "
+         "is too small. Longer messages are announced, and the receiver reads them. While the "
+         "receiver lacks buffers, messages longer than a frame are announced, too. auto is 64KiB, "
+         "48KiB with more processes on the node than processors, or 32KiB with several rails",
+         "A larger value pays where programs seldom use a buffer twice: a copy costs less than a "
+         "registration"},
         &Settings::eager_max_bytes),
     number_or_auto("inline_limit", Kind::size, "auto", 0, 1 * KiB, 5,
                    {"Frames up to this size are copied into the work request while posting; auto "
                     "takes 256B or what the device can do",
-                    "Copying so little costs less than a second read by the adapter"},
+                    "A copy of so few bytes costs less than a second read by the adapter"},
                    &Settings::inline_bytes),
     number("bundle_size", Kind::size, "4KiB", 0, 1 * MiB, 4,
            {"Small messages to one peer that have to wait share a frame up to this size; 0 turns "
             "sharing off",
             "One packet at the largest MTU"},
            &Settings::bundle_bytes),
-    number(
-        "send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
-        {"Memory that messages may take while they wait to be sent, over all peers; then the MPI "
-         "layer has to wait (a peer that keeps up is still served)",
-         "The same bound as for receiving; more does not make a slow receiver faster"},
-        &Settings::send_memory_bytes),
+    number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
+           {"Memory for messages that wait to be sent, over all peers. When it is full, the MPI "
+            "layer has to wait; a peer that keeps up is still served",
+            "The same bound as for receiving; more does not make a slow receiver faster"},
+           &Settings::send_memory_bytes),
 
     // Large messages and one-sided operations.
-    number(
-        "chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
-        {"Gets and puts are cut into RDMA work requests of this size",
-         "What [RDRP] takes, and measured: from there on little is gained, and a larger chunk is a "
-         "slower lower bound for a slow receiver (rendezvous/README.md)"},
-        &Settings::chunk_bytes),
+    number("chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
+           {"Gets and puts are cut into RDMA work requests of this size",
+            "[RDRP] takes this size, and in our measurements larger chunks gain little. At least "
+            "one chunk is always under way, so a large one burdens a slow receiver more "
+            "(rendezvous/README.md)"},
+           &Settings::chunk_bytes),
     number_or_auto(
         "reads_max", Kind::count, "auto", 1, 128, 2,
-        {"RDMA reads that a process has under way at most, over all peers and rails (c), "
-         "but one a rail in any case; auto adapts the bytes in the fabric to the round trips it "
-         "sees",
-         "A number that is right for one fabric is too much or too little for another"},
+        {"Most RDMA reads that a process has outstanding, over all peers and rails (c). Each rail "
+         "may always have one. auto adapts the outstanding bytes to the round trips it measures",
+         "A number that is right for one fabric is too large or too small for another"},
         &Settings::reads_max),
     number("reads_window_max", Kind::size, "16MiB", 4 * KiB, 16 * GiB, 4,
-           {"With reads_max auto: no more bytes of reads are under way, over all rails, however "
-            "short the round trips stay",
-            "What 400 Gbit/s deliver in 300us"},
+           {"With reads_max auto: most bytes of reads outstanding, over all rails, even if round "
+            "trips stay short",
+            "400 Gbit/s deliver so much in 300us"},
            &Settings::reads_window_max_bytes),
-    number(
-        "offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
-        {"A get from this size on is handed to the adapter as a chain of reads, on a second queue "
-         "pair with max_rd_atomic c, when nobody else reads; 0 means never",
-         "A chain moves on without software, but its c is fixed when the queue pair is made"},
-        &Settings::offload_bytes),
-    number_or_auto(
-        "registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
-        {"Cap on registered memory of the application in one process, counted once for each "
-         "rail; 0 copies all messages; auto takes the process's share of half the memory, and of "
-         "the "
-         "locked-memory limit three quarters",
-         "Registered memory cannot be paged out, and receive buffers need some too"},
-        &Settings::registration_bytes),
-    choice(
-        "overlap", "off, auto, on, all", "auto", 2,
-        {"Whether large messages move while the application computes outside of MPI: a thread "
-         "then answers what comes in for it. auto: where the program asks for threads "
-         "(MPI_THREAD_FUNNELED or more); on: always, and then Open MPI locks as for threads; all: "
-         "and non-blocking collectives, too, whose reductions that thread may then call",
-         "Where the program asks for threads, Open MPI's locks are paid for already, and the "
-         "thread "
-         "costs some per cent of a small message; elsewhere the locks would cost 2 to 4 % more"},
-        &Settings::overlap),
+    number("offload_min", Kind::size, "1MiB", 0, 1024 * GiB, 3,
+           {"A get of at least this size goes to the adapter as a chain of reads, while no other "
+            "transfer reads. The chain has a second queue pair with max_rd_atomic c. 0 means never",
+            "A chain moves on without software, but its c is fixed when the queue pair is made"},
+           &Settings::offload_bytes),
+    number_or_auto("registration_memory_max", Kind::size, "auto", 0, 1024 * GiB, 3,
+                   {"Cap on registered memory of the application in one process, counted once for "
+                    "each rail; 0 copies all messages. auto takes the process's share of half the "
+                    "memory, and at most three quarters of the locked-memory limit",
+                    "Registered memory cannot be paged out, and receive buffers need some, too"},
+                   &Settings::registration_bytes),
+    choice("overlap", "off, auto, on, all", "auto", 2,
+           {"Whether large messages move while the application computes outside of MPI: a thread "
+            "then handles what arrives. auto: where the program asks for threads "
+            "(MPI_THREAD_FUNNELED or more). on: always, and Open MPI then locks as for threads. "
+            "all: as on, and for non-blocking collectives, whose reductions that thread may call",
+            "Where the program asks for threads, Open MPI locks anyway, and the thread costs a "
+            "small message some per cent. Elsewhere the locks would cost 2 to 4 % more"},
+           &Settings::overlap),
     text(
         "overlap_cpus", "auto", 4,
-        {"CPUs for the threads that move messages with overlap: auto, those of their process; any, "
-         "all of the machine, where mpirun has bound the process to one; or a list such as 7,15-17",
-         "A thread beside the computation's core finds what it moves in that core's caches; one "
-         "to spare is seldom there"},
+        {"CPUs for the threads that move messages with overlap. auto: those of their process. any: "
+         "all of the machine, where mpirun has bound the process to one. Or a list such as 7,15-17",
+         "A thread beside the computation's core finds the data in that core's caches, and few "
+         "nodes have a core to spare"},
         &Settings::overlap_cpus),
 
     // The node.
-    choice(
-        "node_sharing", "auto, user, job, off", "auto", 2,
-        {"With whom a process shares the read budget and the tokens of its port: with all "
-         "processes of the user on the node, with those of its job, or with nobody; auto means "
-         "the tokens with the user's processes, and the read budget with nobody",
-         "Processes that compute see late what their reads brought, and hold up those they share "
-         "a read budget with. 'user' is for nodes that many send to at the same time, more than "
-         "they can take: their receivers then leave the fabric to others"},
-        &Settings::node_sharing),
-    number("proxy_servers", Kind::count, "0", 0, 64, 3,
-           {"Processes of a job on a node that send small messages for the others at a time, "
-            "several in one request where they go to the same process; 0 means each sends its own",
-            "It can pay where an adapter slows down with the number of processes that use it; "
-            "each message is copied once more, and again where several go in one request"},
-           &Settings::proxy_servers),
+    choice("node_sharing", "auto, user, job, off", "auto", 2,
+           {"Which processes of the node share the read budget and the tokens of a port. user: all "
+            "of the same user. job: all of the same job. off: none. auto: the user's processes "
+            "share tokens, and none share the read budget",
+            "Processes that compute notice late that their reads ended, and delay those that share "
+            "a read budget with them. 'user' is for nodes that receive from more senders than they "
+            "can serve: their receivers then leave the fabric to others"},
+           &Settings::node_sharing),
+    number(
+        "proxy_servers", Kind::count, "0", 0, 64, 3,
+        {"Processes of a job on a node that send small messages for the others at a time. Messages "
+         "to the same process may share a request. 0 means that each process sends its own",
+         "A proxy can pay where an adapter slows down with the number of processes that use it. It "
+         "copies each message once more, and once again where several share a request"},
+        &Settings::proxy_servers),
     choice("admission", "off, thresholds, always", "off", 2,
-           {"Whether a request needs a token of the node before it may reach the adapter: never, "
-            "when the tables below say that the node has too much under way, or always",
-            "Below congestion it can only cost; 'weir tune' finds out whether there is any"},
+           {"Whether a request needs a token of the node before it may reach the adapter. off: "
+            "never. thresholds: when the tables below say that the node has too much under way. "
+            "always: always",
+            "Without congestion it can only cost; 'weir tune' finds out whether there is any"},
            &Settings::admission),
-    number("tokens", Kind::count, "64", 1, 65535, 3,
-           {"Tokens of a node and port; a request that takes more than there are takes all",
-            "A guess at what an adapter has under way at its best; 'weir tune' measures it"},
-           &Settings::tokens),
-    number("bytes_per_token", Kind::size, "0", 0, 1 * GiB, Key::measured,
-           {"A request takes a token for so many bytes, at least one; 0 means one each",
-            "Messages count for an adapter more than bytes, until 'weir tune' has found otherwise"},
-           &Settings::bytes_per_token),
+    number(
+        "tokens", Kind::count, "64", 1, 65535, 3,
+        {"Tokens of a node and port. A request that needs more tokens than exist takes all of them",
+         "A guess at what an adapter has under way at its best; 'weir tune' measures it"},
+        &Settings::tokens),
+    number(
+        "bytes_per_token", Kind::size, "0", 0, 1 * GiB, Key::measured,
+        {"A request takes one token for this many bytes, and at least one; 0 means one for each "
+         "request",
+         "An adapter's load follows messages more than bytes, unless 'weir tune' finds otherwise"},
+        &Settings::bytes_per_token),
     text("cct", "none", Key::measured,
-         {"Concurrency congestion threshold by size of the request, a frame with its headers or a "
-          "chunk: with so many active processes on the node all requests need tokens ('64B=12, "
-          "4KiB=8': 12 up to 64 bytes, 8 above)",
-          "It has to be measured: 'weir tune'"},
+         {"Concurrency congestion threshold, by size of the request: a frame with its headers, or "
+          "a chunk. With this many active processes on the node, all requests need tokens. "
+          "'64B=12, 4KiB=8' means 12 up to 64 bytes, and 8 above",
+          "Only a measurement can tell: 'weir tune'"},
          &Settings::cct),
     text("nrct", "none", Key::measured,
-         {"Node congestion threshold by size of the request: requests that the node has under way "
-          "before the next one needs tokens (as cct)",
-          "It has to be measured: 'weir tune'"},
+         {"Node congestion threshold, by size of the request as in cct. While the node has this "
+          "many requests under way, the next one needs tokens",
+          "Only a measurement can tell: 'weir tune'"},
          &Settings::nrct),
     text("crct", "none", Key::measured,
-         {"Core congestion threshold by active processes and size of the request: requests that "
-          "one process has under way before its next one needs tokens ('1@4KiB=64, 8@4KiB=16': 16 "
-          "for 8 active processes and more)",
-          "It has to be measured: 'weir tune'"},
+         {"Core congestion threshold, by active processes and size of the request. While one "
+          "process has this many requests under way, its next one needs tokens. '1@4KiB=64, "
+          "8@4KiB=16' means 16 for 8 active processes and more",
+          "Only a measurement can tell: 'weir tune'"},
          &Settings::crct),
     text("delay", "none", Key::measured,
-         {"Least time between two requests of a process by size of the second, where its node "
-          "shares no tokens (node_sharing off) and they would be needed ('64B=500ns, 64KiB=5us')",
-          "It has to be measured: 'weir tune', which takes it only where tokens bring less"},
+         {"Least time between two requests of a process, by size of the second. It holds where the "
+          "node shares no tokens (node_sharing off) and the request would need some. Example: "
+          "'64B=500ns, 64KiB=5us'",
+          "Only a measurement can tell: 'weir tune', which uses it only where tokens bring less"},
          &Settings::delay),
 
     // Connections and time.
     number(
         "connections_max", Kind::count, "0", 0, 1048576, 2,
-        {"Connections that a process keeps: beyond so many, those that were not used for longest "
-         "end, and are made again with the next message; more are made only while all are in "
-         "use; 0 means no limit",
-         "A connection costs memory, but less than to make it again and again; worth it where "
-         "a job has thousands of processes that each talk to few at a time"},
+        {"Connections that a process keeps. Beyond them it ends those unused for longest, and the "
+         "next message makes them again. It makes more only while all are in use. 0 means no limit",
+         "A connection costs memory, but less than making it again and again. A limit pays in a "
+         "job of thousands of processes that each talk to few at a time"},
         &Settings::connections_max),
-    number_or_auto("rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
-                   {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up "
-                    "to what the wire format has; auto goes by the times for which the receive "
-                    "queue was empty, from 80us (1us for each peer) to 10ms",
-                    "Credits make it exceptional; MVAPICH2, libfabric and NCCL take the same"},
-                   &Settings::rnr_timer_ns),
+    number_or_auto(
+        "rnr_timer", Kind::duration, "640us", 10 * us, 655360 * us, 4,
+        {"How long a sender waits when the receiver had no buffer (RNR NAK), rounded up to what "
+         "the wire format has. auto follows how long the receive queue was empty. It takes at "
+         "least 80us, at least 1us for each peer, and at most 10ms",
+         "Credits make an RNR NAK exceptional; MVAPICH2, libfabric and NCCL take the same"},
+        &Settings::rnr_timer_ns),
     number("ack_timeout", Kind::duration, "1s", 100 * us, 600 * s, 3,
-           {"How long an adapter waits for an acknowledgement before it sends again; rounded up to "
+           {"How long an adapter waits for an acknowledgement before it sends again, rounded up to "
             "4.096us times a power of two",
-            "With retry_count it outlasts the longest stall seen on Soft-RoCE, and with the other "
-            "profiles a link that retrains; too short breaks connections that are only slow, and "
-            "they have to be made again"},
+            "With retry_count it outlasts the longest stall seen on Soft-RoCE, and in the other "
+            "profiles a link that retrains. A shorter one breaks connections that are only slow, "
+            "and weir has to make them again"},
            &Settings::ack_timeout_ns),
     number("retry_count", Kind::count, "6", 0, 6, 4,
-           {"How often an adapter sends again without an acknowledgement",
-            "7 means for ever on Soft-RoCE, and then a dead peer is never reported"},
+           {"How often an adapter sends again when no acknowledgement comes",
+            "On Soft-RoCE 7 means for ever, and then a dead peer is never reported"},
            &Settings::retry_count),
     number("connect_timeout", Kind::duration, "30s", 1 * s, 1 * h, 3,
-           {"A peer that does not answer a connection request for so long is given up",
+           {"A peer that does not answer a connection request for this long is given up",
             "An answer takes milliseconds; only a node in deep trouble needs longer"},
            &Settings::connect_timeout_ns),
-    number(
-        "peer_timeout", Kind::duration, "30s", 2 * s, 24 * h, 1,
-        {"A peer that gives no sign of life for so long is given up; one that is silent is asked "
-         "for one now and then, whatever the application does. Connections that break before are "
-         "made again, and nothing is lost: a shorter outage only takes its time",
-         "Longer than all retries of the adapter together, and short enough to wait for"},
-        &Settings::peer_timeout_ns),
+    number("peer_timeout", Kind::duration, "30s", 2 * s, 24 * h, 1,
+           {"A peer that gives no sign of life for this long is given up. weir asks a silent peer "
+            "for one now and then, whatever the application does. A connection that breaks earlier "
+            "is made again: a shorter outage takes time, but loses nothing",
+            "Longer than all retries of the adapter together, and short enough to wait for"},
+           &Settings::peer_timeout_ns),
 
     // For tests.
-    choice(
-        "check_leaks", "off, on", "off", 9,
-        {"Name at MPI_Finalize what should be over or given back by then and is not: operations, "
-         "registrations, buffers",
-         "It finds mistakes, of weir's or of a program that leaves requests behind; none of "
-         "them does harm at the end"},
-        &Settings::check_leaks),
+    choice("check_leaks", "off, on", "off", 9,
+           {"At MPI_Finalize, name the operations, registrations and buffers that should be over "
+            "or given back by then, and are not",
+            "It finds mistakes of weir, and of programs that leave requests behind. At the end "
+            "they do no harm"},
+           &Settings::check_leaks),
 };
 
 // What nobody has to choose.
@@ -358,22 +352,20 @@ struct FormerKey {
 constexpr std::array former_keys = {
     FormerKey{"credits_max", "a peer's credits follow what it uses, and window_max bounds all"},
     FormerKey{"send_queue_depth",
-              "completions come back long before 128 frames are out, and more "
-              "would be memory for each peer"},
+              "completions come back long before 128 frames are posted, and a deeper queue would "
+              "cost memory for each peer"},
     FormerKey{"signal_interval", "one completion in 16 frames hardly costs anything"},
     FormerKey{"bundle_burst",
               "a message and its answer are never held up; bundle_size 0 turns "
               "sharing off"},
     FormerKey{"pending_max",
-              "1024 frames may wait for a peer, and send_memory_max bounds what "
-              "waits for all"},
-    FormerKey{"close_timeout", "leaving waits 10s for sends under way"},
+              "1024 frames may wait for a peer, and send_memory_max bounds those of all peers"},
+    FormerKey{"close_timeout", "MPI_Finalize waits at most 10s for sends under way"},
     FormerKey{"window_unattended",
-              "what piles up in front of a process that computes waits as "
-              "well at its sender"},
+              "messages to a process that computes may as well wait at their sender"},
     FormerKey{"reads_window_min",
-              "one chunk, and 128KiB, about what a switch port buffers, may be "
-              "under way in any case; reads_window_max bounds the rest"}};
+              "one chunk, and 128KiB, may always be under way: a switch port buffers about that; "
+              "reads_window_max bounds the rest"}};
 
 std::string format(Kind kind, std::int64_t value) {
   switch (kind) {

@@ -14,8 +14,8 @@ bool parse_entry(std::string_view item, TableOf kind, TableEntry& entry, std::st
   const std::string shown = "'" + std::string(item) + "'";
   if (const std::size_t at = item.find('@');
       (at != item.npos) != (kind == TableOf::counts_by_cores)) {
-    error =
-        shown + (at == item.npos ? " has no CORES@ in front" : " has cores, which do not matter");
+    error = shown + (at == item.npos ? " has no CORES@ in front"
+                                     : " has CORES@ in front, which this key does not take");
     return false;
   } else if (at != item.npos) {
     if (!parse_count(trimmed(item.substr(0, at)), entry.cores, error)) return false;
@@ -58,7 +58,7 @@ bool parse_table(std::string_view text, TableOf kind, std::vector<TableEntry>& e
     TableEntry entry;
     if (!parse_entry(trimmed(text.substr(0, end)), kind, entry, error)) return false;
     if (!entries.empty() && !before(entries.back(), entry)) {
-      error = "'" + std::string(trimmed(text.substr(0, end))) + "' is out of order or twice there";
+      error = "'" + std::string(trimmed(text.substr(0, end))) + "' is out of order, or given twice";
       return false;
     }
     entries.push_back(entry);

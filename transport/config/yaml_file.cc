@@ -86,7 +86,7 @@ class Reader : public YAML::EventHandler {
     if (key_.empty()) return;
     const auto [first, is_new] = lines_.try_emplace(key_, line(key_mark_));
     if (!is_new) {
-      problem(key_mark_, key_, "is there twice; first in line " + std::to_string(first->second));
+      problem(key_mark_, key_, "is set twice; first in line " + std::to_string(first->second));
     } else {
       into_.entries.push_back({key_, value, at(key_mark_), line(key_mark_)});
     }

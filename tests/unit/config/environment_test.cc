@@ -29,7 +29,7 @@ TEST(Environment, AlmostAKeyIsSuspicious) {
   const auto found = suspicious_variables(variables);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0],
-            "environment variable WEIR_WINDOWS_MAX is no key and has no effect; did you mean "
+            "environment variable WEIR_WINDOWS_MAX names no key and has no effect; did you mean "
             "WEIR_WINDOW_MAX?");
 }
 

@@ -34,7 +34,7 @@ TEST(Nearest, FindsWhatWasMeant) {
 TEST(Nearest, Sentences) {
   EXPECT_EQ(no_such_key("windw_max"), "there is no such key; did you mean window_max?");
   EXPECT_EQ(no_such_key("close_timeout"),
-            "this is no key any more: leaving waits 10s for sends under way");
+            "this key no longer exists: MPI_Finalize waits at most 10s for sends under way");
   EXPECT_EQ(no_such_key("receive_queues"),
             "there is no such key; 'weir config explain' lists them all");
 }

@@ -77,7 +77,7 @@ TEST_F(Resolve, WarnsOfFilesAndOfVariables) {
   const Sources sources =
       gather(std::array{"WEIR_WINDW_MAX=1"}, "", (root_ / "system.yaml").string());
   ASSERT_EQ(sources.warnings.size(), 2u);
-  EXPECT_NE(sources.warnings[0].find("system.yaml is left out, it cannot be read"),
+  EXPECT_NE(sources.warnings[0].find("system.yaml has no effect, because it cannot be read"),
             std::string::npos);
   EXPECT_NE(sources.warnings[1].find("WEIR_WINDOW_MAX"), std::string::npos);
 }
@@ -112,7 +112,7 @@ TEST_F(Resolve, AllProblemsOfAllLayersAreNamed) {
           "duration, 10us to 655360us)",
       file + ":3: buffer_size: '1' is out of range (it takes: size, 1KiB to 1MiB)",
       file + ":4: mtu: is a list, but only a plain value is taken",
-      file + ":6: window_max: is there twice; first in line 5",
+      file + ":6: window_max: is set twice; first in line 5",
       "environment variable WEIR_RETRY_COUNT: '7' is out of range (it takes: number, 0 to 6)",
       "MCA parameter btl_weir_tokens: '' is no whole number (it takes: number, 1 to 65535)"};
   EXPECT_EQ(texts, expected);

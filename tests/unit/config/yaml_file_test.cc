@@ -48,7 +48,7 @@ TEST(YamlFile, AKeyWithoutAValueIsSetToNothing) {
 }
 
 TEST(YamlFile, WhatIsNoFlatMappingIsNamedWithItsLine) {
-  EXPECT_EQ(problems("a: 1\nb: 2\na: 3\n"), Texts{"f.yaml:3: a: is there twice; first in line 1"});
+  EXPECT_EQ(problems("a: 1\nb: 2\na: 3\n"), Texts{"f.yaml:3: a: is set twice; first in line 1"});
   EXPECT_EQ(problems("mtu:\n  - 1\n  - 2\n"),
             Texts{"f.yaml:2: mtu: is a list, but only a plain value is taken"});
   EXPECT_EQ(problems("mtu: {size: 1}\n"),
