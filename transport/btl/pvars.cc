@@ -33,20 +33,20 @@ constexpr std::array registration_variables{
 
 constexpr std::array rdma_variables{
     Variable<RdmaCounters>{"keys_looked_up",
-                           "One-sided operations whose key was looked up at the target, for their "
-                           "handle was of other memory [operations]",
+                           "One-sided operations that looked up their key at the target, because "
+                           "their handle named other memory [operations]",
                            &RdmaCounters::keys_looked_up},
     Variable<RdmaCounters>{"rail_parts", "Parts of large messages that further rails took [parts]",
                            &RdmaCounters::rail_parts},
-    Variable<RdmaCounters>{"rail_bytes", "Bytes of these [bytes]", &RdmaCounters::rail_bytes},
+    Variable<RdmaCounters>{"rail_bytes", "Bytes of these parts [bytes]", &RdmaCounters::rail_bytes},
     Variable<RdmaCounters>{"rail_parts_again",
-                           "Parts that a rail lost: they went over another one [parts]",
+                           "Parts that went over another rail, because theirs lost them [parts]",
                            &RdmaCounters::rail_parts_again},
     Variable<RdmaCounters>{"rail_losses", "Ways to a peer over a further rail that broke [ways]",
                            &RdmaCounters::rail_losses},
     Variable<RdmaCounters>{"rail_frames",
-                           "Frames that a rail had not delivered when it broke, and that went over "
-                           "another one [frames]",
+                           "Frames that went over another rail, because theirs broke before it "
+                           "delivered them [frames]",
                            &RdmaCounters::rail_frames}};
 
 template <typename Group>

@@ -20,11 +20,11 @@ namespace weir::verbs {
 
 // X(name, unit, description)
 #define WEIR_REGISTRATION_COUNTERS(X)                                                            \
-  X(hits, "times", "Buffers found registered")                                                   \
+  X(hits, "times", "Buffers that were already registered")                                       \
   X(misses, "times", "Buffers that had to be registered")                                        \
   X(failures, "times", "Buffers that could not be registered")                                   \
   X(evictions, "regions", "Unused registrations given up for new ones at a cap or memory limit") \
-  X(invalidations, "regions", "Registrations ended otherwise: unmapped, merged, wider rights")   \
+  X(invalidations, "regions", "Registrations ended by an unmap, a merge or wider rights")        \
   X(regions, "regions", "Registrations now")                                                     \
   X(bytes, "bytes", "Registered application memory now")                                         \
   X(bytes_peak, "bytes", "Most registered application memory so far")
