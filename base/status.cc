@@ -17,18 +17,19 @@ const char* to_text(FailReason reason) {
   switch (reason) {
     case FailReason::none: return "no failure";
     case FailReason::atomic_in_doubt:
-      return "the connection broke while an atomic operation was under way, and it cannot be told "
-             "whether that was executed";
+      return "the connection broke while an atomic operation was under way, which may or may not "
+             "have been executed";
     case FailReason::frames_lost:
       return "the connection broke, and the peer lacks messages that its adapter had acknowledged";
     case FailReason::connect_refused: return "the connection was refused";
     case FailReason::connect_timeout: return "no answer to the connection request";
     case FailReason::connect_unreachable: return "no address or route to the peer";
     case FailReason::connect_spoilt:
-      return "the peer accepted the connection, which was gone before it was confirmed";
-    case FailReason::rejected_version: return "the peer speaks no protocol version of ours";
+      return "the connection broke after the peer had accepted it, before it was confirmed";
+    case FailReason::rejected_version:
+      return "the peer and this process have no protocol version in common";
     case FailReason::rejected_buffer:
-      return "the peer's receive buffers have another size than ours";
+      return "the peer's receive buffers differ in size from this process's";
     case FailReason::rejected_stranger: return "another process answers at the peer's address";
     case FailReason::send_failed: return "a send failed";
     case FailReason::receive_failed: return "a receive failed";
@@ -74,15 +75,16 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
   switch (reason) {
     case FailReason::atomic_in_doubt:
     case FailReason::frames_lost:
-      return "The connection broke under it. Look at the peer's own output first: it may have been "
-             "killed; then at the cables and the counters of the port";
+      return "Look at the peer's own output first: it may have been killed. Then check the cables "
+             "and the port's counters";
     case FailReason::connect_refused:
     case FailReason::vanished:
       return "Look at the peer's own output: it most likely ended or was killed";
     case FailReason::connect_timeout:
       if (same_host) {
-        return "Both run on this host. If it is very busy, raise btl_weir_connect_timeout; else look "
-               "at the peer's own output: it makes no progress";
+        return "Both processes run on this host. If it is very busy, raise "
+               "btl_weir_connect_timeout. If not, look at the peer's own output: the peer makes no "
+               "progress";
       }
       [[fallthrough]];
     case FailReason::connect_unreachable:
@@ -92,13 +94,14 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
     case FailReason::rejected_buffer:
       return "Give btl_weir_buffer_size the same value on every host";
     case FailReason::rejected_stranger:
-      return "The peer most likely ended and its port was given away; look at its own output";
+      return "The peer most likely ended, and another process got its port. Look at the peer's own "
+             "output";
     case FailReason::bad_frame:
       return "Use the same weir version on every host; report this as a bug";
     case FailReason::stalled:
       return "Check the link of the device named above (ibv_devinfo) and the kernel log. A peer "
-             "that "
-             "computes with too small a receive window looks the same: raise btl_weir_window_max";
+             "that computes with too small a receive window causes this, too: raise "
+             "btl_weir_window_max";
     case FailReason::no_resources:
       return "Check the locked-memory limit (ulimit -l) and the device's QP limit (ibv_devinfo -v)";
     case FailReason::adapter_broken:
@@ -112,13 +115,14 @@ const char* remedy(FailReason reason, CompletionStatus status, bool same_host) {
       return "The peer's host, port or process did not answer: check its link and its output. If "
              "its host is only very busy, raise btl_weir_ack_timeout";
     case CompletionStatus::rem_inv_req_err:
-      return "Between hosts of Soft-RoCE a needless repetition can end so: raise "
-             "btl_weir_ack_timeout. Elsewhere report this as a bug";
+      return "Between hosts of Soft-RoCE a needless retry can cause this: raise "
+             "btl_weir_ack_timeout. With other adapters report this as a bug";
     case CompletionStatus::rnr_retry_exc_err:
       return "The peer had no receive buffer for too long: raise btl_weir_window_max there";
     case CompletionStatus::rem_access_err:
-      return "The peer had not registered that memory, or no longer: look for memory that is freed, "
-             "or detached from a window, while others use it; else report this as a bug";
+      return "The peer has not registered that memory, or has released it. Look for memory that is "
+             "freed, or detached from a window, while others use it. If there is none, report this "
+             "as a bug";
     case CompletionStatus::rem_op_err:
     case CompletionStatus::loc_len_err:
       return "Give btl_weir_buffer_size the same value on every host";

@@ -302,7 +302,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     const SegmentHeader& header = state->header;
     if (std::memcmp(header.key, wanted.key, sizeof wanted.key) != 0 ||
         header.pid_namespace != wanted.pid_namespace) {
-      reason = path + " is that of '" + std::string(header.key, strnlen(header.key, 160)) + "'";
+      reason = path + " belongs to '" + std::string(header.key, strnlen(header.key, 160)) + "'";
       return nullptr;
     }
     if (header.checksum != wanted.checksum) {
@@ -332,7 +332,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     }
     wait_a_little();
   }
-  reason = path + " is being removed by a process that does not go on";
+  reason = path + " is being removed by a process that makes no progress";
   return nullptr;
 }
 

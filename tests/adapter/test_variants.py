@@ -70,7 +70,7 @@ def test_the_contract_holds(variant, tests, says, never, library, run):
 
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("variant, tests, says, never", [
-    case("post-srq-recv-fails", "*OneDirectionAlone*", says=["rxe0:1 failed: it takes no receive buffers"]),
+    case("post-srq-recv-fails", "*OneDirectionAlone*", says=["rxe0:1 failed: it refuses receive buffers"]),
     case("cq-error:10", "*OneDirectionAlone*", says=["rxe0:1 failed: CQ error"]),
 ])
 def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run):
@@ -101,10 +101,10 @@ def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run)
          says=[r"rank 0 on host \w+: cannot register memory of the application \(Cannot allocate "
                r"memory\): such messages are copied"]),
     case("post-send-fails", SOAK, "survived",
-         says=[r"weir: rank \d on host \w+: rxe0:1 takes no work for a queue pair "
-               r"\(Cannot allocate memory\)", r"rank \d last, are there again after \d+ ms"]),
+         says=[r"weir: rank \d on host \w+: rxe0:1 refuses work requests of a queue pair "
+               r"\(Cannot allocate memory\)", r"were made again, the last to rank \d, after \d+ ms"]),
     case("pair-fatal", SOAK, "survived", quick=True,
-         says=[r"weir: rank \d on host \w+: a connection of rxe0:1 broke", "are there again after"]),
+         says=[r"weir: rank \d on host \w+: a connection of rxe0:1 broke", r"were made again, the last to rank \d"]),
 ])
 def test_a_job_goes_on(variant, program, says, never, library, run):
     """Rank 0 has the variant, for that rank tells."""
@@ -123,13 +123,13 @@ def failed(what):
     return [rf"weir: rank 1 on host \w+: rxe0:1 failed: {what}.*dmesg"]
 
 
-NO_BUFFERS = r"it takes no receive buffers \(Cannot allocate memory\)"
+NO_BUFFERS = r"it refuses receive buffers \(Cannot allocate memory\)"
 
 
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("variant, program, says, never", [
     case("few-queue-pairs", READS,
-         says=[r"rank 1 on host \w+: no second queue pair .* has 1 of the device's 2 \(max_qp\)",
+         says=[r"rank 1 on host \w+: cannot make a second queue pair .* has 1 of 2 queue pairs \(max_qp\)",
                r"lost rank [01] on host \w+ \(device rxe0:1\)"]),
     case("queue-pairs-gone", SOAK,
          says=[r"rank 1 on host \w+: cannot create a queue pair on rxe0:1: Cannot allocate memory; the "
@@ -144,7 +144,7 @@ NO_BUFFERS = r"it takes no receive buffers \(Cannot allocate memory\)"
     case("cq-error", SOAK, quick=True, says=failed("CQ error")),
     case("srq-error:10", SOAK, says=failed("SRQ catastrophic error")),
     case("device-fatal", SOAK,
-         says=[r"rank 1 on host \w+: rxe0:1 (failed: local catastrophic error|takes no work)"]),
+         says=[r"rank 1 on host \w+: rxe0:1 (failed: local catastrophic error|refuses work requests)"]),
     case("poll-fails", SOAK, quick=True, says=failed("its completion queue cannot be read")),
 ])
 def test_a_job_ends_and_says_why(variant, program, says, never, library, run):

@@ -11,7 +11,7 @@ from harness.nodes import kill, marked, nodes
 
 MARKER = "WEIR_TEST_JOB"  # in the environment of all that a job starts
 END_S = 5  # for mpirun to take its ranks along
-LEAK = re.compile(r"^.*\bweir: .*\b(?:leaked|made a mistake)\b.*$", re.M)
+LEAK = re.compile(r"^.*\bweir: .*\b(?:leaked|has a bug)\b.*$", re.M)
 
 
 def mpirun(mca=()):

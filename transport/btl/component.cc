@@ -28,7 +28,7 @@ int register_variables() noexcept {
       report_unavailable("built for Open MPI " + std::to_string(OPAL_MAJOR_VERSION) + "." +
                          std::to_string(OPAL_MINOR_VERSION) + ", but this is " +
                          opal_version_string +
-                         (has_the_same_modules() ? "" : " with another support for CUDA") +
+                         (has_the_same_modules() ? "" : " with different support for CUDA") +
                          "; build weir against this Open MPI");
       return OPAL_ERR_NOT_AVAILABLE;
     }
@@ -66,8 +66,8 @@ std::vector<verbs::PortChoice> ports_for(const config::Settings& settings, std::
   std::vector<verbs::PortChoice> ports = verbs::choose_ports(wish, why);
   if (!ports.empty() && ports.size() < wish.rails) {
     report_warning("has " + std::to_string(ports.size()) + " of " + std::to_string(wish.rails) +
-                   " rails (btl_weir_rails): no other adapter has an active port of the same kind, "
-                   "with an address and half the speed. 'weir info' shows the ports");
+                   " rails (btl_weir_rails): no further adapter has an active port of the same "
+                   "kind with an address and at least half the speed. 'weir info' shows the ports");
   }
   return ports;
 }
@@ -119,8 +119,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     const std::string hardware = verbs::hardware_text(port);
     if (settings.tuned_for != "any" && settings.tuned_for != hardware && first_on_node()) {
-      complain("is set to values that were measured on '" + settings.tuned_for +
-               "', but this is '" + hardware + "'. 'weir tune' measures anew.");
+      complain("uses settings that were measured on '" + settings.tuned_for +
+               "', but this hardware is '" + hardware + "'. Run 'weir tune' to measure again.");
     }
     if (!engine->why_no_node().empty() && asked_for("weir") && first_on_node()) {
       complain("shares no read budget with the other processes of this host: " +
@@ -129,8 +129,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     const std::vector<std::byte> card = RailEngines::cards(*engine, further);
     const int rc = publish(mca_btl_weir_component.btl_version, card.data(), card.size());
     if (rc != OPAL_SUCCESS) {
-      report_unavailable("the runtime took no address to publish (error " + std::to_string(rc) +
-                         "); is the program started with mpirun?");
+      report_unavailable("the runtime did not publish this process's address (error " +
+                         std::to_string(rc) + "). Start the program with mpirun");
       return nullptr;
     }
     std::string uses = engine->port().name();

@@ -15,20 +15,20 @@ void report_leaks(Module& module) {
   count(module.registrations_in_use(), "registrations in use");
   count(module.descriptors.out(), "descriptors");
   if (module.rails != nullptr) count(module.rails->parts.out(), "parts of messages");
-  count(module.trains.bytes_half(), "bytes of messages half here");
+  count(module.trains.bytes_half(), "bytes of incomplete messages");
   const Engine::Remains remains = module.engine->remains();
-  count(remains.transfers, "transfers not over");
-  count(remains.chunks, "chunks with the adapter");
+  count(remains.transfers, "unfinished transfers");
+  count(remains.chunks, "chunks posted to the adapter");
   count(remains.pending_frames, "pending frames");
   count(remains.send_slots, "send slots");
   count(remains.receive_buffers, "receive buffers held");
   count(remains.credits, "eager credits");
   if (const std::uint64_t repeated = module.operations.repeated(); repeated > 0) {
-    complain("weir made a mistake: the end of one-sided operations was told twice, " +
-             std::to_string(repeated) + " times. The second was not passed on.");
+    complain("weir has a bug: one-sided operations ended twice, " + std::to_string(repeated) +
+             " times. Open MPI heard of the first end only.");
   }
   if (leaks.empty()) return;
-  complain("leaked " + leaks + ": the program left requests behind, or weir made a mistake.");
+  complain("leaked " + leaks + ": the program left requests behind, or weir has a bug.");
 }
 
 }  // namespace weir::btl

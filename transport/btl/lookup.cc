@@ -68,11 +68,11 @@ void finish_lookup(Module& module, const Operation& done, bool ok, bool tell) {
 void report_unknown_memory(Module& module, const Operation& operation,
                            const TransferRequest& request) {
   Endpoint* const endpoint = operation.endpoint;
-  complain(
-      to_text(request, operation.memory) + " of " + rank_text(endpoint->name) +
-      ", which has registered no such memory for one-sided operations. Attach it to the window "
-      "before others use it, and detach it when they are done.");
-  static char text[] = "weir was asked for memory that is not there; see its message above";
+  complain(to_text(request, operation.memory) + " of " + rank_text(endpoint->name) +
+           ", which has not registered that memory for one-sided operations. Attach memory to the "
+           "window before others use it, and detach it when they are done.");
+  static char text[] =
+      "the program used memory that its owner has not registered; see weir's message above";
   module.end_job(endpoint->proc, text);
 }
 

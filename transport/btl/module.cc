@@ -203,7 +203,7 @@ void Module::make_registrations() {
   }
   const bool good = registration_cache != nullptr;
   if (good) show_registration_counters(&registration_cache->counters());
-  if (!good) complain("large messages are copied, for memory cannot be registered: " + why + ".");
+  if (!good) complain("cannot register memory, so large messages are copied: " + why + ".");
   registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
 }
 

@@ -90,14 +90,14 @@ void Overlap::for_each_engine(F&& visit) {
 bool Overlap::start(std::string& why) {
   bell_ = eventfd(0, EFD_CLOEXEC);
   if (bell_ < 0) {
-    why = std::string("no eventfd: ") + std::strerror(errno);
+    why = std::string("cannot make an eventfd: ") + std::strerror(errno);
     return false;
   }
   const verbs::BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& problem) {
-    why = std::string("no thread: ") + problem.what();
+    why = std::string("cannot start its thread: ") + problem.what();
   }
   if (thread_.joinable()) {
     for_each_engine([&](Engine& engine) { engine.set_bell(bell_, *module_.engine); });

@@ -120,12 +120,12 @@ std::uint8_t ack_timeout_code(std::int64_t ns) {
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard) {
   const auto keys = config::schema();
   if (keys.size() > values.size()) return OPAL_ERR_OUT_OF_RESOURCE;
-  const int file = register_text(component, "config",
-                                 "YAML file with values of these keys, above those of "
-                                 "/etc/weir/weir.yaml and ~/.config/weir/weir.yaml (default: what "
-                                 "WEIR_CONFIG names; none: neither files nor WEIR_ variables "
-                                 "count)",
-                                 2, "", named_file);
+  const int file =
+      register_text(component, "config",
+                    "YAML file with values of these keys, which win over /etc/weir/weir.yaml and "
+                    "~/.config/weir/weir.yaml. Default: the file that WEIR_CONFIG names. none: no "
+                    "file and no WEIR_ variable counts",
+                    2, "", named_file);
   if (file < 0) return file;
   forget_params();
   gathered = new config::Sources(
@@ -167,12 +167,12 @@ std::vector<std::string> configuration_warnings() {
     if (mca_base_var_find("opal", "btl", "weir", name.c_str()) >= 0) continue;
     const config::Key* const meant = config::nearest_key(name);
     const char* const former = config::why_no_key_any_more(name);
-    warnings.push_back(
-        "MCA parameter btl_weir_" + name +
-        (former != nullptr ? std::string(" is none any more, and has no effect: ") + former
-         : meant == nullptr
-             ? " is not one, and has no effect"
-             : " is not one, and has no effect; did you mean " + config::mca_name(*meant) + "?"));
+    warnings.push_back("MCA parameter btl_weir_" + name +
+                       (former != nullptr
+                            ? std::string(" no longer exists and has no effect: ") + former
+                        : meant == nullptr ? " does not exist and has no effect"
+                                           : " does not exist and has no effect; did you mean " +
+                                                 config::mca_name(*meant) + "?"));
   }
   return warnings;
 }

@@ -31,7 +31,7 @@ void give_up_message(Module& module, PeerId from, const std::string& why) {
                                                 std::uint32_t length) {
   give_up_message(module, from,
                   "it has " + std::to_string(length) + " bytes and tag " + std::to_string(tag) +
-                      ", and what Open MPI sends with this tag is longer.");
+                      ", but Open MPI's messages with this tag are longer.");
 }
 
 // `endpoint`: nullptr if the peer came to us before Open MPI named it.
@@ -161,11 +161,12 @@ class Upcalls {
     Endpoint* const endpoint = module_.endpoints.find(failure.peer);
     const PeerName name = module_.engine->name(failure.peer);
     if (endpoint != nullptr && endpoint->leaving.load(std::memory_order_relaxed)) {
-      note(5, rank_text(name) + " was gone when we left it: " + to_text(failure.reason));
+      note(5,
+           rank_text(name) + " had failed before this process left it: " + to_text(failure.reason));
       return;
     }
     if (failure.reason == FailReason::adapter_broken) {
-      return note(5, rank_text(name) + " cannot be reached any more");
+      return note(5, rank_text(name) + " can no longer be reached");
     }
     if (endpoint != nullptr && module_.rails != nullptr &&
         module_.rails->frames.survive(*endpoint, 0, failure)) {
@@ -395,7 +396,7 @@ int stand_in_for_application(Module& module, std::uint64_t visits, int most) noe
 }
 
 void give_up(Module& module, const std::exception& problem) {
-  complain(std::string("cannot hand on what came: ") + problem.what() + ".");
+  complain(std::string("cannot hand arrived messages to Open MPI: ") + problem.what() + ".");
   static char text[] = "weir failed in this process; see its message above";
   if (!module.end_job(nullptr, text)) std::abort();
 }
@@ -412,7 +413,7 @@ void Module::close(std::span<Endpoint* const> leaving) {
   const std::size_t stuck = engine->close(peers, Upcalls(*this));
   if (stuck > 0) {
     note(1, "left " + std::to_string(stuck) + " of " + std::to_string(peers.size()) +
-                " peers with sends under way, after 10s");
+                " peers after 10s, although sends to them were under way");
   }
 }
 
@@ -420,7 +421,7 @@ void shut_down(Module& module) {
   if (module.overlap != nullptr) module.overlap->end();
   if (module.rails != nullptr) shut_down_further(module);
   if (!module.engine->shutdown(LastUpcalls(module))) {
-    note(1, "ended with sends under way, after 10s");
+    note(1, "ended after 10s, although sends were under way");
   }
   while (module.engine->progress(LastUpcalls(module)) > 0) {
   }

@@ -61,7 +61,7 @@ void RailEngines::start(std::size_t registration_bytes) {
     if (good) good = (sinks_[rail] = engine.acquire(sizeof(std::uint64_t))) != nullptr;
     side.works.store(good && registration_bytes > 0 && sinks_[0] != nullptr,
                      std::memory_order_release);
-    if (!good) complain("does without the rail " + engine.port().name() + ": " + why + ".");
+    if (!good) complain("does not use the rail " + engine.port().name() + ": " + why + ".");
   });
 }
 

@@ -122,7 +122,7 @@ void FramesOverRails::on_news(std::size_t rail, const LinkNews& news) {
   if (is_down && !was_down) down_.fetch_add(1, std::memory_order_relaxed);
   if (was_down && !is_down) down_.fetch_sub(1, std::memory_order_relaxed);
   if (was_lost && !links.is_lost(0) && reports_.tells_return()) {
-    reports_.leave(RailReports::Text{engines_.way_text(*endpoint, 0) + " is there again.", true});
+    reports_.leave(RailReports::Text{engines_.way_text(*endpoint, 0) + " works again.", true});
   }
 }
 
@@ -197,11 +197,9 @@ void FramesOverRails::give_up_further(Endpoint& endpoint, std::size_t rail,
 
 void FramesOverRails::explain_loss(const Endpoint& endpoint, const Failure& failure) const {
   if (!failure.lost_atomics) return;
-  complain(
-      "atomic operations go through one adapter of the target only, that of its first rail: "
-      "those with " +
-      rank_text(endpoint.name) + " waited for " + engines_[0].port().name() +
-      ", although other rails work.");
+  complain("atomic operations use only the adapter of the target's first rail. Those with " +
+           rank_text(endpoint.name) + " waited for " + engines_[0].port().name() +
+           ", although other rails work.");
 }
 
 void FramesOverRails::ask_again() {

@@ -107,7 +107,7 @@ void PartsOverRails::submit(Divisions::Part& part, Endpoint& endpoint) {
   try {
     request.token = operations_.begin(operation);
   } catch (const std::exception& problem) {
-    complain(std::string("cannot do a part of a transfer: ") + problem.what() + ".");
+    complain(std::string("cannot start a part of a transfer: ") + problem.what() + ".");
     return lose(operation, rail > 0);
   }
   engines_[rail].transfer(request);

@@ -60,7 +60,7 @@ void report_warning(const std::string& what) {
 }
 
 void report_no_overlap(const std::string& why) {
-  report_warning("lets no message move while the program computes: " + why);
+  report_warning("overlap is off, so large messages wait while the program computes: " + why);
 }
 
 void report_start_failure(const std::string& why) {
@@ -89,12 +89,12 @@ void report_bad_configuration(const std::vector<config::Problem>& problems) {
 }
 
 void report_refusal(const Refusal& refusal) {
-  const char* why = "it does not know this process's key, so it is none of this job";
-  if (refusal.reason == wire::Reject::version) why = "it speaks no common protocol version";
+  const char* why = "it does not know this process's key, so it is not part of this job";
+  if (refusal.reason == wire::Reject::version) why = "it shares no protocol version with us";
   if (refusal.reason == wire::Reject::buffer) why = "its btl_weir_buffer_size differs from ours";
   const std::string claim = refusal.greeted
                                 ? ", which says it is " + rank_text(refusal.from) + ": " + why
-                                : ": what it sent is no greeting of weir's";
+                                : ": it did not send weir's greeting";
   complain("refused a connection request from " + refusal.address + claim + ". The job goes on." +
            (refusal.last ? " Further ones are only counted (btl_weir_requests_refused)." : ""));
 }

@@ -189,7 +189,7 @@ bool Engine::add_peer(PeerName name, std::span<const std::byte> card, PeerId& id
                       std::string& why) {
   const std::optional<wire::Card> decoded = wire::decode_card(card);
   if (!decoded || wire::common_version(decoded->protocol_min, decoded->protocol_max) == 0) {
-    why = "it runs another weir that has no protocol version in common";
+    why = "its weir and this one have no protocol version in common";
     return false;
   }
   why = verbs::why_unreachable(device_.port(), *decoded);
@@ -318,8 +318,8 @@ void Engine::hand_up(const Outage& outage) {
   const std::string port = device_.port().name();
   if (outage.over) {
     const std::int64_t ms = outage.took.ns / milliseconds(1).ns;
-    tell("the connections of " + port + " that broke, the one to " + peer +
-         " last, are there again after " + std::to_string(ms) + " ms. " +
+    tell("the broken connections of " + port + " were made again, the last to " + peer +
+         ", after " + std::to_string(ms) + " ms. " +
          std::to_string(core_.counters().frames_resent - resent_before_) +
          " frames were sent again.");
     return;
@@ -327,7 +327,7 @@ void Engine::hand_up(const Outage& outage) {
   const bool known = outage.completion != CompletionStatus::success;
   tell("a connection of " + port + " broke, to " + peer + ": " + to_text(outage.reason) +
        (known ? std::string(" (") + to_text(outage.completion) + ")" : "") +
-       ". It is made again, as others that break; messages wait meanwhile, for "
+       ". weir makes it again, and any other that breaks. Their messages wait, for "
        "btl_weir_peer_timeout at most.");
 }
 
@@ -336,9 +336,9 @@ void Engine::hand_up(const Outage& outage) {
 void Engine::break_down(const std::string& what) {
   if (std::exchange(broken_, true)) return;
   tell(device_.port().name() + " failed: " + what +
-           ". This process can reach nobody any more. Look for the adapter's driver in the kernel "
-           "log of this host (dmesg), and check the adapter with ibv_devinfo; if they say nothing, "
-           "report this as a bug",
+           ". This process can no longer reach any peer. Look for the driver's messages in this "
+           "host's kernel log (dmesg), and check the adapter with ibv_devinfo. If both show "
+           "nothing, report this as a bug",
        Notice::Kind::breakdown);
   core_.give_up_all(clock(), out_);
 }
@@ -347,7 +347,7 @@ void Engine::post_receives() {
   const bool good = queues_->post(out_.receives);
   out_.receives.clear();
   if (!good) [[unlikely]]
-    break_down(std::string("it takes no receive buffers (") + std::strerror(errno) + ")");
+    break_down(std::string("it refuses receive buffers (") + std::strerror(errno) + ")");
 }
 
 // Without the event, the event thread still looks at the window once a second.
@@ -366,7 +366,8 @@ void Engine::arm(SrqArm limit) {
 void Engine::refuse_lane(LaneId lane) {
   const int error = errno;
   if (!broken_ && queues_->has_pair(lane)) {
-    tell(device_.port().name() + " takes no work for a queue pair (" + std::strerror(error) + ").");
+    tell(device_.port().name() + " refuses work requests of a queue pair (" + std::strerror(error) +
+         ").");
   }
   core_.on_lane_error(clock(), lane, out_);
 }
@@ -507,9 +508,10 @@ void Engine::warn_of_forks(int error) {
 void Engine::warn_of_small_window() {
   if (!warns_for_node() || small_window_told_ || core_.covers_all_peers()) return;
   small_window_told_ = true;
-  tell("the receive window may have no more than " + std::to_string(core_.window_max()) +
-       " buffers, less than the four that each peer needs (two for messages, two for credits): "
-       "senders will have to repeat (RNR NAK), and wait for a process that computes. Raise btl_weir_window_max or btl_weir_receive_memory_max.");
+  tell("the receive window is limited to " + std::to_string(core_.window_max()) +
+       " buffers, fewer than the four that each peer needs (two for messages, two for credits). "
+       "Senders will have to repeat (RNR NAK), and will wait for a process that computes. Raise "
+       "btl_weir_window_max or btl_weir_receive_memory_max.");
 }
 
 // Without a second lane, reads use the first one.

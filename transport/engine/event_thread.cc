@@ -164,10 +164,10 @@ void Engine::on_port_event(const ibv_async_event& event) {
   if (!options_.node.tells || ++port_changes_told_ > port_changes_told) return;
   const std::string port = device_.port().name();
   if (!is_down) return tell(port + " is active again.");
-  const char* const meanwhile =
-      options_.core.among_rails ? "Messages go over the other rails"
-                                : "Messages wait for it; peers that cannot be reached for longer "
-                                  "than btl_weir_peer_timeout are given up";
+  const char* const meanwhile = options_.core.among_rails
+                                    ? "Messages go over the other rails"
+                                    : "Messages wait for it. Peers out of reach for longer than "
+                                      "btl_weir_peer_timeout are given up";
   tell(port + " went down (port error). " + meanwhile +
        ". Check the cable, the switch port and ibv_devinfo.");
 }

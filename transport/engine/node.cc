@@ -58,10 +58,10 @@ void Engine::count_node() {
   if (members < options_.node.processes) {
     tell("only " + std::to_string(members) + " of the job's " +
          std::to_string(options_.node.processes) +
-         " processes on this host share a read budget and tokens: containers have a /dev/shm or "
-         "process ids of their own, or there are more than " +
-         std::to_string(NodeState::most_processes) +
-         " processes? Together they may put more into the adapter than is set.");
+         " processes on this host share a read budget and tokens. Together they may put more into "
+         "the adapter than the settings allow. Do containers have a /dev/shm or process ids of "
+         "their own, or are there more than " +
+         std::to_string(NodeState::most_processes) + " processes?");
   }
 }
 
@@ -91,7 +91,8 @@ void Engine::join_proxy() {
     if (!why_no_proxy_.empty()) without(why_no_proxy_);
     return;
   }
-  if (!proxy_->has_cells()) return without("more processes than the job has here use it");
+  if (!proxy_->has_cells())
+    return without("it has more members than the job has processes on this host");
   while (core_.idle_relay_slots() < Core::most_relay_slots) {
     SendSlot* const slot = slots_->get(SlotPool::full);
     if (slot == nullptr) break;
@@ -106,7 +107,7 @@ void Engine::join_proxy() {
     tell("cannot register the " + std::to_string(cells.size() / 1024) +
          " KiB of the proxy's memory with " + device_.port().name() + ": " +
          verbs::registration_error(errno) +
-         ". As a server it copies what it sends for others, and the job goes on.");
+         ". As a server it copies the frames that it sends for others, and the job goes on.");
   }
   core_.join_proxy(proxy_->proxy(), proxy_->slot(), proxy_->self(), lkey);
 }

@@ -29,7 +29,7 @@ std::unique_ptr<Connections> Connections::listen(const Device& device, std::stri
   const auto fail = [&](const char* what) {
     why = std::string(what) + " for " + device.port().name() + " (" +
           to_text(device.port().address) + "): " + std::strerror(errno) +
-          ". Check that the rdma_ucm module is loaded and /dev/infiniband/rdma_cm is there";
+          ". Check that the rdma_ucm module is loaded and /dev/infiniband/rdma_cm exists";
     return nullptr;
   };
   made->channel_.reset(rdma_create_event_channel());

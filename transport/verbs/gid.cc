@@ -40,10 +40,11 @@ const char* to_text(GidType type) {
 
 const char* why_chosen(const Gid& gid) {
   if (gid.type == GidType::infiniband) return "InfiniBand: the first entry";
-  if (gid.is_link_local()) return "link-local: reaches this link only, there is nothing better";
-  if (gid.type == GidType::roce_v1) return "RoCEv1: not routed, there is no RoCEv2 entry";
-  return gid.is_ipv4_mapped() ? "RoCEv2 over an IPv4 address: routed, the first choice"
-                              : "RoCEv2 over a global IPv6 address: routed, there is no IPv4";
+  if (gid.is_link_local()) return "link-local: reaches this link only; there is no better entry";
+  if (gid.type == GidType::roce_v1) return "RoCEv1: not routed; the port has no RoCEv2 entry";
+  return gid.is_ipv4_mapped()
+             ? "RoCEv2 over an IPv4 address: routed, the first choice"
+             : "RoCEv2 over a global IPv6 address: routed; the port has no IPv4 entry";
 }
 
 }  // namespace weir::verbs

@@ -146,10 +146,11 @@ std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, 
   const auto pairs = static_cast<std::uint32_t>(device_.limits().max_qp);
   const std::uint32_t wanted = completions_with(send_depth);
   if (wanted > entries / 2 || pair_count_ >= pairs / 2) {
-    why = "no second queue pair to a peer on " + device_.port().name() + ": this process has " +
-          std::to_string(pair_count_) + " of the device's " + std::to_string(pairs) +
-          " (max_qp), and " + std::to_string(wanted) + " completions at most of " +
-          std::to_string(entries) + " (max_cqe); half is kept for other peers";
+    why = "cannot make a second queue pair to a peer on " + device_.port().name() +
+          ", because half of the device's limits is kept for other peers. This process has " +
+          std::to_string(pair_count_) + " of " + std::to_string(pairs) +
+          " queue pairs (max_qp), and needs " + std::to_string(wanted) + " of " +
+          std::to_string(entries) + " completions (max_cqe) at most";
     return 0;
   }
   return make_pair(lane, send_depth, why);

@@ -38,10 +38,10 @@ LOST = (r"weir: rank \d+ on host \w+: lost rank \d+ on host \w+ \(device rxe\w+:
         r"(a send failed \([A-Za-z ]+\)"
         r"(: an? [a-z ]+ \d+ bytes at 0x[0-9a-f]+ \([^)]+\))?|"
         r"posted work did not complete in time|"
-        r"the connection broke while an atomic operation was under way, and it cannot be told whether "
-        r"that was executed|the peer's process is gone|a receive failed \([A-Za-z ]+\)|"
+        r"the connection broke while an atomic operation was under way, which may or may not have "
+        r"been executed|the peer's process is gone|a receive failed \([A-Za-z ]+\)|"
         r"no answer to the connection request|the connection was refused|"
-        r"the peer accepted the connection, which was gone before it was confirmed)\. [A-Z][^.]+\.")
+        r"the connection broke after the peer had accepted it, before it was confirmed)\. [A-Z][^.]+\.")
 PORT_DOWN = (r"weir: rank 0 on host \w+: (rxe\w+:1 went down \(port error\)|"
              r"a connection of rxe\w+:1 broke, to rank \d+: this process's own port went down)")
 IN_DOUBT = "while an atomic operation was under way"
@@ -113,7 +113,7 @@ class Job(Mpirun):
 
     def is_whole(self):
         """What broke is there again, by what every rank told last."""
-        return all(self.said_by(rank).rfind("there again after") >=
+        return all(self.said_by(rank).rfind("were made again, the last to") >=
                    self.said_by(rank).rfind("a connection of") for rank in range(self.np))
 
     def pause_s(self):

@@ -68,7 +68,7 @@ def test_nothing_comes_twice_when_no_acknowledgement_arrives(fabric, stream, mea
         for rank in 0, 2:
             job.wait_said(rank, r"a connection of rxe0a:1 broke")
     for rank in 0, 2:
-        job.wait_said(rank, r"are there again after \d+ ms")
+        job.wait_said(rank, r"were made again, the last to rank \d+, after \d+ ms")
     job.end_beside_computation()
     job.check_carried("connections_resumed")
     measured(f"one direction gone for {dark.end - dark.begin:.1f} s: a longest pause of {job.pause_s():.1f} s, "

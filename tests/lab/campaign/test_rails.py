@@ -70,7 +70,7 @@ def test_all_goes_over_the_second_while_the_first_is_black_for_longer_than_peer_
     with fabric.blackout("0") as dark:
         given_up = job.wait_said_by_any(FIRST_GIVEN_UP)
         time.sleep(LATEST * PATIENCE_S)  # until the other end gives it up, too: then somebody has to ask
-    again = job.wait_said_by_any(r"over rxe0[ab]:1 is there again")
+    again = job.wait_said_by_any(r"over rxe0[ab]:1 works again")
     job.end_beside_computation()  # none of them is large enough for parts
     # A pair waits for a frame, or only for what it reads.
     frames, parts = job.counter("rail_frames").sum, job.counter("rail_parts_again").sum
@@ -181,7 +181,7 @@ def test_atomics_wait_for_the_first_that_is_black_for_ever_and_say_why(fabric, s
     with fabric.blackout("0"):
         job.wait_said_by_any(LOST, LATEST * PATIENCE_S + SLACK_S)
     job.check_lost()
-    assert re.search(f"{IN_DOUBT}|atomic operations go through one adapter of the target only", job.output()), \
+    assert re.search(f"{IN_DOUBT}|atomic operations use only the adapter of the target's first rail", job.output()), \
         "nobody named the rule"
 
 

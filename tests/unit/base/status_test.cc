@@ -44,7 +44,7 @@ TEST(StatusText, TellsAPersonWhatToDo) {
       {connect_spoilt, "the two hosts reach each other"},
       {rejected_version, "the same weir version"},
       {rejected_buffer, "btl_weir_buffer_size"},
-      {rejected_stranger, "its port was given away"},
+      {rejected_stranger, "another process got its port"},
       {bad_frame, "report this as a bug"},
       {stalled, "btl_weir_window_max"},
       {vanished, "the peer's own output"},
