@@ -83,7 +83,7 @@ class Admission {
 
   void give(std::uint32_t tokens) { member_.give(tokens); }
 
-  // A ticket or a delay is pending, as far as is known.
+  // A ticket or a delay is pending, by what the last check found.
   bool waiting() const { return member_.waiting() || delayed_until_ != none; }
   // The ticket or delay is over, or there was none. The next request gets what was waited for.
   bool over(const Now& now) {

@@ -60,9 +60,8 @@ class EagerWindow {
   static std::uint32_t slack(std::uint32_t window) { return window / 8; }
   std::uint32_t slack() const { return slack(window_); }
 
-  // So many peers may come, and the window may grow to `most` buffers: what is lent beyond the
-  // least leaves the least of those who are still to come, except half of the window, which may be
-  // lent in any case.
+  // So many peers may come, and the window may grow to `most` buffers. Credits beyond the least
+  // leave room for the least of peers still to come. But half of the window may always be lent.
   void expect(std::uint32_t peers, std::uint32_t most) {
     expected_ = std::max(expected_, peers);
     most_ = most;
@@ -139,14 +138,16 @@ class EagerWindow {
   std::uint32_t available(const Share& share) const { return available(share, target(share)); }
   std::uint32_t available(const Share& share, std::uint32_t most) const {
     if (!share.joined || share.out >= most) return 0;
-    // Its least may come from what is reserved; the rest only from what nobody may claim.
+    // Its least may come from the reserved credits; the rest only from credits that no peer may
+    // claim.
     const std::uint32_t claims = used();
     const std::uint32_t unclaimed = unreserved_ > claims ? unreserved_ - claims : 0;
     const std::uint32_t own = std::min(owed(share), headroom());
     return std::min(most - share.out, own + unclaimed);
   }
 
-  // The first credits of a peer that may be about to send: what all that are expected could have.
+  // The first credits of a peer that may be about to send: as many as each expected peer could
+  // have.
   std::uint32_t first(Share& share) {
     const std::uint32_t each = capacity(goal_) / std::max(peers_, expected_);
     const std::uint32_t count =
@@ -163,8 +164,8 @@ class EagerWindow {
     return count;
   }
 
-  // So much is given away that a peer's least is not covered even if no buffer is held: waiting
-  // does not help.
+  // A peer's least is not covered even if no buffer is held, because the peers hold too
+  // many credits: waiting does not help.
   bool overdrawn() const { return out_ + owed_ > capacity_; }
 
   // What the peer holds beyond its share: it is idle, or the window shrank.
@@ -190,7 +191,7 @@ class EagerWindow {
     return share.out * 2 < full && share.joined && (!is_answered(share) || share.out * 8 < full);
   }
 
-  // Others hold what this peer lacks to half of its share: it can be topped up to no more.
+  // This peer cannot be topped up to half of its share, because others hold the credits.
   bool short_of(const Share& share) const {
     return low(share) && (share.out + available(share)) * 2 < target(share);
   }
@@ -214,7 +215,7 @@ class EagerWindow {
   }
 
  private:
-  // Of some 64 frames or more the older ones count half, again and again.
+  // When one of the two counts reaches 64, both are halved: older frames count less.
   static void count(Share& share, std::uint8_t& frames) {
     if (++frames < 64) [[likely]]
       return;

@@ -115,7 +115,7 @@ class PoolMemberOn {
   auto excused() const {
     return [this] {
       return neighbours_.excused(*pool_, [this](const typename Pool::Holder& holder) {
-        // Processes that ask after us were never in our way.
+        // Processes that asked after this one never held it up.
         return waiting() ? holder.out_before(ticket_) : holder.out;
       });
     };

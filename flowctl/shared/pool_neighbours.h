@@ -47,7 +47,7 @@ class PoolNeighbours {
     }
   }
 
-  // Of late. What all have returned is modulo the pool's counters.
+  // As last seen. What all have returned is modulo the pool's counters.
   std::uint64_t returned() const { return returned_; }
   std::uint64_t asked() const { return asked_; }
 

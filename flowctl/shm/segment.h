@@ -6,7 +6,7 @@
 // It appears under its name only when complete (it is made nameless and then linked), so nobody
 // sees half of one, and a process killed while it makes one leaves nothing. The last process to
 // leave removes it. If all were killed, the next process with the same key goes on with it, because
-// the dead are reaped; `remove_stale_segments` removes those nobody asks for again.
+// the dead are reaped; `remove_stale_segments` removes segments that no process asks for again.
 //
 // The `gate`, a lease, makes removal exclusive: first close it, then look whether anybody lives
 // here, then unlink. A joining process looks at the gate after it has its slot. One of the two sees

@@ -32,7 +32,7 @@ struct Key {
   std::string sharers;
 };
 
-// Nothing if it is another.
+// Nothing if the text has another form.
 std::optional<Key> key_of(const SegmentHeader& header) {
   const std::string text(header.key, ::strnlen(header.key, sizeof header.key));
   const std::size_t slash = text.find('/');
@@ -56,7 +56,7 @@ std::optional<Key> key_of(const SegmentHeader& header) {
 SegmentView::SegmentView(Copy state, std::string path, std::uint32_t user)
     : state_(std::move(state)), path_(std::move(path)), user_(user) {}
 
-// nullptr if it is none that this user may see.
+// nullptr if it is not a segment that this user may see.
 SegmentView::Copy SegmentView::copy_of(const std::string& path, std::uint32_t& user) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return nullptr;

@@ -18,8 +18,7 @@ struct Offer {
   std::uint32_t atomic_flags;  // for btl_atomic_flags
 };
 
-// `spread`: messages that tell of a put may go over another adapter than the put, and then be there
-// first.
+// `spread`: the message that announces a put may take another adapter, and arrive before the put.
 constexpr Offer what_to_offer(const Offer& wanted, const Capability& device, bool spread) {
   constexpr std::uint32_t atomics = MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
   std::uint32_t flags = wanted.flags;

@@ -152,7 +152,7 @@ inline bool too_short_for_ob1(mca_btl_base_tag_t tag, std::size_t length) {
 }
 
 // Hands one message up. The payload may be reused as soon as this returns. False: it is too short
-// for whoever takes it, and was not handed up.
+// for its receiver, and was not handed up.
 inline bool deliver(mca_btl_base_module_t& module,
                     [[maybe_unused]] mca_btl_base_endpoint_t* endpoint, mca_btl_base_tag_t tag,
                     const void* payload, std::size_t length) {
@@ -240,8 +240,8 @@ inline std::uint32_t job_size() {
 inline constexpr std::int32_t mpi_is_ready = 2;
 inline constexpr const char* libmpi_name = "libmpi.so.40";
 
-// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE, and a message may arrive there before its
-// intercommunicator is known: what waits for that is in a list without a lock.
+// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE. Messages whose intercommunicator it does
+// not know yet are in a list without a lock.
 inline constexpr bool ob1_bears_a_second_thread = OPAL_MAJOR_VERSION < 5;
 
 // Has ob1 lock what a second thread of ours touches. (ob1 asks when the module is there.)
@@ -270,10 +270,10 @@ inline constexpr bool is_ob1_match(std::size_t header_bytes) {
 }
 // Where an answer has the sender's request.
 inline constexpr std::size_t ob1_ack_request_at = 8;
-// Such a request is an address of the sender's; an odd number is none.
+// The request is an address at the sender, so an odd number is no request.
 inline constexpr std::uint64_t request_of_train(std::uint64_t bytes) { return bytes << 1 | 1; }
 
-// The end of a large message: the receiver does nothing for it that another process waits for.
+// The end of a large message: no other process waits for what the receiver does with it.
 inline constexpr mca_btl_base_tag_t ob1_fin_tag = MCA_BTL_TAG_PML + 9;
 
 // ob1 marks messages that the receiver's software has to answer.

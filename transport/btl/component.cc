@@ -112,7 +112,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     for (std::size_t i = 1; i < ports.size(); ++i) {
       further.push_back(Engine::open(RailEngines::options(options), ports[i], why));
       if (further.back() != nullptr) continue;
-      further.pop_back();  // it may do without
+      further.pop_back();  // the settings leave the number of rails open
       if (chooses_rails(settings)) break;
       report_unavailable(why);  // the peers count on it: rail k goes to rail k
       return nullptr;

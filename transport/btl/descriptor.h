@@ -20,7 +20,7 @@ struct Descriptor : mca_btl_base_descriptor_t {
   bool waits;                         // the completion callback comes when the slot is retired
   std::unique_ptr<std::byte[]> heap;  // the memory of `segment` when there is no slot
 
-  // Once per record; whoever gets it from the pool sets what changes from use to use.
+  // Runs once per record. Each user sets the fields that change with every use.
   Descriptor() {
     OBJ_CONSTRUCT(static_cast<mca_btl_base_descriptor_t*>(this), mca_btl_base_descriptor_t);
     des_segments = &segment;

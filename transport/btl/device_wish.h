@@ -1,5 +1,5 @@
-// Which ports a process with these settings looks for: the plugin, and the weir command, which says
-// what the plugin would do.
+// Which ports a process with these settings looks for. Shared by the plugin and the weir command,
+// which says what the plugin would do.
 #pragma once
 
 #include "transport/config/settings.h"
@@ -7,7 +7,8 @@
 
 namespace weir::btl {
 
-// Nobody has said how many rails, or over which ports: a process that wants two may have one.
+// The settings name neither a number of rails nor ports: a process that wants two rails may get
+// one.
 inline bool chooses_rails(const config::Settings& settings) {
   return settings.rails == config::automatic && settings.device == "auto";
 }

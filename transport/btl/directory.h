@@ -1,9 +1,9 @@
-// What this process exports, in memory that peers read: where they look up a key when the handle
-// that Open MPI gave them is not of the memory they ask for (exported.h).
+// A list of the memory that this process exports, for peers to read. A peer looks a key up here
+// when the handle that Open MPI gave it names other memory than it asks for (exported.h).
 //
-// Listed is what is registered for all peers, as the memory of windows is; ob1's registrations for
-// one message are not. An entry is there before Open MPI has the handle, and until it gives it
-// back.
+// The list has memory that is registered for all peers, such as windows, but not what ob1 registers
+// for one message. An entry exists before Open MPI has the handle, and until Open MPI gives the
+// handle back.
 //
 // Thread rule: any thread.
 #pragma once

@@ -20,7 +20,7 @@ struct mca_btl_base_endpoint_t {
   weir::PeerId id = weir::PeerId::none;
   weir::PeerName name;
   opal_proc_t* proc = nullptr;
-  std::atomic<bool> leaving{false};  // its end is wanted: failures are no longer news
+  std::atomic<bool> leaving{false};  // it is being closed: failures are no longer news
 
   weir::btl::RailPeer rails;
 

@@ -24,7 +24,7 @@
 
 namespace weir::btl {
 
-// Of words that change independently; no defence against somebody who wants to deceive.
+// A checksum of words that change independently. It does not protect against forgery.
 constexpr std::uint64_t mix(std::uint64_t before, std::uint64_t word) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
   return (before ^ (before >> 32) ^ word) * odd;
@@ -46,7 +46,7 @@ struct Export {
 
   friend bool operator==(const Export&, const Export&) = default;
 
-  // False if these bytes were put together from two exports, or are none.
+  // False if these bytes mix two exports, or are no export.
   constexpr bool is_whole() const { return check != 0 && check == expected_check(); }
 
   constexpr bool covers(std::uint64_t from, std::uint64_t bytes) const {
@@ -66,7 +66,7 @@ struct Export {
 struct SideExport {
   std::array<std::uint32_t, most_rails - 1> rkeys{};  // of the further rails; 0: none there
   // Bit 0: the memory is a window's, and not for messages. Bit k: rail k has another adapter than
-  // the first one. What one adapter has written need not be there yet for another one, and two
+  // the first one. One adapter may not see yet what another has written, and operations of two
   // adapters are not atomic to each other.
   std::uint8_t traits = 0;
 
@@ -78,7 +78,7 @@ struct SideExport {
   }
   constexpr bool is_window() const { return (traits & window) != 0; }
   constexpr bool any() const { return rkeys != decltype(rkeys){}; }
-  // The key for such an operation over that further rail; 0 if it is not to go there.
+  // The key for such an operation over that further rail; 0 if it must not go there.
   constexpr std::uint32_t rkey(Opcode opcode, std::size_t rail) const {
     const bool may = opcode == Opcode::read ||
                      (is_window() && (!is_atomic(opcode) || (traits & apart(rail)) == 0));
@@ -90,7 +90,7 @@ struct SideExport {
   }
 };
 
-// The bytes of a handle that travel. Where the exporter's directory is, is the same in all of them.
+// The bytes of a handle that travel. All handles of an exporter name the same directory.
 struct Exported {
   Export memory;
   std::uint64_t directory_address = 0;
@@ -103,7 +103,7 @@ struct Exported {
     sides = with;
     sides_check = expected_check();
   }
-  // Not set, or put together from two handles: then there are none.
+  // Empty if the sides are not set, or mix two handles.
   constexpr SideExport whole_sides() const {
     return sides_check == expected_check() ? sides : SideExport{};
   }

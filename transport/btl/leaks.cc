@@ -1,4 +1,4 @@
-// Finds what was not given back, or is not over, when everything should be.
+// Finds operations that are not over, and memory that was not given back, at the end.
 
 #include "transport/btl/module.h"
 #include "transport/btl/report.h"

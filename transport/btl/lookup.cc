@@ -52,7 +52,8 @@ void finish_lookup(Module& module, const Operation& done, bool ok, bool tell) {
   }
   module.engine->discard(done.scratch);
   if (memory == nullptr) {
-    // To go on would be to lie: osc/rdma takes no notice of the status of some operations.
+    // A status would not do: osc/rdma ignores that of some operations, and would take the data as
+    // valid.
     if (ok && tell) report_unknown_memory(module, operation, request);
     return conclude(module, operation, false, tell);
   }

@@ -1,5 +1,5 @@
-// Operations whose handle is not of the memory that they ask for: the key is looked up in the
-// target's directory first, by a get. The target takes no part in it, and nobody else waits.
+// Operations whose handle names other memory than they ask for. A get first looks the key up in the
+// target's directory. The target takes no part in it, and no other operation waits for it.
 //
 // Thread rule: any thread, with no lock held.
 #pragma once
@@ -8,15 +8,15 @@
 
 namespace weir::btl {
 
-// Starts the lookup, and then `request`, which `operation` is the record of. `seen` is the handle
-// as it was found. False, and both are the caller's still, if there is no directory to look in.
+// Starts the lookup, and then `request`. `operation` is the record of that request, and `seen` the
+// handle as it was found. False if there is no directory: then the caller still owns both.
 bool look_up(Module& module, const Operation& operation, const TransferRequest& request,
              const Exported& seen);
 
 // The get of a directory is over.
 void finish_lookup(Module& module, const Operation& done, bool ok, bool tell);
 
-// Says which memory of whom is asked for.
+// Reports which memory of which peer was asked for.
 void report_unknown_memory(Module& module, const Operation& operation,
                            const TransferRequest& request);
 

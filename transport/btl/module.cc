@@ -97,7 +97,7 @@ void dump(mca_btl_base_module_t* btl, Endpoint* only, int verbose) noexcept {
   });
 }
 
-// The PML is closed by now: nothing is handed up, and failures are no longer news.
+// The PML is closed by now: nothing is handed up, and failures are not reported.
 int finalize(mca_btl_base_module_t* btl) noexcept {
   return guarded([&]() -> int {
     const std::unique_ptr<Module> module(&of(btl));
@@ -111,7 +111,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
-// Where nobody has said, what suits the node and its rails.
+// The limit that the user has set, or else the one that suits the node and its rails.
 std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Settings& wanted,
                        std::size_t further_rails) {
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
@@ -270,7 +270,7 @@ Endpoint* Module::add(opal_proc_t* proc) {
   return endpoint;
 }
 
-// Said of the first such peer: there may be thousands.
+// Warns of the first such peer only: there may be thousands.
 void Module::leave_to_others(PeerName peer, const std::string& why) {
   const std::string text = rank_text(peer) + " cannot be reached from " + engine->port().name() +
                            ": " + why + ". It is left to other transports (btl)";

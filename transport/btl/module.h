@@ -52,7 +52,7 @@ struct Module : mca_btl_base_module_t {
   void release(Descriptor& descriptor);
 
   // Has Open MPI end the job because of `proc` (nullptr: of this process). `why` is a format string
-  // in 4.1. False if Open MPI has named nobody to be told.
+  // in 4.1. False if Open MPI has registered no error callback.
   bool end_job(opal_proc_t* proc, char* why);
 
   // Registrations of application memory; made at first use. nullptr: copy instead.
@@ -64,7 +64,7 @@ struct Module : mca_btl_base_module_t {
   // Where peers look up what this process exports; made at first use. nullptr: peers have only
   // handles.
   Directory* directory();
-  // Small messages go over all rails, and so nothing here is one-sided.
+  // Small messages go over all rails, so the module offers no one-sided operations.
   bool spreads() const { return rails != nullptr && rails->frames.spread(); }
   // Registrations are no longer needed.
   void end_registrations();
@@ -91,7 +91,7 @@ struct Module : mca_btl_base_module_t {
   enum class StartState : std::uint8_t { no, yes, failed };
 
   void make_registrations();
-  // The peer has a card, but no way leads there.
+  // The peer has a card, but cannot be reached.
   void leave_to_others(PeerName peer, const std::string& why);
 
   std::unique_ptr<Directory> directory_;
@@ -123,22 +123,22 @@ int sendi(mca_btl_base_module_t*, Endpoint*, opal_convertor_t*, void* header,
 // withdraws what this module's device cannot do.
 void set_rdma_entry_points(mca_btl_base_module_t& module);
 void offer_rdma(Module& module);
-// `tell`: somebody is still there to be told.
+// `tell`: Open MPI still takes callbacks.
 [[gnu::hot]] void conclude(Module& module, const Operation& done, bool ok, bool tell);
 [[gnu::hot]] void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
-// A message that is no car, in progress.cc.
+// A message that is not a car of a train, in progress.cc.
 [[gnu::hot]] void take_whole(Module& module, const Delivery& message);
 // Looks once at what has come, in progress.cc. Returns how much it handed up.
 [[gnu::hot, gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
-// Ends the job: `progress` threw this, so something that came is lost, and somebody may wait for
+// Ends the job because `progress` threw this: what had arrived is lost, and a receiver may wait for
 // it.
 [[gnu::cold]] void give_up(Module& module, const std::exception& problem);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);
-// Reports what is not over or not given back after that (check_leaks), in leaks.cc.
+// Reports unfinished operations, and memory not given back, after that (check_leaks); in leaks.cc.
 void report_leaks(Module& module);
 
 }  // namespace weir::btl

@@ -47,7 +47,7 @@ struct alignas(128) Operation {
   SendSlot* scratch = nullptr;  // where an unwanted result of an atomic lands
   Handle* target = nullptr;     // for memory registered for this operation only
   Lookup* lookup = nullptr;     // it reads a directory, into `scratch`, for another operation
-  Divisions::Part* part = nullptr;  // it is that of another operation
+  Divisions::Part* part = nullptr;  // set if this is a part of another operation
   Export memory{};              // the memory at the target, as the handle described it
   Operation* next = nullptr;
   // Of the same memory, over the target's further rails (SideExport).

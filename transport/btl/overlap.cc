@@ -21,10 +21,10 @@
 namespace weir::btl {
 namespace {
 
-// Handed up at a time: so long an application that comes back has to wait at most.
+// Messages handed up at a time. An application that comes back waits for at most these.
 constexpr int most_in_a_turn = 32;
 
-// A visit wakes the thread from a pause of that length: a call of the kernel.
+// A visit wakes the thread from a pause of at least this length, because that is a system call.
 constexpr Duration worth_a_call = milliseconds(1);
 
 void sleep_for(Duration duration) {
@@ -32,7 +32,8 @@ void sleep_for(Duration duration) {
   nanosleep(&time, nullptr);
 }
 
-// nullptr if it cannot be seen. Not linked: programs may have loaded libmpi for themselves alone.
+// nullptr if it cannot be found. Looked up at run time, because a program may have loaded libmpi
+// privately.
 const std::int32_t* state_of_mpi() {
   void* const libmpi = dlopen(libmpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (libmpi == nullptr) return nullptr;
@@ -41,7 +42,7 @@ const std::int32_t* state_of_mpi() {
   return state;
 }
 
-// Why a thread of ours must not call ob1 here, whoever asks for it; "" if it may.
+// Why no thread of ours may call ob1 here, whatever the settings; "" if it may.
 std::string why_unsound() {
   if (!ob1_bears_a_second_thread) {
     return "this Open MPI (" + std::string(opal_version_string) +
@@ -60,7 +61,7 @@ wire::Wakes Overlap::wanted(const config::Settings& settings, std::string& why) 
   using wire::Wakes;
   if (settings.overlap == "off") return Wakes::none;
   const bool asked = settings.overlap != "auto";
-  // Where nobody asks, locks that were idle stay so.
+  // Where neither settings nor program ask for threads, Open MPI's locks stay idle.
   if (!asked && !opal_using_threads()) return Wakes::none;
   why = why_unsound();
   if (why.empty() && asked && !may_be_used_by_ob1()) why = "the PML is not ob1 (--mca pml ob1)";
@@ -132,8 +133,8 @@ bool Overlap::await_bell() {
   return !ending_.load(std::memory_order_acquire);
 }
 
-// Has Open MPI go on, if the application computes, and waits for a while. False: something is there
-// to be read from the bell.
+// Lets Open MPI make progress if the application computes, then waits for a while. False: the bell
+// was rung.
 bool Overlap::doze(UnaskedTurns& turns) {
   visits_ = module_.engine->visits();
   const Duration pause = turns.pause(Engine::clock(), visits_);

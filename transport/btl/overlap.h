@@ -31,10 +31,10 @@ struct Module;
 
 class Overlap {
  public:
-  // Which frames are to wake it, by the settings of this process and by what Open MPI can bear;
-  // none: there is to be no such thread. If it is asked for in vain, `why` says why. Makes Open MPI
-  // lock, if that was asked for. In btl_init, because it must not change while somebody holds a
-  // lock.
+  // Which frames wake the thread, by the settings of this process and what Open MPI allows; none:
+  // there must be no such thread. If the settings ask for it in vain, `why` says why. Makes Open
+  // MPI lock, if the settings ask for that. Call it in btl_init, because this must not change while
+  // a thread holds a lock.
   static wire::Wakes wanted(const config::Settings& settings, std::string& why);
 
   // The module's engine is not started yet, and outlives this.
@@ -51,7 +51,7 @@ class Overlap {
   // Hands up what waits, a few messages, if the application is still away. For this thread alone.
   int hand_up();
 
-  // MPI is initialised, and MPI_Finalize has not begun; and nobody wants the thread to end.
+  // MPI is initialised, MPI_Finalize has not begun, and `end` was not called.
   bool may_go_on() const {
     return mpi_state() == mpi_is_ready && !ending_.load(std::memory_order_relaxed);
   }

@@ -323,7 +323,7 @@ int send_waiting(Module& module) {
     ++count;
     std::memcpy(slot->payload(), send.bytes.get(), send.length_bytes);
     if (send.descriptor != nullptr) {
-      // Until now counted with its length, from here on with its slot.
+      // It was counted by its length; from here on its slot counts.
       module.owed_bytes.fetch_add(std::int64_t{slot->capacity_bytes} - send.length_bytes,
                                   std::memory_order_relaxed);
       send.descriptor->slot = slot;

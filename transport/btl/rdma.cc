@@ -91,7 +91,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_SUCCESS;
 }
 
-// The handle is not of the memory that the operation is for: its key is looked up at the target.
+// The handle names other memory than the operation asks for: looks the key up at the target.
 [[gnu::cold, gnu::noinline]] int look_elsewhere(Module& module, Operation& operation,
                                                 const TransferRequest& request,
                                                 const Handle& handle) {

@@ -39,7 +39,7 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
   return descriptor;
 }
 
-// Gets a copy, so that a message that goes the usual way needs no place in memory.
+// Takes `message` by value: so in the usual case it can stay in registers.
 [[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
                                          mca_btl_base_tag_t tag) {
   return module.rails->frames.send(endpoint, [&](Engine& engine, PeerId peer) {
@@ -186,7 +186,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   }
   if (waits) module.owed_bytes.fetch_sub(memory, std::memory_order_relaxed);
   if (status == Status::peer_failed) {
-    // What is left for that peer goes nowhere, and nobody waits for it.
+    // Frames left for that peer are dropped, and nobody waits for them.
     progress(module);  // otherwise a program that only sends would never hear of the failure
     return module.complete_at_once(descriptor, undelivered);
   }

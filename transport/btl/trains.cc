@@ -35,7 +35,8 @@ bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t
   const bool knows_header = tag == ob1_match_tag && is_ob1_match(message.header_size);
   const Train train = make(message.bytes(), tag, knows_header ? message.header_size : 0);
   const auto header_bytes = static_cast<std::uint32_t>(message.header_size);
-  // What is in pieces is packed as a whole, once it may go: a convertor cuts at elements only.
+  // A payload in pieces is packed as a whole once it may go, because a convertor cuts at elements
+  // only.
   std::unique_ptr<std::byte[]> pieces;
   if (message.packs) pieces.reset(new (std::nothrow) std::byte[message.payload_size]);
   const std::byte* const payload = message.packs ? pieces.get() : message.payload();
@@ -74,7 +75,7 @@ int Trains::send_whole(Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_
   const auto write = [&](std::byte* to, std::uint32_t offset, std::uint32_t bytes) {
     std::memcpy(to, whole.get() + offset, bytes);
   };
-  // Whoever waits for the descriptor hears of it with its last car.
+  // The descriptor completes with its last car.
   const bool waits = descriptor.waits;
   for (std::uint32_t i = 0; i < train.cars(); ++i) {
     auto bytes = std::make_unique_for_overwrite<std::byte[]>(module_.engine->max_payload_bytes());

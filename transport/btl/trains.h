@@ -61,18 +61,18 @@ class Trains {
   // Sets the limit as it should be now.
   void set_limit();
 
-  // Whether ob1 registers that memory for a message which could have been a train.
+  // Whether ob1 registers that memory for a message that could have been a train.
   bool is_in_place_of_one(const Endpoint* reader, Access access, std::size_t bytes) const {
     return bytes <= most_bytes_ && access == Access::remote_read && reader != MCA_BTL_ENDPOINT_ANY;
   }
-  // Such a message is announced; it was read.
+  // Such a message was announced, or was read.
   void on_announced(Endpoint& reader);
   void on_read(Endpoint& reader);
 
   // ---- receiving ----
 
-  // A car has arrived, over any rail; hands the message up if that was the last one. False: it is
-  // no car, or out of turn.
+  // A car has arrived, over any rail. Hands the message up if it was the last one. False: it is not
+  // a car, or out of turn.
   [[gnu::noinline]] bool on_car(PeerId from, Endpoint& endpoint, const Delivery& car);
   // Whether this is ob1's answer to a train, which goes nowhere.
   bool is_answer(Endpoint& endpoint, const Descriptor& descriptor, mca_btl_base_tag_t tag) {
@@ -81,7 +81,7 @@ class Trains {
   // The peer is gone.
   void forget(Endpoint& endpoint);
 
-  // Memory of messages that are half here.
+  // Memory of incomplete messages.
   std::uint64_t bytes_half() {
     std::lock_guard guard(lock_);
     return assembly_.bytes();
@@ -102,8 +102,7 @@ class Trains {
   static constexpr std::int64_t most_kept_of_one = 256 << 10;
   static constexpr std::int64_t most_kept = 4 << 20;
 
-  // Messages to one peer, announced and not read yet, that are a stream, and that are none any
-  // more.
+  // So many messages to one peer, announced and not read yet, begin a stream; so few end it.
   static constexpr int stream_begins = 8;
   static constexpr int stream_ends = 2;
 

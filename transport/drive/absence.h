@@ -1,9 +1,10 @@
-// Whether the application computes outside of MPI, so that who stands in for it is to be called;
-// and whether the event thread listens for what the adapter has to say (frames that their senders
-// want to be seen at once).
+// Whether the application computes outside of MPI, so that the thread that stands in for it must be
+// called. And whether the event thread listens for events of the adapter: frames that their senders
+// want to be seen at once.
 //
-// Whoever calls MPI takes what comes itself, and would lose its core to a thread that is woken for
-// each message: so after an event that it did not need, the thread does not listen for a while.
+// An application that calls MPI takes its messages itself, and would lose its core to a thread that
+// each message wakes. So after an event that it did not need, the thread does not listen for a
+// while.
 //
 // Pure; the caller serialises.
 #pragma once
@@ -44,9 +45,9 @@ class Absence {
     return false;
   }
 
-  // Who was called found that the application had come back, and took nothing: it was in a long
-  // call, or without its core. So it has been there all the time. Taken for one that computes again
-  // and again, it would be disturbed for each message.
+  // The stand-in found that the application had come back, and took nothing. The application had
+  // not computed: it was in a long call, or without its core. Taken for one that computes, it would
+  // be disturbed for each message.
   void was_in_vain() {
     if (away_at_ - seen_at_ < longest_pause) away_at_ = std::min(away_at_, attended_since_);
   }
@@ -72,7 +73,8 @@ class Absence {
   Time listen_at_{};  // until then it does not; zero: it does
 };
 
-// Between two looks of who stands in, while the application comes and takes what waits itself.
+// The pause between two looks of the stand-in, while the application comes and takes what waits
+// itself.
 class StandInPause {
  public:
   static constexpr Duration longest = milliseconds(1);
@@ -85,10 +87,10 @@ class StandInPause {
   Duration next_ = shortest;
 };
 
-// When who stands in has Open MPI go on unasked. A collective operation may begin with steps that
-// need no other process, so that no message tells of it; then its next ones wait for somebody to
-// look. Soon after the application has called MPI, when it may have begun one, and less and
-// less often from then on. A call after a while makes the look after that come soon.
+// When the stand-in lets Open MPI make progress unasked. A collective operation may begin with
+// steps that need no other process. No message announces it, and its next steps wait until a thread
+// looks. So looks come soon after the application has called MPI, when it may have begun one, and
+// less and less often from then on. A call after a pause makes looks come soon again.
 class UnaskedTurns {
  public:
   static constexpr Duration longest = seconds(1);
@@ -105,7 +107,7 @@ class UnaskedTurns {
     const Duration tried = is_away_ ? (now - seen_at_) / 4 : (now - called_since_) / 16;
     return std::clamp(tried, shortest, is_away_ ? longest : longest_of_called);
   }
-  // As of then: it has made no call since the time before.
+  // At the last `pause`: the application had made no call since the one before.
   bool is_away() const { return is_away_; }
 
  private:

@@ -64,7 +64,7 @@ class Driver {
       post_usual();
       if (rare) [[unlikely]]
         carry_out_actions();
-      // Posting may find a lane broken: what that ends is over only when the lane is dropped.
+      // Posting may find a lane broken; its requests are over only when the lane is dropped.
       if (out_.rare) [[unlikely]]
         continue;
       hand_up_all(out_.retired);
@@ -76,7 +76,7 @@ class Driver {
 
   // ---- the application ----
 
-  // The end of a call: posts what it wants. What is rare, or over, takes all steps of `flush`.
+  // Ends a call: posts its work. Rare work, and ends of work, take all steps of `flush`.
   void finish_call() {
     if (!out_.rare) [[likely]]
       post_usual();
@@ -173,8 +173,8 @@ class Driver {
     flush();
   }
 
-  // A connection request came. It gets in line, because each takes long to serve; strangers take
-  // nobody's turn.
+  // A connection request came. It gets in line, because each takes long to serve. Strangers are
+  // refused at once, and hold up no peer.
   void add_request(const RequestLine::Waiting& asked) {
     if (const auto reason = core_.refusal(asked.hello)) {
       const bool answers = refusals_.take(self().now().time());
@@ -183,7 +183,7 @@ class Driver {
     }
     if (const auto stale = asked_.add(asked)) refuse_stale(*stale);
   }
-  // The peer has answered ours: its own, if it waits, is out of date.
+  // The peer has answered our request. A request of its own that waits is now out of date.
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello) {
     core_.on_answer(now, lane, hello, out_);
     const PeerId peer = core_.peer_of(lane);
@@ -193,8 +193,8 @@ class Driver {
       refuse_stale(*stale);
     }
   }
-  // The request that has waited longest may be served, or there is none. If it has to wait for
-  // another connection to end, that is under way now.
+  // Whether the request that has waited longest may be served. If it needs another connection to
+  // end, that begins now.
   bool may_serve_request() {
     if (asked_.empty()) return false;
     const wire::Hello& hello = asked_.first();
@@ -243,12 +243,14 @@ class Driver {
 
   Core core_;
   Outbox out_;
-  // Sends whose ends are to be told while the application is absent: their completions wake nobody.
+  // Sends whose ends must be reported even while the application is absent: their completions wake
+  // no thread.
   std::uint32_t owed_ = 0;
 
  private:
-  // A process whose application computes gives back what its adapter is done with in its second
-  // tick. Only who does not move for longer stands still. Twice over, for threads that run late.
+  // A process whose application computes gives finished tokens back in its second tick. Only a
+  // process that does not move for longer stands still. The factor has a margin of two, for threads
+  // that run late.
   static_assert(4 * Attendance::longest_shared_tick.ns <= NodeLine::patience.ns);
 
   // After waiting so long, a process checks whether those before it live. That costs system calls.

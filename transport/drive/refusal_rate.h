@@ -1,6 +1,6 @@
-// How many requests are refused: so many at once, and then so many a second. A peer of another
-// version that asks again and again, or a stranger, keeps nobody busy: what is beyond gets no words
-// of ours, and its own timer tells it to ask again.
+// How many requests are refused with an answer: so many at once, and then so many a second. Further
+// ones get no answer, and their sender's own timer makes it ask again. So a stranger, or a peer of
+// another version that asks again and again, costs little.
 //
 // Pure; the caller serialises.
 #pragma once

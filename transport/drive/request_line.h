@@ -1,7 +1,8 @@
 // Connection requests that wait for their turn. A queue pair takes long to make, and a process that
 // has waited too long asks again: of two requests of one process only the newer is kept, in the
-// place of the older, so that no pair is made for a request that nobody waits for any more. Those
-// that resume a session go first: they need no place of another, and others wait for what it holds.
+// place of the older, so that no pair is made for a request whose sender no longer waits. Requests
+// that resume a session go first: they need no connection to end, and others wait for what the
+// session holds.
 //
 // Pure; the caller serialises. Allocates.
 #pragma once
@@ -23,8 +24,8 @@ class RequestLine {
     wire::Hello hello;
   };
 
-  // The request that is out of date because of this one, or this one: the caller refuses it as
-  // crossed. Nobody can put out another's request without knowing the key.
+  // Returns the older of two requests of one process, which may be this one; the caller refuses it
+  // as crossed. Without the key no process can displace another's request.
   std::optional<RequestId> add(const Waiting& asked) {
     const wire::Hello& hello = asked.hello;
     const auto earlier = std::find_if(line_.begin(), line_.end(), [&](const Waiting& one) {
@@ -47,7 +48,7 @@ class RequestLine {
     line_.pop_front();
     return asked;
   }
-  // The request of a process that has accepted ours, and so gave up its own.
+  // Takes out the request of a process that has accepted ours, and so gave up its own.
   std::optional<RequestId> drop(PeerName from) {
     const auto found = std::find_if(line_.begin(), line_.end(),
                                     [&](const Waiting& one) { return one.hello.from == from; });
@@ -59,7 +60,7 @@ class RequestLine {
 
   // Puts it behind the others.
   void pass_over() { line_.push_back(take()); }
-  // What was asked in it.
+  // What the first one asks.
   const wire::Hello& first() const { return line_.front().hello; }
 
   bool empty() const { return line_.empty(); }

@@ -1,7 +1,7 @@
 // The event thread: everything that must happen even while the application computes. It answers
 // connection requests, lets the receive window grow, looks after frames that wait (to be bundled,
-// for credits), watches deadlines, and sees to frames of rails that broke. It never hands anything up; if somebody stands in for the
-// application, it rings for that.
+// for credits), watches deadlines, and moves the frames of rails that broke. It never hands
+// anything up; it rings for the thread that stands in for the application, if there is one.
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,10 +19,10 @@ namespace {
 // Downs and ups of the port that are reported.
 constexpr int port_changes_told = 8;
 
-// Each is a call of the kernel under the lock: so many in a tick of a millisecond.
+// Each is a system call under the lock; this many fit into a tick of a millisecond.
 constexpr std::size_t rnr_timers_at_once = 8;
 
-// The refusal of a stranger is a call of the kernel, too.
+// Refusing a stranger is a system call, too.
 constexpr int connection_events_at_once = 16;
 
 constexpr Duration slots_shrink_interval = seconds(1);
@@ -103,8 +103,8 @@ void Engine::run_thread() {
   }
 }
 
-// What is left is there in the next turn; meanwhile others may have the lock, whoever asks how
-// often.
+// The rest waits for the next turn: other threads get the lock in between, however many requests
+// come.
 void Engine::serve_connections() {
   for (int left = connection_events_at_once; left > 0; --left) {
     const std::optional<verbs::ConnectionEvent> event = connections_->next();
@@ -152,8 +152,8 @@ void Engine::serve_device_events(Time since) {
   }
 }
 
-// Without other rails the adapter sends again until the port is back, or retries run out and the
-// peers are lost: then the reason is known. One process of a job and node tells.
+// Without other rails the adapter sends again until the port is back, or until retries run out and
+// the peers are lost; the reason is then known. Only one process of a job and node reports it.
 void Engine::on_port_event(const ibv_async_event& event) {
   if (event.element.port_num != device_.port().port) return;
   const bool is_down = event.event_type == IBV_EVENT_PORT_ERR;

@@ -1,8 +1,9 @@
-// Which of its peers a process shows: there are rows for some only. Those with whom it has nothing
-// to do get none; of the others, those for whom something waits come first.
+// Which of its peers a process shows, because there are rows for some only. Peers without traffic
+// get none; of the others, those that something waits for come first.
 //
-// Each look refreshes all rows and goes over a few further peers, in turn: so it costs the same
-// however many there are, and one that comes to wait among thousands is shown after seconds.
+// Each look refreshes all rows and goes over a few further peers, in turn. So it costs the same
+// however many peers there are, and among thousands a peer that begins to wait is shown after
+// seconds.
 //
 // The caller serialises. Allocates nothing.
 #pragma once

@@ -1,8 +1,8 @@
 // Registered memory for outgoing frames, in two sizes, in slabs that are added on demand and go
 // when they have not been needed for a while.
 //
-// Frames for peers that do not keep up wait in slots. So their memory has a cap, over all peers;
-// whoever must be taken, or is sent at once, may exceed it.
+// Frames for peers that do not keep up wait in slots. So their memory has a cap, over all peers.
+// Frames that cannot be refused, or are sent at once, may exceed it.
 //
 // Thread rule: the engine's lock.
 #pragma once
