@@ -27,15 +27,16 @@ using config::Value;
 constexpr const char* precedence =
     "Which value wins, the weakest first:\n"
     "  1. the built-in default\n"
-    "  2. the profile (rxe, roce, infiniband), by itself the one of the port in use\n"
+    "  2. the profile (rxe, roce, infiniband); if none is set, the one of the port in use\n"
     "  3. /etc/weir/weir.yaml\n"
     "  4. $XDG_CONFIG_HOME/weir/weir.yaml, or ~/.config/weir/weir.yaml\n"
     "  5. the file that WEIR_CONFIG or the MCA parameter btl_weir_config names; 'none': 3 to 6 do\n"
     "     not count\n"
     "  6. environment variables, WEIR_<KEY>: WEIR_WINDOW_MAX=256\n"
     "  7. MCA parameters, btl_weir_<key>: --mca btl_weir_window_max 256\n"
-    "Of MCA parameters, weir config sees those in the environment (OMPI_MCA_btl_weir_<key>), but\n"
-    "neither those of a mpirun command line nor Open MPI's own files.";
+    "\n"
+    "weir config sees MCA parameters in the environment (OMPI_MCA_btl_weir_<key>), but neither\n"
+    "those of a mpirun command line nor those of Open MPI's own files.";
 
 struct ShowOptions {
   std::string profile;
@@ -175,7 +176,7 @@ void explain(const std::string& name) {
 }  // namespace
 
 void add_config(CLI::App& app) {
-  CLI::App* group = app.add_subcommand("config", "Show, check and explain what weir is set to");
+  CLI::App* group = app.add_subcommand("config", "Show, check and explain weir's settings");
   group->require_subcommand(1);
   group->footer(std::string("\n") + precedence +
                 "\n\nExamples:\n"
@@ -191,11 +192,12 @@ void add_config(CLI::App& app) {
       group->add_subcommand("show", "Show the values in effect and where each of them comes from");
   show_app
       ->add_option("--profile", options->profile,
-                   "As if this profile was set: auto, rxe, roce or infiniband")
+                   "Assume this profile: auto, rxe, roce or infiniband")
       ->check(CLI::IsMember({"auto", "rxe", "roce", "infiniband"}));
-  show_app->add_option("--file", options->file, "As if WEIR_CONFIG named this file");
-  auto* json = show_app->add_flag("--json", options->json, "For programs");
-  auto* yaml = show_app->add_flag("--yaml", options->yaml, "As a file that sets all of it");
+  show_app->add_option("--file", options->file, "Assume that WEIR_CONFIG names this file");
+  auto* json = show_app->add_flag("--json", options->json, "Print one JSON object");
+  auto* yaml =
+      show_app->add_flag("--yaml", options->yaml, "Print a YAML file that sets every value");
   auto* defaults = show_app->add_flag("--defaults", options->defaults,
                                       "Every key with its default, range and reason, as "
                                       "conf/weir.yaml; looks at nothing else");
@@ -210,22 +212,23 @@ void add_config(CLI::App& app) {
 
   auto files = std::make_shared<std::vector<std::string>>();
   CLI::App* check_app = group->add_subcommand(
-      "check", "Name every mistake in files, or in all that is in effect here");
-  check_app->add_option("FILE", *files, "YAML files, each by itself; none: all that is in effect");
+      "check", "Name every mistake in files, or in the configuration in effect here");
+  check_app->add_option("FILE", *files,
+                        "YAML files, each checked alone; none: the configuration in effect");
   check_app->footer(
-      "\nMistakes go to stderr as 'file:line: key: reason'. Variables that are almost WEIR_<KEY>\n"
-      "are warned of.\n"
+      "\nMistakes go to stderr as 'file:line: key: reason'. A variable that is almost WEIR_<KEY>\n"
+      "gets a warning.\n"
       "\nExamples:\n"
       "  weir config check /etc/weir/weir.yaml\n"
       "  WEIR_WINDOW_MAX=0 weir config check\n"
-      "\nExit status: 0 when nothing is wrong (a warning is nothing wrong), else 1.");
+      "\nExit status: 0 without a mistake (warnings do not count), else 1.");
   check_app->callback([files] { check(*files); });
 
   between::add_config_diff(*group);
 
   auto key = std::make_shared<std::string>();
-  CLI::App* explain_app =
-      group->add_subcommand("explain", "Tell what a key means, takes, and why its default");
+  CLI::App* explain_app = group->add_subcommand(
+      "explain", "Tell what a key means, what it takes, and the reason for its default");
   explain_app->add_option("KEY", *key, "A key; none: all of them, the most important first");
   explain_app->footer(
       "\nExamples:\n"

@@ -149,7 +149,7 @@ std::string who_set_it(const config::Settings& settings) {
 
 std::string why_paths(const config::Settings& settings) {
   if (settings.paths == config::automatic) {
-    return "auto, and nothing measured says that more pay ('weir tune' between nodes does)";
+    return "auto: no measurement shows that more pay ('weir tune' between nodes makes one)";
   }
   return who_set_it(settings);
 }
@@ -206,9 +206,9 @@ void run(const InfoOptions& options) {
   } else {
     for (const Json& device : devices) print_device(device);
     if (!rails.empty()) {
-      fmt::print("* is what weir takes, as it is configured\n");
+      fmt::print("* marks what weir takes, as configured\n");
       fmt::print("  paths {}: {}\n", paths_of(settings), why_paths(settings));
-      fmt::print("  messages up to {} go unasked: {}\n",
+      fmt::print("  messages up to {} are sent without asking: {}\n",
                  bytes_text(eager_max_of(settings, rails.size())),
                  why_eager_max(settings, rails.size()));
     }
@@ -226,14 +226,15 @@ void run(const InfoOptions& options) {
 
 void add_info(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* info = app.add_subcommand(
-      "info", "Show devices, ports and GIDs, which weir takes, and whether limits meet its needs");
+  CLI::App* info = app.add_subcommand("info",
+                                      "Show devices, ports and GIDs, those that weir takes, and "
+                                      "whether device limits meet its needs");
   info->add_option("--device", options->device,
                    "Instead of btl_weir_device: auto, mlx5_0, mlx5_0:1, or several with commas");
   info->add_option("--gid-index", options->gid_index, "Instead of btl_weir_gid_index; -1 chooses");
   info->add_flag("--json", options->json, "Print one JSON object instead of a table");
   info->footer(
-      "What weir takes and wants is that of a job started here: files, WEIR_<KEY> and\n"
+      "weir info shows what a job started here takes and wants: files, WEIR_<KEY> and\n"
       "OMPI_MCA_btl_weir_<key> count.\n"
       "\n"
       "Exit status: 0; 1 when there is no port weir could use; 2 on wrong usage.\n"

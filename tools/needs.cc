@@ -73,13 +73,13 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
   const std::string node = fmt::format("{} processes, one for each CPU", full_node);
   return {
       {"max_qp", u(has.max_qp), full_node * full_node,
-       "one a process and peer; a node's own: " + node, true},
-      {"max_cq", u(has.max_cq), full_node, "one a process; " + node, true},
-      {"max_srq", u(has.max_srq), full_node, "one a process; " + node, true},
+       "one for each process and peer of a node: " + node, true},
+      {"max_cq", u(has.max_cq), full_node, "one for each process; " + node, true},
+      {"max_srq", u(has.max_srq), full_node, "one for each process; " + node, true},
       {"max_srq_wr", u(has.max_srq_wr), window, "btl_weir_window_max", true},
       {"max_cqe", u(has.max_cqe), completions,
        fmt::format("window_max + {} for each peer: {} peers fit", depth, peers), false},
-      {"max_qp_wr", u(has.max_qp_wr), depth, "what a peer's queue takes", true},
+      {"max_qp_wr", u(has.max_qp_wr), depth, "work requests of a peer's queue", true},
       {"max_mr", u(has.max_mr), full_node * slabs, "slabs of buffers; " + node, false},
       {"max_mr_size", u(has.max_mr_size), window * buffer,
        "btl_weir_window_max * btl_weir_buffer_size", false},

@@ -56,7 +56,7 @@ def fails(*args, **options):
           f"mpirun -np 4 --mca mpi_add_procs_cutoff 64 {HALVES}", r"ring: ok", r"messages_sent min 0 max [1-9]"),
     works("two rails: info and doctor name them; a third that is not there is said once", "rails",
           f"export WEIR_RAILS=2; weir info && weir doctor && WEIR_RAILS=3 {WEIR} ring",
-          r"messages up to 32 KiB go unasked: auto, with several rails",
+          r"messages up to 32 KiB are sent without asking: auto, with several rails",
           r"rail 0: rxe\d:1, for everything", r"rail 1: rxe\d:1, for parts of large messages",
           r"ok +rails +rails for large messages: rxe\d:1, rxe\d:1",
           r"weir: has 2 of 3 rails \(btl_weir_rails\)", r"ring: ok", never=[r"(?s)of 3 rails.*of 3 rails"]),
@@ -77,8 +77,8 @@ def fails(*args, **options):
           "printf 'device: rxe0:1\\nwindow_max: 512\\n' >w.yaml; export WEIR_CONFIG=$PWD/w.yaml; "
           "weir info && WEIR_EAGER_MAX=8KiB weir info && weir doctor && export WEIR_DEVICE=mlx5_7 && "
           "{ weir info; echo info: $?; WEIR_MTU=x weir doctor; }",
-          r"rxe0  driver", r"up to 64 KiB go unasked: auto; 48 KiB in jobs with more than \d+ processes",
-          r"up to 8 KiB go unasked: as configured", r"\* port rxe0:1 ", r"\* GID +\d+ ",
+          r"rxe0  driver", r"up to 64 KiB are sent without asking: auto; 48 KiB in jobs with more than \d+ processes",
+          r"up to 8 KiB are sent without asking: as configured", r"\* port rxe0:1 ", r"\* GID +\d+ ",
           r"ok +configuration +no mistakes; 2 keys are set", r"(?m)^info: 1$",
           r"fail +configuration +environment variable WEIR_MTU: ", r"mlx5_7"),
     fails("a wrong unit: the key and what it takes", "loopback",

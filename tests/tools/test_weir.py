@@ -34,7 +34,7 @@ def test_wrong_usage(arguments, weir):
 
 
 def test_top_of_no_process(weir, tmp_path):
-    says(weir("top", "--once", "--directory", tmp_path, status=1).stdout, "No process")
+    says(weir("top", "--once", "--directory", tmp_path, status=1).stdout, "No weir process")
     assert json.loads(weir("top", "--once", "--json", "--directory", tmp_path, status=1).stdout) == {"ports": []}
 
 
@@ -132,7 +132,7 @@ def test_hosts_that_do_not_answer(ask):
     """Each is a finding with what it said, in time, whatever it does."""
     start = time.monotonic()
     names = {"silent": "no answer within", "ends": "exit status 255.*Permission denied",
-             "floods": "no answer within", "endless": "more than any answer has",
+             "floods": "no answer within", "endless": "longer than any answer may be",
              "missing": "there is no weir at .*not found"}
     found = ways(ask("doctor", "--json", *[word for name in names for word in ("--peer", name)], timeout_s=4, status=1))
     assert time.monotonic() - start < 60

@@ -38,7 +38,7 @@ std::vector<std::byte> from_hex(std::string_view text) {
   return bytes;
 }
 
-Json failed(const std::string& why) { return {{"error", why.empty() ? "it fails" : why}}; }
+Json failed(const std::string& why) { return {{"error", why.empty() ? "it failed" : why}}; }
 
 class Answerer {
  public:

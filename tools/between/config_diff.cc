@@ -14,11 +14,11 @@ namespace weir::tools::between {
 namespace {
 
 constexpr const char* manual =
-    "Asks each host, by Open MPI's remote shell, what a process started there would be configured\n"
-    "with, and shows the keys that are not the same everywhere: one line each, with hosts and\n"
-    "sources. This host is one of them. MCA parameters of weir in the environment hold "
-    "everywhere,\n"
-    "as mpirun hands them on; WEIR_ variables hold only here, unless a login there sets them.\n"
+    "Asks each host, by Open MPI's remote shell, for the configuration of a process started\n"
+    "there. Shows the keys that are not the same everywhere: one line each, with hosts and\n"
+    "sources. This host is one of them. MCA parameters of weir in the environment hold\n"
+    "everywhere, as mpirun hands them on. WEIR_ variables hold only here, unless a login there\n"
+    "sets them.\n"
     "\n"
     "Exit status:\n"
     "  0  the same everywhere\n"
@@ -121,7 +121,7 @@ void add_config_diff(CLI::App& group) {
       group.add_subcommand("diff", "Show what is set differently on other hosts, and from where");
   command->add_option("--host", options->peers, "A host; again for more")->type_name("HOST");
   add_host_options(*command, *options);
-  command->add_flag("--json", options->json, "For programs");
+  command->add_flag("--json", options->json, "Print one JSON object");
   command->footer(manual);
   command->callback([options] { diff(*options); });
 }

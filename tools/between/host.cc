@@ -121,7 +121,7 @@ std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
     if (auto said = lines_.next()) {
       if (!said->contains("error")) return said;
       why = text_in(*said, "error");
-      if (why.empty()) why = "it fails";
+      if (why.empty()) why = "it failed";
       return {};
     }
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
@@ -136,7 +136,7 @@ std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
     if (count <= 0) {
       lose(ended());
     } else if (!lines_.add({bytes.data(), static_cast<std::size_t>(count)})) {
-      lose("it says more than any answer has");
+      lose("its answer is longer than any answer may be");
     }
   }
   why = why_lost_;

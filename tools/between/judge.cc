@@ -70,22 +70,21 @@ void compare_versions(const End& here, const End& there, Findings& findings) {
                  "install the same weir on every host"));
   for (const End* end : {&here, &there}) {
     if (!end->facts.open_mpi.empty()) continue;
-    findings.push_back(warn(
-        "open mpi",
-        fmt::format("no Open MPI on {} as a remote shell starts programs: {}", end->name,
-                    end->facts.why_no_open_mpi),
-        "put its bin folder into PATH in ~/.bashrc there, before the line that returns when the "
-        "shell is not interactive; or start jobs with mpirun's full path or --prefix"));
+    findings.push_back(
+        warn("open mpi",
+             fmt::format("programs that a remote shell starts on {} find no Open MPI: {}",
+                         end->name, end->facts.why_no_open_mpi),
+             "start jobs with mpirun's full path or --prefix. Or put its bin folder into PATH in "
+             "~/.bashrc there, before the line that ends it in a shell that is not interactive"));
     return;
   }
-  findings.push_back(
-      ours.open_mpi == theirs.open_mpi
-          ? ok("open mpi", fmt::format("both have Open MPI {}", ours.open_mpi))
-          : fail("open mpi",
-                 fmt::format("Open MPI {} on {}, {} on {}", ours.open_mpi, here.name,
-                             theirs.open_mpi, there.name),
-                 "use the same Open MPI on every host: its processes do not understand each other "
-                 "otherwise"));
+  findings.push_back(ours.open_mpi == theirs.open_mpi
+                         ? ok("open mpi", fmt::format("both have Open MPI {}", ours.open_mpi))
+                         : fail("open mpi",
+                                fmt::format("Open MPI {} on {}, {} on {}", ours.open_mpi, here.name,
+                                            theirs.open_mpi, there.name),
+                                "use the same Open MPI on every host: processes of different "
+                                "versions do not understand each other"));
 }
 
 void compare_settings(const End& here, const End& there, Findings& findings) {
@@ -111,11 +110,13 @@ void compare_settings(const End& here, const End& there, Findings& findings) {
         how_to_agree(here, there, key.name)));
   }
   if (findings.size() > before) return;
-  findings.push_back(
-      ok(name, others == 0 ? std::string("all keys of the configuration agree")
-                           : fmt::format("all keys agree that have to; {} other{} not (weir config "
-                                         "diff shows them)",
-                                         others, others == 1 ? " does" : "s do")));
+  findings.push_back(ok(
+      name,
+      others == 0
+          ? std::string("all keys of the configuration agree")
+          : fmt::format(
+                "the keys that must agree do; {} other{} (weir config diff shows the difference)",
+                others, others == 1 ? " differs" : "s differ")));
 }
 
 // Traffic class (DSCP), service level and partition, as configured.
@@ -132,7 +133,7 @@ void compare_path(const End& here, const End& there, Findings& findings) {
     if (!differs(here, there, key)) continue;
     findings.push_back(warn(name,
                             difference_text(here, there, key) +
-                                ": packets are treated in another way in each direction",
+                                ": the fabric treats packets of each direction differently",
                             how_to_agree(here, there, key)));
   }
   if (findings.size() == before) findings.push_back(ok(name, "both are set to " + same));
@@ -149,7 +150,7 @@ Finding compare_mtu(const End& here, const End& there) {
   const PortFacts& port = *smaller.facts.port;
   return warn(
       name,
-      fmt::format("the active MTU is {} B on {}, {} B on {}: one side may send what the "
+      fmt::format("the active MTU is {} B on {}, {} B on {}: one side may send packets that the "
                   "other drops",
                   ours.mtu_bytes, here.name, theirs.mtu_bytes, there.name),
       port.link == "RoCE"
@@ -184,7 +185,7 @@ void compare_rails(const End& here, const End& there, Findings& findings) {
   if (ours.rail_count == theirs.rail_count) {
     if (ours.rail_count > 1) {
       findings.push_back(
-          ok("rails", fmt::format("both have {} rails ({}; {}); the first is tried here",
+          ok("rails", fmt::format("both have {} rails ({}; {}); this test uses the first",
                                   ours.rail_count, ours.rails, theirs.rails)));
     }
     return;
@@ -231,7 +232,7 @@ Findings compare(const End& here, const End& there) {
         "port",
         fmt::format("{} has no port that weir could take: {}", end->name,
                     end->facts.why_no_port.empty() ? "it gives no reason" : end->facts.why_no_port),
-        fmt::format("weir doctor, on {}, says more", end->name)));
+        fmt::format("run weir doctor on {}, which says more", end->name)));
   }
   if (!ports) return findings;
   findings.push_back(compare_gids(here, there));
@@ -269,12 +270,14 @@ Finding judge_packet(std::uint64_t mtu, const std::string& why, std::uint64_t sm
                 "on RoCE, see that no firewall or switch drops UDP port 4791; weir doctor on each "
                 "host alone says whether its adapter works");
   }
-  return fail(name,
-              fmt::format("packets of {} B pass, those of {} B, which queue pairs take, do not: {}",
-                          smaller_passes, mtu, why),
-              fmt::format("raise the MTU of interfaces and switches between {} and {} to 4200 or "
-                          "more; until then --mca btl_weir_mtu {}",
-                          here.name, there.name, smaller_passes));
+  return fail(
+      name,
+      fmt::format(
+          "packets of {} B pass, but those of {} B do not, although queue pairs take them: {}",
+          smaller_passes, mtu, why),
+      fmt::format("raise the MTU of interfaces and switches between {} and {} to 4200 or "
+                  "more; until then --mca btl_weir_mtu {}",
+                  here.name, there.name, smaller_passes));
 }
 
 Finding judge_latency(const End& here, const End& there, double half_round_us) {
@@ -297,10 +300,10 @@ Finding judge_bandwidth(const char* name, const End& sender, const End& receiver
   const std::string text =
       fmt::format("{} from {} to {}", megabytes(bytes_per_second), sender.name, receiver.name);
   if (from.soft || to.soft) {
-    return ok(name, text + "; Soft-RoCE does what the CPUs can, whatever rate its port shows");
+    return ok(name, text + "; Soft-RoCE is as fast as the CPUs, whatever rate its port shows");
   }
   const std::uint64_t slower_mbps = std::min(from.speed_mbps, to.speed_mbps);
-  if (slower_mbps == 0) return ok(name, text + "; the ports do not say what they can");
+  if (slower_mbps == 0) return ok(name, text + "; the ports do not show their rate");
   const double share = bytes_per_second * 8 / (static_cast<double>(slower_mbps) * 1e6);
   const std::string whole = fmt::format("{}, {:.0f} % of the {:g} Gb/s that the slower port has",
                                         text, share * 100, static_cast<double>(slower_mbps) / 1000);
@@ -325,12 +328,14 @@ Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, cons
   constexpr const char* name = "counters";
   if (!any_counters) {
     return warn(name, "neither port has counters of retries and drops",
-                "a newer driver; in a container: mount /sys read-only");
+                "install a newer driver; in a container, mount /sys read-only");
   }
   std::vector<Rise> all = rose_here;
   all.insert(all.end(), rose_there.begin(), rose_there.end());
   if (all.empty()) {
-    return ok(name, "no RNR NAK, retry, drop or sign of congestion on either port meanwhile");
+    return ok(
+        name,
+        "during this test neither port counted an RNR NAK, retry, drop or sign of congestion");
   }
   std::string text = rises_text(here.name, rose_here);
   if (!rose_there.empty()) text += (text.empty() ? "" : ", ") + rises_text(there.name, rose_there);
@@ -340,20 +345,19 @@ Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, cons
   };
   const bool soft = here.facts.port && here.facts.port->soft;
   if (soft && any(Trouble::repeat) && !any(Trouble::drop)) {
-    return warn(
-        name, text,
-        "Soft-RoCE repeats what busy CPUs answer late: see what else runs on both hosts; if "
-        "nothing does, packets are lost on the way");
+    return warn(name, text,
+                "Soft-RoCE repeats requests that busy CPUs answer late: look for other programs on "
+                "both hosts; without them, packets are lost on the way");
   }
   if (any(Trouble::drop) || any(Trouble::repeat)) {
     return warn(name, text,
                 "packets are lost or late: look at the cables and at the drop counters of the "
-                "switches between; RoCE wants PFC or ECN for its traffic class");
+                "switches. RoCE needs PFC or ECN for its traffic class");
   }
   if (any(Trouble::rnr)) {
-    return warn(name, text + ": this test never lacks receives", "look for other traffic");
+    return warn(name, text + ": this test always has receives posted", "look for other traffic");
   }
-  return warn(name, text + ": the way is congested, by others if they run now",
+  return warn(name, text + ": the way is congested, perhaps by other traffic",
               "look for other traffic; a pair alone should not be marked or paused: compare the "
               "ECN and PFC thresholds of the switches");
 }

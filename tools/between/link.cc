@@ -91,7 +91,7 @@ bool Link::make_pair(std::uint32_t& number, std::string& why) {
 bool Link::connect(std::span<const std::byte> card, std::string& why) {
   const auto theirs = wire::decode_card(card);
   if (!theirs) {
-    why = "the other host's weir says nothing that this one understands";
+    why = "the other host's weir sent an address that this one does not understand";
     return false;
   }
   why = verbs::why_unreachable(device_->port(), *theirs);

@@ -86,8 +86,8 @@ void name_odd(std::vector<Way>& ways, const char* name, bool higher_is_worse, co
         doctor::warn(name,
                      fmt::format("{} between {} and {} is far from that of the other hosts ({})",
                                  what, way.from, way.to, number_text(values[odd])),
-                     fmt::format("compare {} with a host that is well: its slot, cable, switch "
-                                 "port, and what else runs there",
+                     fmt::format("compare {} with a good host: slot, cable, switch port, and other "
+                                 "programs that run there",
                                  way.to)));
   }
 }

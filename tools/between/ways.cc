@@ -147,7 +147,7 @@ class Attempt {
                 static_cast<std::uint32_t>(std::clamp(latency_time_us / us / 2, 50.0, 20000.0)));
     }
     if (us <= 0) {
-      add(fail("latency", "small messages stop on their way: " + why_,
+      add(fail("latency", "small messages do not arrive: " + why_,
                "look at the counters of both ports, and of the switches between"));
       return;
     }
@@ -350,15 +350,16 @@ void print_text(const std::vector<Way>& ways, const std::vector<std::string>& na
 void add_host_options(CLI::App& command, Options& options) {
   command
       .add_option("--hostfile", options.hostfiles,
-                  "The hosts of this file, as mpirun's; slots do not matter")
+                  "Hosts of this file, in mpirun's format; slots do not matter")
       ->type_name("FILE");
   command
       .add_option("--rsh", options.shell,
-                  "The remote shell, instead of what OMPI_MCA_plm_rsh_agent names, or ssh")
+                  "Remote shell (default: what OMPI_MCA_plm_rsh_agent names, or ssh)")
       ->type_name("CMD");
   command
-      .add_option("--timeout", options.limit_s,
-                  "That hosts have to answer at first (30); later each step has its own")
+      .add_option(
+          "--timeout", options.limit_s,
+          "Time limit for the first answer of all hosts (30); later steps have limits of their own")
       ->check(CLI::Range(1, 3600))
       ->type_name("SECONDS");
 }
@@ -405,11 +406,11 @@ int run_doctor(const Options& options) {
   add_hosts(chosen, names);
   check_names(chosen);
   if (chosen.size() < (options.all_pairs ? 2 : 1)) {
-    throw CLI::ValidationError("--hostfile", "there is no other host");
+    throw CLI::ValidationError("--hostfile", "name at least one other host");
   }
   if (options.all_pairs && chosen.size() > most_for_pairs) {
     throw CLI::ValidationError("--all-pairs",
-                               fmt::format("not of more than {} hosts", most_for_pairs));
+                               fmt::format("takes at most {} hosts", most_for_pairs));
   }
   std::vector<Way> ways =
       options.all_pairs ? all_pairs(chosen, options) : from_here(chosen, options);

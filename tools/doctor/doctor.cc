@@ -196,28 +196,20 @@ void run(const Options& options) {
 }
 
 constexpr const char* manual =
-    "Tries on this machine what weir needs, and says for each thing: ok, warn (works, but worse "
-    "or\n"
-    "not yet complete) or fail (weir will not work), with a fix for what is not ok. It really "
-    "does\n"
-    "these things: connects a queue pair to itself, sends, waits for an SRQ limit event, lets a\n"
-    "message run into an RNR NAK, reads and writes by RDMA, lets ompi_info load the plugin. Every\n"
-    "wait has a deadline. It changes nothing, and needs no other host and no root.\n"
+    "Tries on this machine what weir needs. Each check ends with ok, warn (works, but worse or\n"
+    "not completely) or fail (weir will not work). A warn or fail comes with a fix. The checks\n"
+    "really connect a queue pair to itself, send, and wait for an SRQ limit event. They let a\n"
+    "message run into an RNR NAK, read and write by RDMA, and let ompi_info load the plugin.\n"
+    "Every wait has a deadline. It changes nothing, and needs no other host and no root.\n"
     "\n"
-    "With --peer or --hostfile it tries the way from here to other hosts instead. It starts "
-    "itself\n"
-    "there, at the same path, by Open MPI's remote shell (ssh must ask for no password). For each "
-    "host\n"
-    "it compares the versions of weir and Open MPI, the configuration, GIDs and MTUs, connects a "
-    "queue\n"
-    "pair of the first rail, sends a packet of the full MTU, measures latency and bandwidth both "
-    "ways,\n"
-    "and looks which counters of retries, drops and congestion rose meanwhile. MCA parameters of "
-    "weir\n"
-    "in the environment hold there, too, as in a job, and so do --device and --gid-index; WEIR_\n"
-    "variables do not. Several hosts are shown as a table, and those that are far from the others "
-    "are\n"
-    "named. One pair is tried at a time.\n"
+    "With --peer or --hostfile it tries the way from here to other hosts instead, one pair at a\n"
+    "time. It starts itself there, at the same path, by Open MPI's remote shell (ssh must ask\n"
+    "for no password). For each host it compares the versions of weir and Open MPI, the\n"
+    "configuration, GIDs and MTUs. It connects a queue pair of the first rail, sends a packet of\n"
+    "the full MTU, and measures latency and bandwidth both ways. It also reports which counters\n"
+    "of retries, drops and congestion rose meanwhile. MCA parameters of weir in the environment\n"
+    "hold there, too, as in a job, and so do --device and --gid-index; WEIR_ variables do not.\n"
+    "Several hosts are shown as a table, and those that are far from the others are named.\n"
     "\n"
     "Exit status:\n"
     "  0  nothing failed (there may be warnings)\n"
@@ -250,7 +242,7 @@ void add_doctor(CLI::App& app) {
       ->type_name("HOST");
   between::add_host_options(*command, options->between);
   command->add_flag("--all-pairs", options->between.all_pairs,
-                    "The ways between all these hosts, not only from here");
+                    "Try the ways between all these hosts, not only those from here");
   // How it is started on the hosts: speaks JSON, and is for no person.
   command->add_flag("--answer", options->answer)->group("");
   command->footer(doctor::manual);

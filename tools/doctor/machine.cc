@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* soft_roce =
-    "load the adapter's driver; or Soft-RoCE, as root: modprobe rdma_rxe && rdma link add rxe0 "
-    "type rxe netdev eth0; or work in a micro-VM that has it: tools/lab/lab -- CMD";
+    "load the adapter's driver. Or load Soft-RoCE, as root: modprobe rdma_rxe && rdma link add "
+    "rxe0 type rxe netdev eth0. Or work in a micro-VM that has it: tools/lab/lab -- CMD";
 
 std::vector<std::string> entries(const char* folder, const char* prefix = "") {
   std::vector<std::string> names;
@@ -54,13 +54,13 @@ std::string why_not_open(const std::string& path) {
 }
 
 Finding check_file(const std::string& path, const char* fix_missing) {
-  if (!fs::exists(path)) return fail("device files", path + " is not there", fix_missing);
+  if (!fs::exists(path)) return fail("device files", path + " does not exist", fix_missing);
   const std::string why = why_not_open(path);
-  if (why.empty()) return ok("device files", path + " is there and opens");
+  if (why.empty()) return ok("device files", path + " exists and opens");
   return fail("device files", fmt::format("{} does not open: {}", path, why),
-              fmt::format("as root: chmod a+rw {0}; to stay so, put KERNEL==\"{1}\", MODE=\"0666\" "
-                          "into /etc/udev/rules.d/90-rdma.rules (where the files belong to a group "
-                          "'rdma': usermod -aG rdma $USER, and log in again)",
+              fmt::format("as root: chmod a+rw {0}. To make it last, put KERNEL==\"{1}\", "
+                          "MODE=\"0666\" into /etc/udev/rules.d/90-rdma.rules. If the files belong "
+                          "to a group 'rdma': usermod -aG rdma $USER, and log in again",
                           path, path.find("uverbs") != std::string::npos ? "uverbs*" : "rdma_cm"));
 }
 
@@ -156,7 +156,7 @@ Findings check_process() {
   struct statvfs shm {};
   constexpr std::uint64_t wanted_shm = std::uint64_t{64} << 20;
   if (statvfs("/dev/shm", &shm) != 0 || access("/dev/shm", W_OK) != 0) {
-    findings.push_back(warn("shared memory", "/dev/shm is not there or not writable",
+    findings.push_back(warn("shared memory", "/dev/shm does not exist or is not writable",
                             "as root: mount -t tmpfs -o mode=1777 tmpfs /dev/shm"));
   } else {
     const std::uint64_t free_bytes = std::uint64_t{shm.f_bavail} * shm.f_frsize;
@@ -184,7 +184,7 @@ Findings check_fork() {
     case IBV_FORK_DISABLED: break;
   }
   return {warn("fork", "a program that calls fork() or system() may corrupt registered memory",
-               "export RDMAV_FORK_SAFE=1 for such programs, or a kernel from 5.12 on")};
+               "export RDMAV_FORK_SAFE=1 for such programs, or use a kernel from 5.12 on")};
 }
 
 Findings check_overlap(const config::Settings& settings) {
@@ -202,16 +202,16 @@ Findings check_overlap(const config::Settings& settings) {
   std::string why;
   const verbs::BorrowedCpus borrowed(settings.overlap_cpus, why);
   if (!why.empty()) {
-    return {warn(name, "overlap_cpus: " + why + "; its threads stay with their process",
-                 "a list of CPUs that this process may use, or WEIR_OVERLAP_CPUS=auto")};
+    return {warn(name, "overlap_cpus: " + why + "; its threads stay on the CPUs of their process",
+                 "set WEIR_OVERLAP_CPUS to auto, or to a list of CPUs that this process may use")};
   }
   const std::size_t count = verbs::own_cpus().size();
   if (count == 1 && is_on) {
-    return {
-        warn(name,
-             "overlap is on, but its threads may use one CPU only, which they would take from the "
-             "computation",
-             "WEIR_OVERLAP_CPUS=any, or a CPU more for each rank: mpirun --map-by slot:PE=2")};
+    return {warn(
+        name,
+        "overlap is on, but its threads may use one CPU only, and would take it from the "
+        "computation",
+        "set WEIR_OVERLAP_CPUS=any, or give each rank one CPU more: mpirun --map-by slot:PE=2")};
   }
   const std::string where =
       count == 0 ? "" : fmt::format(", on {} CPU{}", count, count == 1 ? "" : "s");

@@ -115,10 +115,9 @@ Findings check_path(const verbs::Device& device, const config::Settings& setting
   std::string why;
   if (settings.pkey != config::automatic &&
       !device.pkey_index(static_cast<std::uint16_t>(settings.pkey), why)) {
-    return {
-        fail("path", why.substr(0, why.find(". ")),
-             "--mca btl_weir_pkey auto, or a key of the port's; or have the subnet manager add the "
-             "port to the partition")};
+    return {fail("path", why.substr(0, why.find(". ")),
+                 "set --mca btl_weir_pkey auto, or a key of the port; or have the subnet manager "
+                 "add the port to the partition")};
   }
   const bool sorted_by_class = device.port().ethernet && !device.port().soft_roce;
   return {
@@ -156,7 +155,7 @@ Findings check_counters(const verbs::Device& device) {
     return {warn("counters",
                  folder + " has no counter of RNR NAKs: the MPI_T variables "
                           "btl_weir_rnr_naks_* are missing",
-                 "a newer driver; in a container: mount /sys read-only")};
+                 "install a newer driver; in a container, mount /sys read-only")};
   }
   return {ok("counters",
              fmt::format("the port counted {} RNR NAKs sent and {} received since it came up",

@@ -138,15 +138,15 @@ Findings probe_retries(const verbs::Device& device) {
   const auto status = pair.run(Opcode::write, 0, 256, 64, limit);
   if (!status) {
     return {warn(name,
-                 fmt::format("no error {} ms after a write to a queue pair that is not there",
+                 fmt::format("no error {} ms after a write to a queue pair that does not exist",
                              limit.count()),
                  fix)};
   }
   if (*status == CompletionStatus::success) {
-    return {warn(name, "a write to a queue pair that is not there succeeds", fix)};
+    return {warn(name, "a write to a queue pair that does not exist succeeds", fix)};
   }
-  return {ok(name, fmt::format("a peer that is not there is an error after {:.0f} ms ({}; one "
-                               "retry, timer 67 ms)",
+  return {ok(name, fmt::format("a write to a missing peer ends with an error after {:.0f} ms ({}; "
+                               "one retry, timer 67 ms)",
                                ms_since(start), text_of(*status)))};
 }
 

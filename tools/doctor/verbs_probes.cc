@@ -84,7 +84,7 @@ class Loop {
       why = fmt::format("completion with status {}",
                         ibv_wc_status_str(static_cast<ibv_wc_status>(failed_)));
     } else if (!in_time) {
-      why = fmt::format("nothing for {} ms", limit.count());
+      why = fmt::format("no completion for {} ms", limit.count());
     }
     return in_time && failed_ == CompletionStatus::success;
   }

@@ -30,7 +30,8 @@ class Text {
   // A histogram for each process, with the bounds in seconds.
   void read_times() {
     const std::string name = "weir_read_seconds";
-    head(name, "histogram", "Time from the post of a read to its end, of 4 KiB and more, without those of chains");
+    head(name, "histogram",
+         "Time from posting a read to its completion: reads of 4 KiB and more, without chains");
     for (const PortLook& port : look_.ports) {
       for (const MemberView& member : port.node.members) {
         const std::string labels =

@@ -201,7 +201,7 @@ Json to_json(const Look& now, const Look& before, bool peers) {
 
 std::string to_table(const Look& now, const Look& before, bool peers) {
   if (now.ports.empty()) {
-    return "No process of weir shows itself on this node.\n";
+    return "No weir process is visible on this node.\n";
   }
   std::string text;
   for (const PortLook& port : now.ports) {

@@ -77,42 +77,54 @@ void add_top(CLI::App& app) {
   CLI::App* top = app.add_subcommand(
       "top", "Show live what weir's processes on this node send, receive, hold and wait for");
   top->add_flag("--once", options->once, "Show it once, with rates over one interval, and end");
-  top->add_flag("--json", options->json, "Print one JSON object a look, with all counters");
+  top->add_flag("--json", options->json, "Print one JSON object for each look, with all counters");
   top->add_flag("--peers", options->peers,
-                "Show also what each process has to do with its peers (up to 32 of them, those "
-                "that something waits for first); not for Prometheus");
+                "Show the peers of each process, too: up to 32, first those that frames wait for; "
+                "not for Prometheus");
   top->add_option("--interval", options->interval_s, "Seconds between two looks")
       ->capture_default_str()
       ->check(CLI::Range(0.1, 3600.0));
   top->add_option("--prometheus", options->prometheus,
-                  "Write FILE in Prometheus's text format at each look, and print nothing: for "
-                  "node_exporter's textfile collector, FILE ends in .prom")
+                  "Write FILE in Prometheus's text format at each look, and print nothing "
+                  "(FILE.prom for node_exporter's textfile collector)")
       ->type_name("FILE");
   top->add_option("--directory", options->directory, "Where the shared memory is")
       ->capture_default_str();
   top->footer(
-      "Columns: SENT/s and GOT/s bytes of messages and puts, MSG/s messages both ways, GET/s\n"
-      "bytes of large messages that are read, W and RECVMEM receive buffers and their memory,\n"
-      "TOKENS of the node held, WANTS those waited for, WAITS how long for them or for reads,\n"
-      "EXCUSE those of processes that stood still, which were not waited for, READS bytes of\n"
-      "the node's read budget held or waited for, c the read window, CONNS connections, BROKE\n"
-      "those that broke, AGAIN of these made again, LOST peers given up; once there were reads\n"
-      "READ50 and READ99 the times below which half and 99 % of those since the last look\n"
-      "stayed (not chains, nor reads below 4 KiB); once a thread stood in for an application\n"
-      "that computes (overlap) WAKE/s its wake-ups, VAIN/s those in vain, UP/s messages and\n"
-      "ends of transfers that it handed up, UP% the time that took; with a proxy SERVER the\n"
-      "rank that sends for this one now, QUEUE frames that wait for it, RELAY/s frames taken to\n"
-      "be sent for others.\n"
+      "Columns:\n"
+      "  SENT/s, GOT/s    bytes of messages and puts\n"
+      "  MSG/s            messages both ways\n"
+      "  GET/s            bytes of large messages that are read\n"
+      "  W, RECVMEM       receive buffers, and their memory\n"
+      "  TOKENS, WANTS    tokens of the node held, and waited for\n"
+      "  WAITS            how long it waits for these, or for reads\n"
+      "  EXCUSE           tokens not waited for, because their process stood still\n"
+      "  READS            bytes of the node's read budget held or waited for\n"
+      "  c                the read window\n"
+      "  CONNS, BROKE     connections, and connections that broke\n"
+      "  AGAIN, LOST      connections made again, and peers given up\n"
+      "  READ50, READ99   time of a read: median and 99th percentile since the last look\n"
+      "                   (without chains and reads below 4 KiB)\n"
+      "  WAKE/s, VAIN/s   wake-ups of the overlap thread, and of these wake-ups in vain\n"
+      "  UP/s, UP%        messages and ends of transfers that it handed up; its time\n"
+      "  SERVER, QUEUE    rank that sends for this one now (proxy), and frames that wait for it\n"
+      "  RELAY/s          frames that this one took to send for others\n"
+      "\n"
       "Processes with node_sharing off share nothing: their TOKENS and READS are 0. A process\n"
-      "with several rails has a row under each port. What a process shows is up to a second\n"
-      "old, tokens and reads are of now. Above them the port's own counters that are not 0.\n"
-      "Shown are the processes of this user, for root of all users, in this container.\n\n"
-      "Peers: SENT/s and GOT/s frames, QUEUED those that are not posted yet, POSTED work\n"
-      "requests whose end is not known, CREDITS frames that may be sent, LENT those that the\n"
-      "peer may send, READS and WRITES chunks under way, WAITS FOR what holds up the queued\n"
-      "ones: the connection, tokens of the node, credits of the peer, room in the send queue,\n"
-      "or only the next turn.\n\n"
-      "Exit status: 0; 1 when --once found no process; 2 on wrong usage.\n\n"
+      "with several rails has a row under each port. Tokens and reads are current; the other\n"
+      "columns are up to a second old. The line of a port shows its counters that are not 0. A\n"
+      "user sees their own processes in this container, root those of all users.\n"
+      "\n"
+      "Columns of peers:\n"
+      "  SENT/s, GOT/s    frames\n"
+      "  QUEUED, POSTED   frames not posted yet, and work requests not completed\n"
+      "  CREDITS, LENT    frames that may be sent, and frames that the peer may send\n"
+      "  READS, WRITES    chunks under way\n"
+      "  WAITS FOR        what queued frames wait for: the connection, tokens of the node,\n"
+      "                   credits of the peer, room in the send queue, or the next turn\n"
+      "\n"
+      "Exit status: 0; 1 when --once found no process; 2 on wrong usage.\n"
+      "\n"
       "Examples:\n"
       "  weir top\n"
       "  weir top --peers\n"

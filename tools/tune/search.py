@@ -286,8 +286,8 @@ def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda
         whole.take_best(several, "eager_max", values, "auto")
     large = [p for p in plan.points() if p[2] >= large_bytes]
     if large and not plan.two_nodes:
-        whole.note("chunk_size, paths and reads_max are for the way between nodes, which one node does "
-                   "not have: they stay what they are (--hostfile).")
+        whole.note("chunk_size, paths and reads_max depend on the network between nodes. One node has "
+                   "none, so they keep their values (see --hostfile).")
     elif large:
         say("chunks")
         whole.take_best(large, "chunk_size", ("64KiB", "256KiB", "512KiB"), "128KiB")
@@ -298,8 +298,8 @@ def search(measure, plan, large_bytes=256 << 10, small_bytes=4 << 10, say=lambda
         if set(large) & set(whole.result.congested):
             whole.take_best(large, "reads_max", ("2", "4", "8", "16"), "auto")
         else:
-            whole.note("reads_max stays auto: nothing contends for reads here, so nothing tells what "
-                       "a bound is worth.")
+            whole.note("reads_max stays auto: nothing contends for reads here, so a bound cannot be "
+                       "measured.")
     if whole.result.settings:
         whole.prove()
     return whole.result

@@ -58,7 +58,7 @@ int run(const CLI::App& tune) {
 
 void add_tune(CLI::App& app) {
   CLI::App* tune = app.add_subcommand(
-      "tune", "Find the settings this node is fastest with, by measuring: a profile and a report");
+      "tune", "Measure which settings make this node fastest; write a profile and a report");
   tune->prefix_command();
   tune->set_help_flag();
   tune->callback([tune] { throw CLI::RuntimeError(run(*tune)); });

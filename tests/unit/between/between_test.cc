@@ -166,7 +166,7 @@ TEST(Compare, AnotherTrafficClassWarnsAndAnotherWindowIsOk) {
             Verdict::warn);
   const Finding window = one(compare(here(), there(facts_with("window_initial", "9"))), "keys");
   EXPECT_EQ(window.verdict, Verdict::ok);
-  EXPECT_THAT(window.text, HasSubstr("1 other does not"));
+  EXPECT_THAT(window.text, HasSubstr("1 other differs"));
 }
 
 TEST(Compare, MistakesVersionsAndLinksAreSeen) {

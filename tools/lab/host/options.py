@@ -81,14 +81,14 @@ def parse(argv):
     fabric.add_argument("--rails", type=int, default=1, choices=range(1, 5), metavar="N", help="rails, 1 to 4 (default 1)")
     fabric.add_argument("--paths", type=int, default=1, choices=range(1, 9), metavar="K",
                         help="equal links of each rail of the wire, 1 to 8 (default 1)")
-    fabric.add_argument("--rate", metavar="RATE", help="of the wire, each way, per rail and path: 100mbit")
-    fabric.add_argument("--delay", metavar="TIME", help="one way: 1ms")
-    fabric.add_argument("--loss", metavar="PERCENT", help="of packets, each way: 1%%")
-    fabric.add_argument("--mtu", type=int, default=4200, help="of the netdev (default 4200, RDMA MTU 4096)")
+    fabric.add_argument("--rate", metavar="RATE", help="rate of the wire, each way, per rail and path: 100mbit")
+    fabric.add_argument("--delay", metavar="TIME", help="delay of the wire, one way: 1ms")
+    fabric.add_argument("--loss", metavar="PERCENT", help="packets lost on the wire, each way: 1%%")
+    fabric.add_argument("--mtu", type=int, default=4200, help="MTU of the netdev (default 4200, RDMA MTU 4096)")
     machine = p.add_argument_group("machine")
     machine.add_argument("--cpus", type=int, metavar="N", help="virtual CPUs (default 2; 1 per node with --nodes)")
-    machine.add_argument("--memory", metavar="SIZE", help="of the VM: 512M, 4G (default 2G; 1G per node)")
-    machine.add_argument("--accel", choices=("kvm", "tcg"), help="do not find out which works")
+    machine.add_argument("--memory", metavar="SIZE", help="memory of the VM: 512M, 4G (default 2G; 1G per node)")
+    machine.add_argument("--accel", choices=("kvm", "tcg"), help="use this one, without a test of which works")
     machine.add_argument("--icount", action="store_true",
                          help="count instructions as time: one CPU, repeatable figures for regressions")
     machine.add_argument("--plugin", metavar="FILE[,KEY=VALUE...]",
