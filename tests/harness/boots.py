@@ -39,7 +39,7 @@ def kind_of(item):
     try:
         return KINDS[mark.args[0]]
     except (KeyError, IndexError):
-        raise pytest.UsageError(f"{item.nodeid}: no kind of lab is {mark.args}; there are: "
+        raise pytest.UsageError(f"{item.nodeid}: there is no kind of lab {mark.args}; the kinds are: "
                                 f"{', '.join(KINDS)} (harness/kinds.py)") from None
 
 
@@ -77,7 +77,7 @@ def run(items, session):
             options += prepare(session.config) if prepare else []
         except Exception as problem:  # whatever it was: these tests cannot be run
             for item in left:
-                report(item, f"the lab for it could not be made ready: {problem}")
+                report(item, f"its lab could not be prepared: {problem}")
             continue
         while left:
             left = Boot(options, left, session).run()
@@ -192,7 +192,7 @@ class Boot:
             if event and not (complaint and event["what"] == "start"):
                 self.follow(event)
             if complaint or time.monotonic() > self.deadline:
-                self.spoilt(complaint, complaint or ("no end in time" if self.current else "the lab did not go on"))
+                self.spoilt(complaint, complaint or ("no end in time" if self.current else "the lab made no progress"))
                 return
 
     def is_over(self):
@@ -221,7 +221,7 @@ class Boot:
         """Somebody has failed, or is tried again; the others are run in another boot."""
         item = self.current
         if item is None and self.last and (complaint or not self.waiting):
-            item, reason = self.last, f"after its end: {reason}"
+            item, reason = self.last, f"after this test had ended: {reason}"
         elif item is None:
             item = next(iter(self.waiting.values()))
         self.left = [other for other in self.waiting.values() if other is not item] + self.left

@@ -13,7 +13,7 @@ TAIL_LINES = 25
 def check(program, directory, limit_s, to_build="cmake --build build"):
     """Fails with the tests of it that failed or were skipped. How many tests there are."""
     if not os.access(program, os.X_OK):
-        pytest.fail(f"{program} is not there: {to_build}", pytrace=False)
+        pytest.fail(f"{program} does not exist: {to_build}", pytrace=False)
     told = os.path.join(directory, "told.xml")
     done = run(program, f"--gtest_output=xml:{told}", status=None, cwd=directory, limit_s=limit_s)
     said = done.stdout + done.stderr
@@ -23,7 +23,7 @@ def check(program, directory, limit_s, to_build="cmake --build build"):
     problems = [f"{case.get('classname')}.{case.get('name')}: {kind}\n{problem.get('message') or ''}"
                 for case in cases for kind in ("failure", "skipped") for problem in case.iter(kind)]
     if not cases:
-        problems.append("there was no test")
+        problems.append("it ran no test")
     if done.returncode != 0:
         problems.append(f"exit code {done.returncode}")
         if len(problems) == 1:  # no test has failed, so it is in what was said, as of a sanitizer

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/run: packages, builds, ctest, pytest, and in one line what came of them."""
+"""tests/run: packages, builds, ctest, pytest, and their results in one line."""
 
 import argparse
 import glob
@@ -167,7 +167,7 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stages", nargs="*", metavar="STAGE", help="see below")
     parser.add_argument("--long", action="store_true", help="all long tests; an hour more")
-    parser.add_argument("--no-setup", action="store_true", help="the packages are there")  # for tests/run
+    parser.add_argument("--no-setup", action="store_true", help="install no packages")  # for tests/run
     parser.add_argument("--host", action="store_true",
                         help="use the host's RDMA device (the default where a port is active)")
     parser.add_argument("--vm", action="store_true", help="use the micro-VM even where the host has a device")
