@@ -1,8 +1,8 @@
 """The prose: spelling, turns of phrase, length of sentences, words of Markdown.
 
 Spelling is codespell's, over Markdown, sources, YAML and scripts. Turns of phrase (BANNED) are looked for
-in Markdown and in comments of C and C++. A sentence of Markdown has at most LONGEST words; code, tables
-and link targets do not count. All Markdown together has at most WORDS words, as wc -w counts them.
+in Markdown and in comments and messages of C and C++. A sentence of Markdown or of a message has at most LONGEST
+words; code, tables and link targets do not count. All Markdown together has at most WORDS words, as wc -w counts them.
 """
 
 import pathlib
@@ -54,7 +54,10 @@ BANNED = [
 ]
 
 KINDS = {".md", ".h", ".cc", ".c", ".py", ".sh", ".yaml", ".yml", ".cmake"}
-ABBREVIATIONS = ("e.g.", "i.e.", "cf.", "vs.", "no.", "fig.")
+MESSAGES = re.compile(r"(base|flowctl|rendezvous|srq|transport|tools/(?!sim/)).*\.(cc|h)$")  # files with some
+# Or a comment, or a character, whose quotes are none. Lines of a macro end with a backslash.
+LITERALS = r"""//[^\n]*|'(?:[^'\\\n]|\\.)+'|(?:"(?:[^"\\\n]|\\.)*"[\s\\]*)+"""
+ABBREVIATED = r"\b(e\.g|i\.e|cf|vs|no|fig)\.$"
 
 
 def files_of(source):
@@ -113,7 +116,7 @@ def sentences(text):
     letter may follow."""
     begin = 0
     for end in re.finditer(r"(?<=\w|[)\]%'\"])[.!?]+[)\]'\"]*(?=\s|$)", text):
-        if text[begin:end.end()].lower().endswith(ABBREVIATIONS):
+        if re.search(ABBREVIATED, text[begin:end.end()], re.I):
             continue
         yield begin, text[begin:end.end()]
         begin = end.end()
@@ -188,6 +191,14 @@ def misspelt(paths, source):
     return found
 
 
+def said(text):
+    """(line, text) of the string literals of C++, adjacent ones joined, by paragraph. A line set in is of a table."""
+    for found in re.finditer(LITERALS, text):
+        joined = "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', found[0])) if found[0].startswith('"') else ""
+        for paragraph in re.split(r"\\n(?=\\n|  |#)", joined):
+            yield text.count("\n", 0, found.start()) + 1, paragraph.replace("\\n", " ")
+
+
 # ---- that this test sees something --------------------------------------------------------------------
 
 def of_long_sentences():
@@ -235,6 +246,16 @@ def of_misspelt_words():
                          [bad])
 
 
+def of_messages():
+    text = r'''// "a comment"
+      say('"', "one "  // of two
+          "text:\n  a table\n");
+      X(name, "unit",  \
+        "two\nlines")'''
+    found = [paragraph.strip() for _, paragraph in said(text) if paragraph.strip()]
+    yield from wrong("strings", found, ["one", "text:", "a table", "unit", "two lines"])
+
+
 def wrong(what, found, expected):
     if found != expected:
         yield f"{what}: found {found}, not {expected}"
@@ -271,6 +292,15 @@ def check_sentences(source, names):
             yield f"{name} has {len(found)} long sentences: lower its number in ALLOWED"
 
 
+def check_messages(source, names):
+    for name in filter(MESSAGES.match, names):
+        for line, text in said((source / name).read_text()):
+            yield from (f"{name}:{line}: {words(sentence)} words: {' '.join(sentence.split()[:6])} …"
+                        for _, sentence in sentences(text) if words(sentence) > LONGEST)
+            yield from (f"{name}:{line}: '{found[0]}' ({why}): {better}" for pattern, better, why in BANNED
+                        if (found := re.search(pattern, text)))
+
+
 def check_words(source, names):
     counts = {name: len((source / name).read_text().split()) for name in names if name.endswith(".md")}
     if sum(counts.values()) > WORDS:
@@ -294,7 +324,7 @@ def none_of(problems):
         pytest.fail("\n".join(problems), pytrace=False)
 
 
-@pytest.mark.parametrize("mistakes", [of_long_sentences, of_banned_turns, of_misspelt_words])
+@pytest.mark.parametrize("mistakes", [of_long_sentences, of_banned_turns, of_messages, of_misspelt_words])
 def test_it_sees(mistakes):
     none_of(mistakes())
 
@@ -313,6 +343,10 @@ def test_no_turn_of_phrase_has_to_be_read_twice(source, names):
 
 def test_sentences_are_short(source, names):
     none_of(check_sentences(source, names))
+
+
+def test_messages_of_programs(source, names):
+    none_of(check_messages(source, names))
 
 
 def test_words_of_all_markdown(source, names):
