@@ -63,8 +63,8 @@ class RailEngines {
   void deregister(Handle& handle);
   std::uint64_t registrations_in_use() const;
   void end_registrations();
-  // Where bytes land that nobody wants.
-  SendSlot& sink(std::size_t rail) const { return *sinks_[rail]; }
+  // Where bytes land that nobody wants. nullptr: the rail was left out.
+  SendSlot* sink(std::size_t rail) const { return sinks_[rail]; }
 
   // ---- trains ----
 

@@ -19,8 +19,8 @@ RailKeys PartsOverRails::keys_of(const Operation& operation, Opcode opcode) cons
     if (rkey == 0) continue;
     if (local != nullptr && local->sides[rail - 1] != nullptr) {
       keys[rail] = {local->sides[rail - 1]->lkey, rkey};
-    } else if (local == nullptr && operation.scratch != nullptr) {
-      keys[rail] = {engines_.sink(rail).lkey, rkey};
+    } else if (local == nullptr && operation.scratch != nullptr && engines_.sink(rail) != nullptr) {
+      keys[rail] = {engines_.sink(rail)->lkey, rkey};
     }
   }
   return keys;
@@ -123,9 +123,9 @@ TransferRequest PartsOverRails::request_of(const Divisions::Part& part,
   const Operation* const whole = operations_.find(request.token);
   const bool is_unwanted = whole != nullptr && whole->scratch != nullptr && rail > 0;
   if (part.step() != Divisions::Step::bytes || is_unwanted) {
-    SendSlot& sink = engines_.sink(rail);
-    request.local_address = reinterpret_cast<std::uint64_t>(sink.payload());
-    request.lkey = sink.lkey;
+    SendSlot* const sink = engines_.sink(rail);
+    request.local_address = reinterpret_cast<std::uint64_t>(sink->payload());
+    request.lkey = sink->lkey;
   }
   return request;
 }
