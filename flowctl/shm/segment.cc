@@ -50,10 +50,9 @@ std::string error_text(const std::string& what, int error) {
 
 // A board shows a list of counters: another list is another layout, even if it is as long.
 std::uint64_t layout_hash() {
-#define WEIR_X(name, unit, help) #name " "
-  constexpr const char names[] = WEIR_COUNTERS(WEIR_X);
-#undef WEIR_X
-  return fnv(names, sizeof names) ^ sizeof(NodeState);
+  std::string names;
+  for (const auto& counter : counter_table) names.append(counter.name).append(" ");
+  return fnv(names.c_str(), names.size() + 1) ^ sizeof(NodeState);
 }
 
 // A file descriptor that is closed with its owner.

@@ -306,9 +306,9 @@ class World {
       for (std::size_t rail = 0; rail < plan.rails; ++rail) {
         const Engine& engine = program->rails().engine(rail);
         outcome_.rnr_naks += engine.nic().rnr_naks();
-#define WEIR_X(name, unit, help) outcome_.total.name += engine.core().counters().name;
-        WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
+        for (const auto& counter : counter_table) {
+          outcome_.total.*counter.field += engine.core().counters().*counter.field;
+        }
       }
     }
     outcome_.hazards = fabric.hazards;

@@ -1,6 +1,7 @@
 """What tools/quickstart makes of what a build prints and of what was measured."""
 
 import os
+import re
 import sys
 
 import pytest
@@ -96,24 +97,36 @@ def test_a_peer_that_failed_is_left_out():
     assert "latency 1 B,,2.000" in result.csv(results)
 
 
-def test_counters_go_together_by_their_kind():
+@pytest.fixture
+def lines(root):
+    with open(os.path.join(root, "base", "counters.h")) as text:
+        return result.table(text.read())
+
+
+def test_counters_go_together_by_their_kind(lines):
     counted = {"btl_weir_gets": [0, 5, 5], "btl_weir_window_peak": [32, 64, 96],
                "btl_weir_rnr_naks_sent": [3, 3, 6]}
     runs = [event("weir", "rate", 0, {}, counted), event("weir", "rate", 1, {}, counted),
             event("tcp", "rate", 0, {}), {"who": "weir", "group": "rate", "round": 2, "error": "x"}]
-    totals = result.add_up(runs)
+    totals = result.add_up(runs, lines)
     assert totals == {"gets": 10, "window_peak": 64, "rnr_naks_sent": 6}
-    assert len(result.counters(totals)) == 3
+    shown = result.counters(totals, lines)
+    assert len(shown) == 3
+    assert shown[0].endswith(lines["gets"][1])
 
 
-@pytest.mark.parametrize("name", [name for name, _, _ in result.COUNTERS])
-def test_a_counter_that_is_shown_exists(name, root):
+def test_the_table_of_counters_is_read_whole(root, lines):
+    with open(os.path.join(root, "base", "counters.h")) as text:
+        count = len(re.findall(r"^  X\(", text.read(), re.MULTILINE))
+    assert len(lines) == count > 80
+    assert {kind for kind, _ in lines.values()} == {"sum", "now", "most"}
+
+
+@pytest.mark.parametrize("name", [*result.COUNTERS, *result.DEVICE])
+def test_a_counter_that_is_shown_exists(name, root, lines):
     """By the name that weir has for it."""
-    found = ""
-    for file in ("base/counters.h", "transport/btl/pvars.cc"):
-        with open(os.path.join(root, file)) as text:
-            found += text.read()
-    assert f"X({name}," in found or f'"{name}"' in found
+    with open(os.path.join(root, "transport", "btl", "pvars.cc")) as text:
+        assert name in lines or f'"{name}"' in text.read()
 
 
 def test_help_and_what_it_does_not_know(root):

@@ -99,7 +99,9 @@ def main():
     if svg:
         print(f"The ratios as a picture: {svg}")
     print("\nWhat weir counted meanwhile (MPI_T variables btl_weir_…; both ranks, all rounds)")
-    print("\n".join(result.counters(result.add_up(runs))))
+    with open(os.path.join(ROOT, "base", "counters.h")) as file:
+        lines = result.table(file.read())
+    print("\n".join(result.counters(result.add_up(runs, lines), lines)))
     own = 'eval "$(tools/env)";' if host else "tools/lab/lab --"
     print("\n" + NEXT.format(own=own, top=TOP[host]), end="")
 

@@ -1,5 +1,7 @@
 """What a first run found, in words, bars and a picture. No function here runs or reads anything."""
 
+import re
+
 from rig import peers
 from rig.report import figure
 
@@ -8,21 +10,13 @@ WIDTH = 40  # of the longest bar
 NOISE = 0.05  # closer than this is no difference
 UNSTEADY = 2  # quartiles of one figure, the upper one over the lower: somebody else had the processors
 
-# (counter, how those of the ranks and runs go together, what it says). A device's counters are the same in
-# both ranks of a run, so of these the larger one counts.
-SUM, MOST, DEVICE = "sum", "most", "device"
-COUNTERS = [
-    ("messages_sent", SUM, "messages, or parts of one, that Open MPI gave to weir"),
-    ("frames_sent", SUM, "sends that carried them"),
-    ("messages_bundled", SUM, "messages that shared a send with an earlier one: hence the rate at 8 B"),
-    ("doorbells", SUM, "calls of ibv_post_send: one posts a chain of sends"),
-    ("gets", SUM, "large messages that the receiver read from the sender's memory, without a copy"),
-    ("chunks_sent", SUM, "RDMA reads that those were cut into, a bounded number at a time"),
-    ("credit_stalls", SUM, "times a sender waited for its receiver's credits: nobody is flooded"),
-    ("window_peak", MOST, "receive buffers for all peers together, when they were most"),
-    ("receive_bytes_peak", MOST, "bytes of memory for these, of one rank; given back when traffic ends"),
-    ("rnr_naks_sent", DEVICE, "messages that found no receive buffer; 0 is what the credits are for"),
-]
+# weir's counters that are shown; base/counters.h says what they are.
+COUNTERS = ["messages_sent", "frames_sent", "messages_bundled", "doorbells", "gets", "chunks_sent",
+            "credit_stalls", "window_peak", "receive_bytes_peak"]
+# A device's are the same in both ranks of a run, so the larger one counts.
+DEVICE = {"rnr_naks_sent": "Messages that found no receive buffer [NAKs]; 0 is what the credits are for"}
+
+LINE = re.compile(r'X\((\w+), "([^"]*)", (\w+),((?:[\s\\]*"[^"]*")+)\)')
 
 
 def times_as_good(result, ratio):
@@ -81,21 +75,29 @@ def doubts(results):
             "run this again:\n  tools/quickstart --no-setup"]
 
 
-def add_up(runs, prefix="btl_weir_"):
-    """{counter: value} of weir's runs, by COUNTERS' rules; without those that nobody had."""
+def table(text):
+    """{counter: (kind, sentence)} of base/counters.h, whose text this is."""
+    return {name: (kind, "".join(re.findall('"([^"]*)"', help_)) + f" [{unit}]")
+            for name, unit, kind, help_ in LINE.findall(text)}
+
+
+def add_up(runs, lines, prefix="btl_weir_"):
+    """{counter: value} of weir's runs, by the kinds in `lines`; without those that nobody had."""
     found = {}
-    for name, how, _ in COUNTERS:
+    for name in [*COUNTERS, *DEVICE]:
         of_runs = [event["values"]["counters"][prefix + name] for event in runs
                    if event["who"] == "weir" and
                    prefix + name in event.get("values", {}).get("counters", {})]
         if of_runs:
-            low, most, total = zip(*of_runs)
-            found[name] = {SUM: sum(total), MOST: max(most), DEVICE: sum(most)}[how]
+            _, most, total = zip(*of_runs)
+            found[name] = (sum(most) if name in DEVICE else
+                           sum(total) if lines[name][0] == "sum" else max(most))
     return found
 
 
-def counters(totals):
-    return [f"{totals[name]:>12,.0f}  {name:18}  {says}" for name, _, says in COUNTERS if name in totals]
+def counters(totals, lines):
+    return [f"{value:>12,.0f}  {name:18}  {DEVICE.get(name) or lines[name][1]}"
+            for name, value in totals.items()]
 
 
 def csv(results):

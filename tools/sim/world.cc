@@ -365,9 +365,9 @@ class World {
       const Counters& counters = engines_[node]->core().counters();
       outcome_.messages += applications_[node]->received();
       outcome_.rnr_naks += engines_[node]->nic().rnr_naks();
-#define WEIR_X(name, unit, help) outcome_.total.name += counters.name;
-      WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
+      for (const auto& counter : counter_table) {
+        outcome_.total.*counter.field += counters.*counter.field;
+      }
       outcome_.receive_bytes_peak += counters.receive_bytes_peak / engines_.size();
       outcome_.window +=
           static_cast<double>(counters.window) / static_cast<double>(engines_.size());

@@ -91,12 +91,13 @@ class Text {
 
 std::string to_prometheus(const Look& now) {
   Text text(now);
-#define WEIR_X(name, unit, help)                                                \
-  text.metric(std::string("weir_") + #name + (is_gauge(#name) ? "" : "_total"), \
-              is_gauge(#name) ? "gauge" : "counter", help " [" unit "]",        \
-              [](const NodeView&, const MemberView& member) { return member.counters.name; });
-  WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
+  for (const auto& counter : counter_table) {
+    const bool gauge = counter.is_gauge();
+    text.metric(
+        std::string("weir_") + counter.name + (gauge ? "" : "_total"), gauge ? "gauge" : "counter",
+        counter.help,
+        [&](const NodeView&, const MemberView& member) { return member.counters.*counter.field; });
+  }
   text.metric("weir_tokens_held", "gauge", "Tokens of the node that the process has [tokens]",
               [](const NodeView&, const MemberView& member) { return member.tokens_held; });
   text.metric("weir_tokens_waited_for", "gauge",

@@ -124,17 +124,6 @@ Look look(const std::string& directory) {
   return now;
 }
 
-bool is_gauge(std::string_view counter) {
-  for (const std::string_view gauge :
-       {"credits_out", "window", "window_peak", "receives_posted", "receives_held", "receive_bytes",
-        "receive_bytes_peak", "send_bytes", "reads_out", "reads_out_peak", "read_window",
-        "tokens_out", "rnr_timer_ns", "repost_ns_peak", "receives_held_peak", "pending_peak",
-        "connections_open"}) {
-    if (counter == gauge) return true;
-  }
-  return false;
-}
-
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server) {
   std::vector<std::uint64_t> ranks;
   for (const MemberView& member : node.members) {
@@ -151,16 +140,12 @@ Json to_json(const Look& now, const Look& before, bool peers) {
     for (const MemberView& member : port.node.members) {
       const MemberView* const then = find(before, port.node, member);
       Json counters = Json::object();
-#define WEIR_X(name, unit, help) counters[#name] = member.counters.name;
-      WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
       Json rates = Json::object();
-#define WEIR_X(name, unit, help)                                                           \
-  if (const auto value = rate(member, then, &Counters::name); value && !is_gauge(#name)) { \
-    rates[#name] = *value;                                                                 \
-  }
-      WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
+      for (const auto& counter : counter_table) {
+        counters[counter.name] = member.counters.*counter.field;
+        const auto value = rate(member, then, counter.field);
+        if (value && !counter.is_gauge()) rates[counter.name] = *value;
+      }
       Json proxy;  // null without one
       if (member.in_proxy) {
         proxy = {{"server_pid", member.server.pid == 0 ? Json() : Json(member.server.pid)},

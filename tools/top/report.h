@@ -5,7 +5,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "flowctl/shm/view.h"
@@ -43,9 +42,6 @@ void each_adapter_counter(const verbs::HwCounters& adapter, Say&& say) {
   one("sequence_naks", "Times a peer saw a gap", adapter.sequence_naks);
   one("duplicates", "Requests that came twice", adapter.duplicates);
 }
-
-// What can fall, and largest values: no rate of it says anything. Of counters by their names.
-bool is_gauge(std::string_view counter);
 
 // The ranks that a member serves now as the node's proxy, itself not counted.
 std::vector<std::uint64_t> served_by(const NodeView& node, const MemberView& server);

@@ -87,11 +87,10 @@ void dump(mca_btl_base_module_t* btl, Endpoint* only, int verbose) noexcept {
     }
     if (verbose > 0) {
       const Counters& counters = module.engine->counters();
-#define WEIR_X(name, unit, help)                                                               \
-  opal_output(0, "weir:   %s: %llu %s", #name, static_cast<unsigned long long>(counters.name), \
-              unit);
-      WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
+      for (const auto& [name, unit, kind, help, field] : counter_table) {
+        opal_output(0, "weir:   %s: %llu %s", name,
+                    static_cast<unsigned long long>(counters.*field), unit);
+      }
     }
     return OPAL_SUCCESS;
   });

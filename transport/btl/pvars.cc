@@ -8,47 +8,24 @@
 namespace weir::btl {
 namespace {
 
-// Counters come in groups; the owner of a group may not be there yet, or no longer.
-template <typename Group>
-struct Variable {
-  const char* name;
-  const char* help;
-  std::uint64_t Group::*field;
-};
-
-constexpr std::array variables{
-#define WEIR_X(name, unit, help) Variable<Counters>{#name, help " [" unit "]", &Counters::name},
-    WEIR_COUNTERS(WEIR_X)
-#undef WEIR_X
-};
-
 using verbs::RegistrationCounters;
-constexpr std::array registration_variables{
-#define WEIR_X(name, unit, help)                                            \
-  Variable<RegistrationCounters>{"registration_" #name, help " [" unit "]", \
-                                 &RegistrationCounters::name},
+constexpr std::array registration_table{
+#define WEIR_X(name, unit, kind, help)                                              \
+  CounterLine<RegistrationCounters>{"registration_" #name, unit, CounterKind::kind, \
+                                    help " [" unit "]", &RegistrationCounters::name},
     WEIR_REGISTRATION_COUNTERS(WEIR_X)
 #undef WEIR_X
 };
 
-constexpr std::array rdma_variables{
-    Variable<RdmaCounters>{"keys_looked_up",
-                           "One-sided operations that looked up their key at the target, because "
-                           "their handle named other memory [operations]",
-                           &RdmaCounters::keys_looked_up},
-    Variable<RdmaCounters>{"rail_parts", "Parts of large messages that further rails took [parts]",
-                           &RdmaCounters::rail_parts},
-    Variable<RdmaCounters>{"rail_bytes", "Bytes of these parts [bytes]", &RdmaCounters::rail_bytes},
-    Variable<RdmaCounters>{"rail_parts_again",
-                           "Parts that went over another rail, because theirs lost them [parts]",
-                           &RdmaCounters::rail_parts_again},
-    Variable<RdmaCounters>{"rail_losses", "Ways to a peer over a further rail that broke [ways]",
-                           &RdmaCounters::rail_losses},
-    Variable<RdmaCounters>{"rail_frames",
-                           "Frames that went over another rail, because theirs broke before it "
-                           "delivered them [frames]",
-                           &RdmaCounters::rail_frames}};
+constexpr std::array rdma_table{
+#define WEIR_X(name, unit, kind, help)                                          \
+  CounterLine<RdmaCounters>{#name, unit, CounterKind::kind, help " [" unit "]", \
+                            &RdmaCounters::name},
+    WEIR_RDMA_COUNTERS(WEIR_X)
+#undef WEIR_X
+};
 
+// The owner of a group may not be there yet, or no longer.
 template <typename Group>
 Group last;  // while there is no owner, and after it
 template <typename Group>
@@ -57,7 +34,7 @@ std::atomic<const Group*> shown{&last<Group>};
 // Any thread may call this while the engine runs: a counter is one aligned word.
 template <typename Group>
 int read_variable(const mca_base_pvar_t* variable, void* value, void*) {
-  const auto& v = *static_cast<const Variable<Group>*>(variable->ctx);
+  const auto& v = *static_cast<const CounterLine<Group>*>(variable->ctx);
   const Group& counters = *shown<Group>.load(std::memory_order_acquire);
   *static_cast<unsigned long long*>(value) =
       __atomic_load_n(&(counters.*v.field), __ATOMIC_RELAXED);
@@ -111,10 +88,10 @@ int register_level(const mca_base_component_t& component, const char* name, cons
 
 template <typename Group, std::size_t count>
 int register_group(const mca_base_component_t& component,
-                   const std::array<Variable<Group>, count>& group) {
-  for (const Variable<Group>& v : group) {
+                   const std::array<CounterLine<Group>, count>& group) {
+  for (const CounterLine<Group>& v : group) {
     const int index = register_level(component, v.name, v.help, read_variable<Group>,
-                                     const_cast<Variable<Group>*>(&v));
+                                     const_cast<CounterLine<Group>*>(&v));
     if (index < 0) return index;
   }
   return OPAL_SUCCESS;
@@ -132,9 +109,9 @@ void show(const Group* counters) {
 }  // namespace
 
 int register_pvars(const mca_base_component_t& component) {
-  int rc = register_group(component, variables);
-  if (rc == OPAL_SUCCESS) rc = register_group(component, rdma_variables);
-  return rc == OPAL_SUCCESS ? register_group(component, registration_variables) : rc;
+  int rc = register_group(component, counter_table);
+  if (rc == OPAL_SUCCESS) rc = register_group(component, rdma_table);
+  return rc == OPAL_SUCCESS ? register_group(component, registration_table) : rc;
 }
 
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port) {

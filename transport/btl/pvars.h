@@ -21,14 +21,23 @@ inline void add_to(std::uint64_t& counter, std::uint64_t more = 1) {
   __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
 }
 
-// What the plugin counts of one-sided operations and large messages.
+// What the plugin counts of one-sided operations and large messages. X as in base/counters.h
+#define WEIR_RDMA_COUNTERS(X)                                                                  \
+  X(keys_looked_up, "operations", sum,                                                         \
+    "One-sided operations that looked up their key at the target, because their handle named " \
+    "other memory")                                                                            \
+  X(rail_parts, "parts", sum, "Parts of large messages that further rails took")               \
+  X(rail_bytes, "bytes", sum, "Bytes of these parts")                                          \
+  X(rail_parts_again, "parts", sum,                                                            \
+    "Parts that went over another rail, because theirs lost them")                             \
+  X(rail_losses, "ways", sum, "Ways to a peer over a further rail that broke")                 \
+  X(rail_frames, "frames", sum,                                                                \
+    "Frames that went over another rail, because theirs broke before it delivered them")
+
 struct RdmaCounters {
-  std::uint64_t keys_looked_up = 0;
-  std::uint64_t rail_parts = 0;
-  std::uint64_t rail_bytes = 0;
-  std::uint64_t rail_parts_again = 0;
-  std::uint64_t rail_losses = 0;
-  std::uint64_t rail_frames = 0;
+#define WEIR_X(name, unit, kind, help) std::uint64_t name = 0;
+  WEIR_RDMA_COUNTERS(WEIR_X)
+#undef WEIR_X
 };
 
 // Sets the counters that the variables show from now on. `counters` must stay until the next call;

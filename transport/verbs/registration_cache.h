@@ -18,20 +18,21 @@
 
 namespace weir::verbs {
 
-// X(name, unit, description)
-#define WEIR_REGISTRATION_COUNTERS(X)                                                            \
-  X(hits, "times", "Buffers that were already registered")                                       \
-  X(misses, "times", "Buffers that had to be registered")                                        \
-  X(failures, "times", "Buffers that could not be registered")                                   \
-  X(evictions, "regions", "Unused registrations given up for new ones at a cap or memory limit") \
-  X(invalidations, "regions", "Registrations ended by an unmap, a merge or wider rights")        \
-  X(regions, "regions", "Registrations now")                                                     \
-  X(bytes, "bytes", "Registered application memory now")                                         \
-  X(bytes_peak, "bytes", "Most registered application memory so far")
+// X as in base/counters.h
+#define WEIR_REGISTRATION_COUNTERS(X)                                                          \
+  X(hits, "times", sum, "Buffers that were already registered")                                \
+  X(misses, "times", sum, "Buffers that had to be registered")                                 \
+  X(failures, "times", sum, "Buffers that could not be registered")                            \
+  X(evictions, "regions", sum,                                                                 \
+    "Unused registrations given up for new ones at a cap or memory limit")                     \
+  X(invalidations, "regions", sum, "Registrations ended by an unmap, a merge or wider rights") \
+  X(regions, "regions", now, "Registrations now")                                              \
+  X(bytes, "bytes", now, "Registered application memory now")                                  \
+  X(bytes_peak, "bytes", most, "Most registered application memory so far")
 
 // Each counter is written atomically, and may be read at any time by plain loads.
 struct RegistrationCounters {
-#define WEIR_X(name, unit, help) std::uint64_t name = 0;
+#define WEIR_X(name, unit, kind, help) std::uint64_t name = 0;
   WEIR_REGISTRATION_COUNTERS(WEIR_X)
 #undef WEIR_X
 };
