@@ -515,36 +515,28 @@ bool Engine::has_for_stand_in() const {
 }
 
 void Engine::ring() {
-  if (rung_ || !has_for_stand_in()) return;
-  rung_ = true;
   ++stood_in_.wakeups;
-  upcalls_before_ = stood_in_.upcalls;
-  fabric_.events.after(fabric_.random.up_to(fabric_.timing.event_thread),
-                       [this, seen = visits_] { stand_in(seen, {}); });
+  fabric_.events.after(fabric_.random.up_to(fabric_.timing.event_thread), [this] {
+    begin(absence_.visits_when_called());
+    stand_in();
+  });
 }
 
-// Until nothing waits any more. While the application calls MPI it takes what waits itself.
-void Engine::stand_in(std::uint64_t seen, StandInPause pause) {
-  for (;;) {
-    if (dead_) return;
-    rung_ = has_for_stand_in();
-    if (!rung_ && stood_in_.upcalls == upcalls_before_) absence_.was_in_vain();
-    if (!rung_) return;
-    int count = 0;
-    while (visits_ == seen && failures_arrived_ == 0) {
-      const int some = hand_up_all(*stand_in_);
-      if (some == 0) break;  // this look gave back the buffers
-      count += some;
-    }
-    stood_in_.upcalls += static_cast<std::uint64_t>(count);
-    seen = visits_;
-    if (count > 0) {
-      pause.shorten();
-      continue;
-    }
-    const Duration nap = pause.take();
-    return fabric_.events.after(nap, [this, seen, pause] { stand_in(seen, pause); });
-  }
+void Engine::stand_in() {
+  const std::optional<Duration> pause = turn();
+  if (pause) fabric_.events.after(*pause, [this] { stand_in(); });
+}
+
+bool Engine::waits(std::uint64_t& visits) {
+  visits = visits_;
+  return !dead_ && absence_.still_waits(has_for_stand_in());
+}
+
+int Engine::hand_up_some(std::uint64_t visits) {
+  if (dead_ || visits != visits_ || failures_arrived_ > 0) return 0;
+  const int count = hand_up_all(*stand_in_);
+  stood_in_.upcalls += static_cast<std::uint64_t>(count);
+  return count;
 }
 
 // The application has to be away for a while, of which the event thread begins to take note when it
@@ -560,7 +552,7 @@ void Engine::check_nobody_waits() {
     return;
   }
   waits_since_ = std::min(waits_since_, now);
-  std::int64_t most_ns = 2 * Absence::longest_pause.ns + StandInPause::longest.ns +
+  std::int64_t most_ns = 2 * Absence::longest_pause.ns + StandInLoop::longest_pause.ns +
                          Nic::latest_event.ns + 3 * fabric_.timing.event_thread.ns;
   if ((now - nic_.event_lost_at()).ns <= most_ns + lost_event_costs.ns) {
     most_ns += lost_event_costs.ns;
@@ -596,7 +588,7 @@ void Engine::run_thread(const EventQueue::Action& step) {
   }
   attend(woken);
   settle();
-  if (stand_in_ != nullptr && absence_.look(woken, visits_, heard, has_for_stand_in())) ring();
+  if (stand_in_ != nullptr && absence_.calls(woken, visits_, heard, has_for_stand_in())) ring();
   // A look at very many lanes takes several turns, and a fence at the end of a turn may let W grow,
   // which is to be looked at.
   turns_at_once_ = core_.next_deadline() <= woken ? turns_at_once_ + 1 : 0;

@@ -2,8 +2,7 @@
 // model of an adapter and of the connection manager. The event thread is events of the virtual
 // clock: it sleeps as long as the real one would.
 //
-// With somebody who stands in for an application that computes, it hears of solicited frames, and
-// so does a thread of that one's; its steps are those of transport/btl/overlap.cc.
+// With somebody who stands in for an application that computes, it hears of solicited frames.
 //
 // What it checks on the way: the core asks for no timer in the past, credits and buffers add up,
 // memory that the adapter may write to is not given back. What waits for the application of one
@@ -30,6 +29,7 @@
 #include "transport/core/core.h"
 #include "transport/drive/absence.h"
 #include "transport/drive/driver.h"
+#include "transport/drive/stand_in_loop.h"
 
 namespace weir::sim {
 
@@ -44,7 +44,7 @@ class Upcalls {
   virtual void on_transfer(const TransferEnd&) {}
 };
 
-class Engine : private Driver<Engine> {
+class Engine : private Driver<Engine>, private StandInLoop<Engine> {
  public:
   struct Config {
     Core::Config core;
@@ -215,6 +215,12 @@ class Engine : private Driver<Engine> {
   bool is_alive(ProcessId id) const { return host_->lives(id); }
   void reap_node() { reap(); }
 
+  // What StandInLoop wants done.
+  friend class StandInLoop<Engine>;
+  bool waits(std::uint64_t& visits);
+  int hand_up_some(std::uint64_t visits);
+  void called_in_vain() { absence_.was_in_vain(); }
+
   // Carries out what is in the box, and looks at what became of the rest.
   void settle();
   void finish_send();
@@ -230,7 +236,7 @@ class Engine : private Driver<Engine> {
   void hear_event();
   bool has_for_stand_in() const;
   void ring();
-  void stand_in(std::uint64_t seen, StandInPause pause);
+  void stand_in();
   void serve_requests();
   void begin_service();
   void sleep();
@@ -262,9 +268,7 @@ class Engine : private Driver<Engine> {
   // Of who stands in for the application.
   Upcalls* stand_in_ = nullptr;
   Absence absence_;
-  std::uint64_t upcalls_before_ = 0;  // when the bell rang last
   bool event_came_ = false;  // and was not taken yet
-  bool rung_ = false;
   std::uint64_t visits_ = 0;          // calls of `progress`
   Time visited_at_{};                 // the last
   Time waits_since_ = Time::never();  // when something was first seen to, that is not handed up yet

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <exception>
+#include <optional>
 #include <system_error>
 
 #include "transport/btl/module.h"
@@ -158,49 +159,34 @@ void Overlap::ring() {
   [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
 }
 
-// Until nothing waits any more. While the application calls MPI it takes what waits itself.
 void Overlap::stand_in() {
   module_.engine->count(&Counters::overlap_wakeups);
-  int total = 0;
-  StandInPause pause;
   std::uint64_t seen = 0;
   for_each_engine([&](Engine& engine) { seen = std::max(seen, engine.visits_when_rung()); });
-  std::uint64_t visits = 0;
-  while (waits(visits)) {
-    if (ending_.load(std::memory_order_acquire) || mpi_state() > mpi_is_ready) break;
-    const int count = visits == seen && may_go_on() ? take_turns(visits) : 0;
-    total += count;
-    seen = visits;
-    if (count > 0) {
-      pause.shorten();
-      continue;
-    }
-    sleep_for(pause.take());
-  }
-  if (total == 0) for_each_engine([](Engine& engine) { engine.rang_in_vain(); });
+  begin(seen);
+  while (const std::optional<Duration> pause = turn()) sleep_for(*pause);
 }
 
 bool Overlap::waits(std::uint64_t& visits) {
   bool any = false;
   for_each_engine([&](Engine& engine) { any = engine.waits_for_application(visits) || any; });
-  return any;
+  return any && !ending_.load(std::memory_order_acquire) && mpi_state() <= mpi_is_ready;
 }
 
-// As long as there is something, and the application stays away. The last look finds nothing, and
-// gives back the buffers of what was handed up.
-int Overlap::take_turns(std::uint64_t visits) {
-  const Time begin = Engine::clock();
+int Overlap::hand_up_some(std::uint64_t visits) {
+  if (!may_go_on()) return 0;
+  const Time since = Engine::clock();
   visits_ = visits;
-  int total = 0;
-  int count = 0;
-  do {
-    count = hand_up();
-    if (moves_all_ && count > 0) opal_progress();
-    total += count;
-  } while (count > 0 && may_go_on());
-  module_.engine->count(&Counters::overlap_time,
-                        static_cast<std::uint64_t>((Engine::clock() - begin).ns / 1000));
-  return total;
+  const int count = hand_up();
+  if (moves_all_ && count > 0) opal_progress();
+  spent_ = spent_ + (Engine::clock() - since);
+  module_.engine->count(&Counters::overlap_time, static_cast<std::uint64_t>(spent_.ns / 1000));
+  spent_.ns %= 1000;
+  return count;
+}
+
+void Overlap::called_in_vain() {
+  for_each_engine([](Engine& engine) { engine.rang_in_vain(); });
 }
 
 int Overlap::hand_up() {

@@ -22,6 +22,7 @@
 #include "transport/btl/compat.h"
 #include "transport/config/settings.h"
 #include "transport/drive/absence.h"
+#include "transport/drive/stand_in_loop.h"
 #include "transport/engine/thread_mark.h"
 #include "transport/wire/hello.h"
 
@@ -29,7 +30,7 @@ namespace weir::btl {
 
 struct Module;
 
-class Overlap {
+class Overlap : private StandInLoop<Overlap> {
  public:
   // Which frames wake the thread, by the settings of this process and what Open MPI allows; none:
   // there must be no such thread. If the settings ask for it in vain, `why` says why. Makes Open
@@ -77,11 +78,13 @@ class Overlap {
   void wake();
   void ring();
   void stand_in();
-  // Something waits on some rail.
+  // Of StandInLoop: something waits on some rail.
+  friend class StandInLoop<Overlap>;
   bool waits(std::uint64_t& visits);
+  int hand_up_some(std::uint64_t visits);
+  void called_in_vain();
   template <typename F>
   void for_each_engine(F&& visit);
-  int take_turns(std::uint64_t visits);
   std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
 
   Module& module_;
@@ -89,6 +92,7 @@ class Overlap {
   const bool moves_all_;
   int bell_ = -1;
   std::uint64_t visits_ = 0;  // of the application, when this thread last took its turn
+  Duration spent_;            // handing up, and not counted yet: less than 1 us
   bool in_upcall_ = false;
   std::thread thread_;
   std::atomic<ThreadMark> thread_id_{ThreadMark::none};

@@ -45,6 +45,17 @@ class Absence {
     return false;
   }
 
+  // The same; true if the stand-in is to be called. Once, until `still_waits` has said no.
+  bool calls(Time now, std::uint64_t visits, bool heard, bool waits) {
+    if (!look(now, visits, heard, waits) || !waits || called_) return false;
+    called_ = true;
+    visits_when_called_ = visits;
+    return true;
+  }
+  // The stand-in has looked.
+  bool still_waits(bool waits) { return called_ = waits; }
+  std::uint64_t visits_when_called() const { return visits_when_called_; }
+
   // The stand-in found that the application had come back, and took nothing. The application had
   // not computed: it was in a long call, or without its core. Taken for one that computes, it would
   // be disturbed for each message.
@@ -71,20 +82,8 @@ class Absence {
   Time attended_since_{};  // when it was away before that
   bool is_away_ = false;
   Time listen_at_{};  // until then it does not; zero: it does
-};
-
-// The pause between two looks of the stand-in, while the application comes and takes what waits
-// itself.
-class StandInPause {
- public:
-  static constexpr Duration longest = milliseconds(1);
-
-  void shorten() { next_ = shortest; }
-  Duration take() { return std::exchange(next_, std::min(next_ * 2, longest)); }
-
- private:
-  static constexpr Duration shortest = microseconds(50);
-  Duration next_ = shortest;
+  bool called_ = false;
+  std::uint64_t visits_when_called_ = 0;
 };
 
 // When the stand-in lets Open MPI make progress unasked. A collective operation may begin with

@@ -41,14 +41,14 @@ class StandIn {
   // The event thread has looked, as in Absence. Rings if something waits and the application is
   // away. There is a bell.
   void look(Time now, bool heard, bool waits) {
-    if (absence_.look(now, application_visits(), heard, waits) && waits) ring();
+    if (absence_.calls(now, application_visits(), heard, waits)) ring();
   }
   bool listens() const { return absence_.listens(); }
   Duration nap(Duration nap, Time now) const { return absence_.nap(nap, now); }
 
   // Who stands in has looked whether something waits.
-  bool on_look(bool waits) { return rung_ = waits; }
-  std::uint64_t visits_when_rung() const { return rung_at_; }
+  bool on_look(bool waits) { return absence_.still_waits(waits); }
+  std::uint64_t visits_when_rung() const { return absence_.visits_when_called(); }
   void was_in_vain() { absence_.was_in_vain(); }
 
  private:
@@ -57,9 +57,6 @@ class StandIn {
   static constexpr unsigned polls_per_yield = 16;
 
   void ring() {
-    if (rung_) return;
-    rung_ = true;
-    rung_at_ = application_visits();
     const std::uint64_t one = 1;
     [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
   }
@@ -67,8 +64,6 @@ class StandIn {
   std::atomic<std::uint64_t> visits_{0};
   const std::atomic<std::uint64_t>* application_visits_ = &visits_;
   int bell_ = -1;
-  bool rung_ = false;          // and nobody has looked since
-  std::uint64_t rung_at_ = 0;  // visits then
   Absence absence_;
   ThreadMark thread_ = ThreadMark::none;
   unsigned meetings_ = 0;

@@ -59,6 +59,19 @@ TEST(Absence, ALongCallIsNoComputationOnceItWasFoundOut) {
 }
 
 // The application took what the event was about.
+TEST(Absence, WhoStandsInIsCalledOnceUntilNothingWaits) {
+  Absence absence;
+  EXPECT_FALSE(absence.calls(Time{} + milliseconds(1), 3, false, true)) << "it has just called";
+  EXPECT_FALSE(absence.calls(Time{} + milliseconds(3), 3, false, false)) << "nothing waits";
+  EXPECT_TRUE(absence.calls(Time{} + milliseconds(5), 3, false, true));
+  EXPECT_EQ(absence.visits_when_called(), 3u);
+  EXPECT_FALSE(absence.calls(Time{} + milliseconds(7), 3, false, true));
+  EXPECT_TRUE(absence.still_waits(true));
+  EXPECT_FALSE(absence.calls(Time{} + milliseconds(9), 3, false, true));
+  EXPECT_FALSE(absence.still_waits(false));
+  EXPECT_TRUE(absence.calls(Time{} + milliseconds(11), 3, false, true));
+}
+
 TEST(Absence, AfterAnEventInVainTheThreadDoesNotListenForOnePause) {
   Watcher thread;
   thread.attend(milliseconds(16));
