@@ -63,21 +63,21 @@ def test_a_figure(sim, conf, tmp_path):
     assert "there is no figure" in sim("reproduce", "--figure", "fig99", code=2).stderr, "fig99"
     output = tmp_path / "out"
     text = sim("reproduce", "--smoke", "--figure", "tok-cores", "--output", output).stdout
-    assert "throughput with ITT, 32 cores, of no limit" in text, text
-    assert "  ok  " in text and "OUTSIDE" not in text, text
-    assert "<svg" in (output / "tok-cores.svg").read_text(), "SVG"
-    assert (output / "tok-cores.csv").read_text().startswith("series,x,seed,throughput"), "CSV"
-    report = (output / "report.md").read_text()
-    assert "Written by `weir sim reproduce`" in report and "*What differs:*" in report and "| throughput with ITT, 32 cores, of no limit | 1.5 |" in report, \
-        report
+    assert "tokens, 32 cores, of no limit" in text, text
+    assert "  yes  " in text and "BROKEN" not in text, text
+    assert "<svg" in (output / "data/tok-cores.svg").read_text(), "SVG"
+    assert (output / "data/tok-cores.csv").read_text().startswith("series,x,seed,throughput"), "CSV"
+    report = (output / "README.md").read_text()
+    assert "Written by `weir sim reproduce`" in report and "| tokens, 32 cores, of no limit | 1.5 | " in report, report
 
 
-def test_a_band_that_does_not_hold(sim, conf, tmp_path):
+def test_a_verdict_that_is_another_one(sim, conf, tmp_path):
     claims = tmp_path / "claims.json"
-    own = {"is": "it", "number": ["ITT", 4, "first_done"], "smoke": [2, 3, 4]}
-    claims.write_text(json.dumps({"tok-cores": {"own": own}}))
+    own = {"is": "it", "paper": "9", "range": [8, 9], "verdict": "yes", "number": ["tokens", 16, "rnr_naks"]}
+    figure = {"title": "t", "source": "s", "differs": "d", "x_label": "x", "claims": [own]}
+    claims.write_text(json.dumps({"tok-cores": figure}))
     play = ["reproduce", "--smoke", "--figure", "tok-cores", "--claims", claims, "--output",
             tmp_path / "out"]
-    assert "OUTSIDE" in sim(*play, code=1).stdout, "a number outside its band"
+    assert "is 'no', was 'yes'" in sim(*play, code=1).stdout, "a number that is not what is claimed"
     claims.write_text("{")
     assert str(claims) in sim(*play, code=1).stderr, "which file is wrong"

@@ -214,15 +214,8 @@ std::vector<TransferRequest> Engine::withdraw(PeerId peer) {
 void Engine::hand_up(const LinkNews& news) {
   fabric_.note(node(), news.kind, news.reason, news.message.kind, news.message.received);
   if (!serve_links_) return;
-  constexpr const char* kinds[] = {"up", "down", "out", "waited", "parted", "over", "handover"};
-  constexpr const char* messages[] = {"", " ask", " answer", " confirm", " cancel", " over"};
-  fabric_.trace(node(), kinds[static_cast<int>(news.kind)], ", peer ", index(news.peer),
-                news.kind == LinkNews::Kind::message
-                    ? messages[static_cast<int>(news.message.kind)] + std::string(" for rail ") +
-                          std::to_string(news.message.rail) + " exchange " +
-                          std::to_string(news.message.exchange) + " received " +
-                          std::to_string(news.message.received)
-                    : std::string());
+  fabric_.trace(node(), "link news ", static_cast<int>(news.kind), ", peer ", index(news.peer),
+                ", message ", static_cast<int>(news.message.kind));
   arrived_links_.push_back(news);
   wake_thread();
 }

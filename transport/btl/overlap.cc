@@ -179,7 +179,7 @@ int Overlap::hand_up_some(std::uint64_t visits) {
   visits_ = visits;
   const int count = hand_up();
   if (moves_all_ && count > 0) opal_progress();
-  spent_ = spent_ + (Engine::clock() - since);
+  spent_.ns += (Engine::clock() - since).ns;
   module_.engine->count(&Counters::overlap_time, static_cast<std::uint64_t>(spent_.ns / 1000));
   spent_.ns %= 1000;
   return count;

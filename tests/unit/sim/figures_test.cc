@@ -4,132 +4,118 @@
 #include <set>
 
 #include "tools/data_files.h"
-#include "tools/sim/figures/claims.h"
 #include "tools/sim/figures/report.h"
-#include "tools/sim/figures/runner.h"
+#include "tools/sim/network/whole_core.h"
 #include "tools/sim/world.h"
 
 namespace weir::sim::figures {
 namespace {
 
-const Claims& shipped() {
-  static const Claims claims = read_claims(tools::data_file("sim/figures/claims.json"));
-  return claims;
+const std::vector<Figure>& shipped(Size size) {
+  static const std::string file = tools::data_file("sim/figures/claims.json");
+  static const std::vector<Figure> full = read_figures(file, Size::full);
+  static const std::vector<Figure> smoke = read_figures(file, Size::smoke);
+  return size == Size::full ? full : smoke;
 }
 
-constexpr double widest = 1.25;   // a band's ends are so many times away from what was seen
-constexpr double nothing = 0.05;  // where something is the same: so much
+const Figure& shipped(const std::string& name, Size size) {
+  return *std::ranges::find(shipped(size), name, &Figure::name);
+}
 
-// What keeps a claim from being one that can fail; empty: nothing. A band of what is `more` or
-// `less` than something is on that side of 1; one of the `same` has 1 in it, and little around it.
+// What keeps a claim from being one that can fail; empty: nothing. A ratio is on one side of 1, or
+// near it.
 std::string fault(const Claim& claim) {
-  if (claim.is.empty() || claim.number.empty() || (!claim.bands[0] && !claim.bands[1])) {
-    return "it says nothing";
-  }
-  if (claim.of.empty() != claim.shows.empty()) return "a comparison says what it shows";
-  if (!claim.of.empty() && claim.shows != "more" && claim.shows != "less" &&
-      claim.shows != "same") {
-    return "a comparison shows more, less, or the same";
-  }
-  // What nobody else has said, and is compared with nothing, is only a picture of ourselves.
+  const auto [least, most] = claim.range;
+  if (claim.is.empty() || claim.number.empty()) return "it says nothing";
+  if (claim.of.empty() != claim.over.empty()) return "a ratio says what it is compared with";
   if (claim.of.empty() && claim.paper.empty()) return "there is nothing to hold it against";
-  for (const std::optional<Band>& band : claim.bands) {
-    if (!band) continue;
-    const auto [low, seen, high] = *band;
-    if (!(low <= seen && seen <= high)) return "what was seen is not in the band";
-    if (low * widest < seen || high > seen * widest) return "the band is too wide";
-    if ((claim.shows == "more" && low <= 1) || (claim.shows == "less" && high >= 1)) {
-      return "the band is not on the side of 1 that is claimed";
-    }
-    if (claim.shows == "same" && (low < 1 - nothing || high > 1 + nothing || low > 1 || high < 1)) {
-      return "the band of nothing has something in it";
-    }
+  if (claim.of.empty() && (least < 0.8 * most)) return "the range is too wide";
+  if (!claim.of.empty() && least <= 1 && most >= 1 && (least < 0.9 || most > 1.2) &&
+      claim.paper != "no gain" && claim.paper != "a little less") {
+    return "the range of nothing has something in it";
   }
-  return {};
+  const std::set<std::string> verdicts{"yes", "no", "weaker", "stronger"};
+  return verdicts.contains(claim.verdict) ? "" : "there is no such verdict";
 }
 
-// What a claim is computed from is there: a point of the figure.
+// What a claim is computed from is there: points of the figure.
 TEST(Figures, EveryTermIsAPoint) {
-  for (const Entry& entry : all()) {
-    for (const Size size : {Size::full, Size::smoke}) {
-      const Figure figure = make(entry, size, shipped());
-      for (const auto& [name, claim] : figure.said.claims) {
-        std::vector<Term> terms = claim.number;
-        terms.insert(terms.end(), claim.over.begin(), claim.over.end());
-        for (const Term& term : terms) {
-          const bool known =
-              std::any_of(figure.points.begin(), figure.points.end(), [&](const Point& point) {
-                return point.series == term.series && point.x == term.x[static_cast<int>(size)];
-              });
-          EXPECT_TRUE(known || !claim.band(size))
-              << entry.name << ": " << name << ": " << term.series;
+  for (const Figure& figure : shipped(Size::full)) {
+    for (const Claim& claim : figure.claims) {
+      std::vector<Term> terms = claim.number;
+      terms.insert(terms.end(), claim.over.begin(), claim.over.end());
+      for (const Term& term : terms) {
+        for (const double x : term.x) {
+          EXPECT_TRUE(std::ranges::any_of(figure.points, [&](const Point& point) {
+            return point.series == term.series && point.x == x;
+          })) << figure.name << ": " << term.series << " " << x;
         }
       }
     }
   }
 }
 
-TEST(Figures, EveryBandCanFail) {
-  for (const auto& [figure, said] : shipped()) {
-    EXPECT_NE(find(figure), nullptr) << figure;
-    for (const auto& [name, claim] : said.claims) {
-      EXPECT_EQ(fault(claim), "") << figure << ": " << name;
+TEST(Figures, EveryClaimCanFail) {
+  for (const Figure& figure : shipped(Size::full)) {
+    for (const Claim& claim : figure.claims) {
+      EXPECT_EQ(fault(claim), "") << figure.name << ": " << claim.is;
     }
   }
-}
-
-TEST(Figures, ABandThatCannotFailIsFound) {
-  const auto fault_of = [](const char* shows, double low, double seen, double high) {
-    const bool compares = shows[0] != 0;
-    return fault({.is = "it",
-                  .of = compares ? "the other" : "",
-                  .shows = shows,
-                  .paper = compares ? "" : "1",
-                  .bands = {Band{low, seen, high}, std::nullopt},
-                  .number = {Term{}},
-                  .over = {}});
+  const Claim good{.is = "it", .of = "that", .paper = "", .range = {1.1, 2}, .verdict = "yes",
+                   .number = {Term{}}, .over = {Term{}}};
+  const auto fault_of = [&](auto&& change) {
+    Claim claim = good;
+    change(claim);
+    return fault(claim);
   };
-  EXPECT_EQ(fault_of("", 0.9, 1, 1.1), "");
-  EXPECT_NE(fault_of("", 0.7, 1, 1.1), "");
-  EXPECT_NE(fault_of("", 0.9, 1, 1.3), "");
-  EXPECT_NE(fault_of("", 1.1, 1, 1.2), "");
-  EXPECT_EQ(fault_of("more", 1.01, 1.1, 1.2), "");
-  EXPECT_NE(fault_of("more", 0.99, 1.1, 1.2), "");
-  EXPECT_EQ(fault_of("less", 0.8, 0.9, 0.99), "");
-  EXPECT_NE(fault_of("less", 0.8, 0.9, 1.01), "");
-  EXPECT_EQ(fault_of("same", 0.96, 1, 1.04), "");
-  EXPECT_NE(fault_of("same", 0.9, 1, 1.04), "");
-  EXPECT_NE(fault_of("same", 1.01, 1.02, 1.04), "");
-  EXPECT_NE(fault_of("else", 0.96, 1, 1.04), "");
+  EXPECT_EQ(fault(good), "");
+  EXPECT_NE(fault_of([](Claim& claim) { claim.range = {0.5, 1.1}; }), "");
+  EXPECT_NE(fault_of([](Claim& claim) { claim.verdict = "perhaps"; }), "");
+  EXPECT_NE(fault_of([](Claim& claim) { claim.over = {}; }), "");
+  EXPECT_NE(fault_of([](Claim& claim) { claim.number = {}; }), "");
+  EXPECT_NE(fault_of([](Claim& claim) { claim.of = ""; claim.over = {}; }), "");
 }
 
-TEST(Figures, EveryOneSaysWhatItShowsAndWhatDiffers) {
-  for (const Entry& entry : all()) {
-    for (const Size size : {Size::full, Size::smoke}) {
-      const Figure figure = make(entry, size, shipped());
-      const Said& said = figure.said;
-      EXPECT_FALSE(figure.points.empty()) << entry.name;
+TEST(Figures, AVerdictSaysHowFarANumberIsFromWhatIsClaimed) {
+  Claim claim{.is = "it", .of = "that", .paper = "2", .range = {1.6, 2.4}, .verdict = "",
+              .number = {}, .over = {}};
+  EXPECT_EQ(judge(claim, 2), "yes");
+  EXPECT_EQ(judge(claim, 1.3), "weaker");
+  EXPECT_EQ(judge(claim, 2.6), "stronger");
+  EXPECT_EQ(judge(claim, 1.05), "no");
+  EXPECT_EQ(judge(claim, 0.5), "no");
+  claim.range = {0.4, 0.6};
+  EXPECT_EQ(judge(claim, 0.8), "weaker");
+  EXPECT_EQ(judge(claim, 0.3), "stronger");
+  EXPECT_EQ(judge(claim, 0.95), "no");
+  claim.of = "";
+  EXPECT_EQ(judge(claim, 0.8), "no");
+}
+
+TEST(Figures, EveryOneSaysWhatDiffersAndHasPoints) {
+  EXPECT_GE(shipped(Size::full).size(), 10u);
+  for (const Size size : {Size::full, Size::smoke}) {
+    for (const Figure& figure : shipped(size)) {
+      EXPECT_FALSE(figure.points.empty()) << figure.name;
       for (const std::string& text :
-           {said.title, said.source, said.shows, said.differs, said.x_label, said.y_label}) {
-        EXPECT_FALSE(text.empty()) << entry.name;
+           {figure.title, figure.source, figure.differs, figure.x_label, figure.y_label}) {
+        EXPECT_FALSE(text.empty()) << figure.name;
       }
     }
-    EXPECT_EQ(find(entry.name), &entry);
   }
-  EXPECT_EQ(find("no-such"), nullptr);
+  EXPECT_THROW(read_figures("/nowhere.json", Size::smoke), std::runtime_error);
 }
 
 TEST(Figures, APlayHasAPointForEachX) {
-  const std::vector<Point> full = scenario_points("core-budget", Size::full);
+  const std::vector<Point>& full = shipped("core-budget", Size::full).points;
   ASSERT_EQ(full.size(), 14u);
   EXPECT_EQ(full[3].series, "of the node, 4x");
   EXPECT_EQ(full[3].x, 30);
-  EXPECT_EQ(full[3].seeds, 2u);
-  const std::vector<Point> smoke = scenario_points("core-budget", Size::smoke);
+  EXPECT_EQ(full[3].seeds, 1u);
+  const std::vector<Point>& smoke = shipped("core-budget", Size::smoke).points;
   ASSERT_EQ(smoke.size(), 8u);
   EXPECT_EQ(smoke[2].series, "of each of 4 processes, 4x");
   EXPECT_EQ(smoke[2].seeds, 1u);
-  EXPECT_TRUE(scenario_points("no-such", Size::full).empty());
 }
 
 Figure tiny() {
@@ -138,19 +124,20 @@ Figure tiny() {
   scenario.from_cycles = 500;
   scenario.to_cycles = 1'500;
   Figure figure;
-  figure.said.title = "a < b";
+  figure.title = "a < b";
   for (const std::uint32_t slow : {0u, 4u, 8u}) {
     scenario.slow = {{slow, 8}};
-    figure.points.push_back(point("8x", slow, scenario, 2));
+    figure.points.push_back({"8x", static_cast<double>(slow), 2, scenario});
   }
-  figure.said.claims = {{"drop",
-                         {.is = "the drop",
-                          .of = "none",
-                          .shows = "less",
-                          .paper = "",
-                          .bands = {Band{0.1, 0.1, 0.1}, std::nullopt},
-                          .number = {Term{.series = "8x", .x = {8, 8}}},
-                          .over = {Term{.series = "8x", .x = {0, 0}}}}}};
+  figure.claims = {{.is = "the drop",
+                    .of = "none",
+                    .paper = "",
+                    .range = {1.1, 2},
+                    .verdict = "yes",
+                    .number = {Term{.series = "8x", .x = {8}}},
+                    .over = {Term{.series = "8x", .x = {0}}}},
+                   {.is = "another", .of = "", .paper = "1", .range = {1, 1}, .verdict = "no",
+                    .number = {Term{.series = "not played", .x = {8}}}, .over = {}}};
   return figure;
 }
 
@@ -170,10 +157,10 @@ TEST(Figures, ResultsDoNotDependOnHowManyPlay) {
 TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
   for (const char* const name : {"routing", "core-scale", "tok-cores"}) {
     SCOPED_TRACE(name);
-    Figure figure = make(*find(name), Size::smoke, shipped());
+    Figure figure = shipped(name, Size::smoke);
     figure.points.resize(1);
     const Results results = play({figure}, 1, 1, nullptr)[0];
-    const Measured& measured = results.rows[0].measured;
+    const network::Measured& measured = results.rows[0].measured;
     EXPECT_EQ(measured.violation, "");
     EXPECT_GT(measured.events, 0u);
     EXPECT_NE(measured.trace_hash, 0u);
@@ -183,9 +170,9 @@ TEST(Figures, EveryPointOfEveryModelTellsWhatItCost) {
 
 TEST(Figures, APictureIsDrawn) {
   Figure figure = tiny();
-  figure.said.y_label = "a message's latency";
+  figure.y_label = "a message's latency";
   const Results results = play({figure}, 2, 1, nullptr)[0];
-  EXPECT_NE(to_svg(figure, results).find("<svg"), std::string::npos) << "gnuplot?";
+  EXPECT_NE(to_svg(Shown(figure, results)).find("<svg"), std::string::npos) << "gnuplot?";
 }
 
 TEST(Figures, AValueThatAPointLacksIsAnEmptyCell) {
@@ -207,34 +194,42 @@ Outcome played(const Plan& plan) {
   return outcome;
 }
 
+Plan world(const std::string& figure, const std::string& series, double x) {
+  for (const Point& point : shipped(figure, Size::smoke).points) {
+    if (point.series == series && point.x == x) return network::core_plan(point.scenario, 1);
+  }
+  ADD_FAILURE() << figure << " has no such point";
+  return {};
+}
+
 TEST(Figures, TheReceiveWindowsConstantsMoveArwsFig2) {
-  Plan plan = arws_world(1);
+  Plan plan = world("arws-fig2", "halo", 256);
+  const std::uint32_t buffer_bytes = plan.engine.core.buffer_bytes;
   const Outcome before = played(plan);
   plan.engine.core.window.max /= 4;
   const Outcome smaller = played(plan);
-  EXPECT_EQ(smaller.receive_bytes_peak, plan.engine.core.window.max * 4096);
+  EXPECT_EQ(smaller.receive_bytes_peak, plan.engine.core.window.max * buffer_bytes);
   EXPECT_LT(smaller.receive_bytes_peak * 2, before.receive_bytes_peak);
 
-  plan = arws_world(1);
+  plan = world("arws-fig2", "halo", 256);
   plan.engine.core.window.initial = plan.engine.core.window.max *= 2;
   EXPECT_GT(played(plan).receive_bytes_peak, before.receive_bytes_peak * 5 / 4);
 
-  plan = arws_world(1);
+  plan = world("arws-fig2", "halo", 256);
   plan.engine.core.shrink_after = microseconds(20);
   const Outcome shrunk = played(plan);
   EXPECT_GT(shrunk.total.window_shrinks, 0u);
-  EXPECT_LT(shrunk.window, before.window);  // the thread that shrinks it sleeps whole ms
 }
 
 // It is W_max at most, however long senders wait that find no buffer.
 TEST(Figures, TheRnrTimerDoesNotMoveReceiveMemory) {
-  Plan plan = arws_world(1);
+  Plan plan = world("arws-fig2", "all-to-one", 256);
   plan.engine.core.window = {.initial = 4, .max = 4};
   for (const auto code : {std::uint8_t{1}, std::uint8_t{18}}) {  // 0.01 ms, 5.12 ms
     plan.engine.core.rnr_code = code;
     const Outcome outcome = played(plan);
     EXPECT_GT(outcome.rnr_naks, 0u);
-    EXPECT_EQ(outcome.receive_bytes_peak, 4u * 4096);
+    EXPECT_EQ(outcome.receive_bytes_peak, 4u * plan.engine.core.buffer_bytes);
   }
 }
 
@@ -243,7 +238,7 @@ TEST(Figures, TheNumberOfTokensMovesTokRate) {
     return static_cast<double>(outcome.messages) /
            static_cast<double>((outcome.last_served - outcome.begun).ns);
   };
-  Plan plan = tok_world(1);
+  Plan plan = world("tok-rate", "tokens", 64);
   const Outcome twenty = played(plan);
   EXPECT_EQ(twenty.tokens_out_most, 20u);
   // Tokens are fair: nobody is done long before the others.
@@ -260,31 +255,33 @@ TEST(Figures, TheNumberOfTokensMovesTokRate) {
   EXPECT_LT(rate(played(plan)) * 1.5, rate(twenty));
 }
 
-TEST(Figures, ANumberOutsideItsBandIsShown) {
+TEST(Figures, AVerdictThatIsAnotherOneIsShown) {
   Figure figure = tiny();
   const Results results = play({figure}, 2, 1, nullptr)[0];
-  const double drop = results.mean("8x", 8) / results.mean("8x", 0);
-  EXPECT_FALSE(judge(figure, results, Size::full).holds());
-  EXPECT_NE(to_text(judge(figure, results, Size::full)).find("OUTSIDE"), std::string::npos);
-  EXPECT_TRUE(judge(figure, results, Size::smoke).claims.empty());
-  figure.said.claims[0].second.bands[0] = Band{drop, drop, drop};
-  const Shown shown = judge(figure, results, Size::full);
-  EXPECT_TRUE(shown.holds());
-  EXPECT_NE(to_markdown({shown}, "how").find("| the drop, of none | not stated |"),
+  const Shown wrong(figure, results);
+  ASSERT_EQ(wrong.rows.size(), 1u) << "what was not played is left out";
+  ASSERT_EQ(wrong.faults.size(), 1u);
+  EXPECT_NE(to_text(wrong).find("BROKEN"), std::string::npos);
+  figure.claims[0].range = {0, 0.9};
+  const Shown right(figure, results);
+  EXPECT_TRUE(right.faults.empty());
+  EXPECT_NE(to_markdown({right}, "how", "data").find("| the drop, of none |  | "),
             std::string::npos);
 }
 
 TEST(Figures, APointThatBreaksIsShown) {
   Figure figure = tiny();
-  figure.points[1].play = [](std::uint64_t) -> Measured { throw std::runtime_error("it broke"); };
-  const auto results = play({figure}, 2, 1, nullptr);
-  const Shown shown = judge(figure, results[0], Size::full);
-  ASSERT_EQ(shown.violations.size(), 2u);
-  EXPECT_NE(shown.violations[0].find("it broke"), std::string::npos);
+  figure.claims.clear();
+  const auto results = play({figure}, 2, 1, nullptr,
+                            [](const network::Scenario& scenario, std::uint64_t seed) {
+                              if (scenario.slow[0].nodes == 4) throw std::runtime_error("it broke");
+                              return network::run(scenario, seed);
+                            });
+  const Shown shown(figure, results[0]);
+  ASSERT_EQ(shown.faults.size(), 2u);
+  EXPECT_NE(shown.faults[0].find("it broke"), std::string::npos);
   EXPECT_NE(to_text(shown).find("BROKEN"), std::string::npos);
-  EXPECT_FALSE(shown.holds());
-  const std::string report = to_markdown({shown}, "how");
-  EXPECT_NE(report.find("it broke"), std::string::npos);
+  EXPECT_NE(to_markdown({shown}, "how", "data").find("it broke"), std::string::npos);
   EXPECT_NE(to_csv(results[0]).find("series,x,seed,throughput"), std::string::npos);
 }
 

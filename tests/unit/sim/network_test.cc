@@ -71,7 +71,7 @@ std::vector<Topology> topologies() {
 TEST(Network, DeliversEverythingOnEveryTopologyAndRouting) {
   for (const Topology& topology : topologies()) {
     for (const Routing routing :
-         {Routing::minimal, Routing::valiant, Routing::ugal, Routing::progressive}) {
+         {Routing::minimal, Routing::valiant, Routing::progressive}) {
       SCOPED_TRACE(std::to_string(static_cast<int>(topology.shape)) + " routing " +
                    std::to_string(static_cast<int>(routing)));
       Network::Config config;

@@ -115,7 +115,7 @@ TEST(ScenarioFile, MistakesAreNamedWithTheirLine) {
   EXPECT_TRUE(says(only("p: 2\nbufers: 64KiB\n"), "s.yaml:2: bufers: "));
   EXPECT_TRUE(says(only("p: 2\nbufers: 64KiB\n"), "did you mean buffers?"));
   EXPECT_TRUE(says(only("xyzzy_plugh: 1"), "there is no such key; 'weir sim run --help'"));
-  EXPECT_TRUE(says(only("routing: shortest"), "minimal, valiant, ugal, progressive"));
+  EXPECT_TRUE(says(only("routing: shortest"), "minimal, valiant, progressive"));
   EXPECT_TRUE(says(only("buffers: 64"), "4KiB to 16MiB"));
   EXPECT_TRUE(says(only("buffers: 64KB"), "s.yaml:1: buffers: "));
   EXPECT_TRUE(says(only("link_rate: 100"), "100Gbit/s"));

@@ -12,20 +12,18 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tools/commands.h"
 #include "tools/data_files.h"
 #include "tools/sim/figures/report.h"
-#include "tools/sim/figures/runner.h"
 #include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::tools {
 namespace {
 
-using sim::figures::Claims;
 using sim::figures::Figure;
-using sim::figures::Measured;
 using sim::figures::Results;
 using sim::figures::Shown;
 using sim::figures::Size;
@@ -53,10 +51,11 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 // People see how far it is; programs see nothing.
 std::vector<Results> play(const std::vector<Figure>& figures, const Options& options) {
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
-  const unsigned jobs = options.jobs == 0 ? sim::figures::cores() : options.jobs;
-  auto results = sim::figures::play(figures, jobs, options.seed, [&](auto done, auto of) {
-    if (terminal) fmt::print(stderr, "\r\x1b[K{} of {} points ", done, of);
-  });
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  auto results = sim::figures::play(
+      figures, options.jobs == 0 ? cores : options.jobs, options.seed, [&](auto done, auto of) {
+        if (terminal) fmt::print(stderr, "\r\x1b[K{} of {} points ", done, of);
+      });
   if (terminal) fmt::print(stderr, "\r\x1b[K");
   return results;
 }
@@ -70,12 +69,12 @@ void run(const Options& options) {
   }
   if (!file.problems.empty()) throw CLI::RuntimeError(2);
   Figure figure;
-  figure.points.push_back(sim::figures::point("", 0, file.scenario, options.seeds));
+  figure.points.push_back({"", 0, options.seeds, file.scenario});
   const std::vector<Results> results = play({figure}, options);
   bool broken = false;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const Results::Row& row : results[0].rows) {
-    const Measured& measured = row.measured;
+    const sim::network::Measured& measured = row.measured;
     broken = broken || !measured.violation.empty();
     nlohmann::ordered_json one = {{"seed", row.seed}};
     for (const auto& [name, value] : measured.values) one[name] = value;
@@ -105,63 +104,54 @@ void run(const Options& options) {
 // ---- reproduce
 
 void reproduce(const Options& options) {
-  const Size size = options.smoke ? Size::smoke : Size::full;
-  for (const std::string& name : options.figures) {
-    if (sim::figures::find(name) != nullptr) continue;
+  std::vector<Figure> figures =
+      sim::figures::read_figures(options.claims, options.smoke ? Size::smoke : Size::full);
+  const auto& wanted = options.figures;
+  for (const std::string& name : wanted) {
+    if (std::ranges::find(figures, name, &Figure::name) != figures.end()) continue;
     fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
     throw CLI::RuntimeError(2);
   }
-  const Claims claims = sim::figures::read_claims(options.claims);
-  std::vector<Figure> figures;
-  for (const sim::figures::Entry& entry : sim::figures::all()) {
-    const auto& wanted = options.figures;
-    if (wanted.empty() || std::find(wanted.begin(), wanted.end(), entry.name) != wanted.end()) {
-      figures.push_back(sim::figures::make(entry, size, claims));
-    }
-  }
+  std::erase_if(figures, [&](const Figure& figure) {
+    return !wanted.empty() && std::ranges::find(wanted, figure.name) == wanted.end();
+  });
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<Results> results = play(figures, options);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
 
   const std::filesystem::path directory = options.output;
-  std::filesystem::create_directories(directory);
+  std::filesystem::create_directories(directory / "data");
   std::vector<Shown> shown;
   double cpu_s = 0;
-  double events = 0;
   std::size_t points = 0;
+  bool good = true;
   bool all_drawn = true;
   for (std::size_t i = 0; i < figures.size(); ++i) {
-    const std::string& name = figures[i].name;
-    shown.push_back(sim::figures::judge(figures[i], results[i], size));
-    write_file(directory / (name + ".csv"), sim::figures::to_csv(results[i]));
-    const std::string picture = sim::figures::to_svg(figures[i], results[i]);
+    shown.emplace_back(figures[i], results[i]);
+    const std::filesystem::path path = directory / "data" / figures[i].name;
+    write_file(path.string() + ".csv", sim::figures::to_csv(results[i]));
+    const std::string picture = sim::figures::to_svg(shown.back());
+    if (!picture.empty()) write_file(path.string() + ".svg", picture);
     all_drawn = all_drawn && !picture.empty();
-    if (!picture.empty()) write_file(directory / (name + ".svg"), picture);
-    for (const Results::Row& row : results[i].rows) {
-      cpu_s += row.measured.cpu_s;
-      events += static_cast<double>(row.measured.events);
-      ++points;
-    }
+    good = good && shown.back().faults.empty();
+    for (const Results::Row& row : results[i].rows) cpu_s += row.measured.cpu_s;
+    points += results[i].rows.size();
     fmt::print("{}", sim::figures::to_text(shown.back()));
   }
-  const std::string how = fmt::format(
-      "{} points{} in {:.0f} s; {:.0f} CPU seconds, {:.1f} million events a CPU second.", points,
-      options.smoke ? " of the smoke set" : "", took.count(), cpu_s,
-      cpu_s > 0 ? events / cpu_s / 1e6 : 0);
-  write_file(directory / "report.md", sim::figures::to_markdown(shown, how));
-  fmt::print("{}\n{}\n", how, (directory / "report.md").string());
+  const std::string how =
+      fmt::format("{} points{} in {:.0f} s, {:.0f} CPU seconds.", points,
+                  options.smoke ? " of the smoke set" : "", took.count(), cpu_s);
+  write_file(directory / "README.md", sim::figures::to_markdown(shown, how, "data"));
+  fmt::print("{}\n{}\n", how, (directory / "README.md").string());
   if (!all_drawn) {
     fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");
   }
-  const bool good =
-      std::all_of(shown.begin(), shown.end(), [](const Shown& one) { return one.holds(); });
   if (!good || !all_drawn) throw CLI::RuntimeError(good ? 3 : 1);
 }
 
 void list(const Options& options) {
-  const Claims claims = sim::figures::read_claims(options.claims);
-  for (const sim::figures::Entry& entry : sim::figures::all()) {
-    fmt::print("{:<12} {}\n", entry.name, claims.at(entry.name).title);
+  for (const Figure& figure : sim::figures::read_figures(options.claims, Size::smoke)) {
+    fmt::print("{:<12} {}\n", figure.name, figure.title);
   }
 }
 
@@ -191,7 +181,7 @@ void add_sim(CLI::App& app) {
       "  weir sim list\n"
       "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
       "  weir sim run conf/sim/rdrp-1pct-8x.yaml --seed 2\n"
-      "\nExit status: 0; 1 when a check or a band does not hold; 2 on wrong usage; 3 without\n"
+      "\nExit status: 0; 1 when a check or a verdict does not hold; 2 on wrong usage; 3 without\n"
       "pictures.");
 
   const auto options = std::make_shared<Options>();
@@ -206,13 +196,10 @@ void add_sim(CLI::App& app) {
       add("run", run, "Play one scenario and show what came of it",
           keys_text() +
               "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
-              "link); first_percentile, the same for the node that fares worst but for one in\n"
-              "a hundred, slow ones left out; latency_cycles of packets; detours a packet;\n"
-              "trace_hash, the same for the same run. Of 'endpoints: core' shown are throughput\n"
-              "of what messages carry, gbit_s of it, and rate, the messages that a process\n"
-              "receives in a ms; window and memory_kib (receive buffers of a process, their\n"
-              "memory at its peak), rnr_naks, and overcommitted: credits that no buffer stood\n"
-              "for.\n"
+              "link); best_window, the same of the best 1,000 cycles; latency_cycles of packets;\n"
+              "trace_hash, the same for the same run. Of 'endpoints: core': gbit_s, what messages\n"
+              "carry; rate, the messages that a process receives in a ms; memory_kib, the peak of\n"
+              "a process's receive buffers; others, the throughput beside an incast.\n"
               "\nExamples:\n"
               "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
               "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
@@ -227,12 +214,13 @@ void add_sim(CLI::App& app) {
 
   CLI::App& reproduce_app = add(
       "reproduce", reproduce, "Play the papers' figures; write CSV, SVG and one report in Markdown",
-      "\nEach number is shown with what the paper says and the band that our own model is held\n"
-      "to; the report says what differs and what is not reproduced. Pictures need gnuplot.\n"
+      "\nEach number is shown with what the paper says and a verdict: whether ours is that, weaker,\n"
+      "stronger, or none of it. README.md in the output folder is the report. Pictures need\n"
+      "gnuplot.\n"
       "\nExamples:\n"
       "  weir sim reproduce                         all of it: some minutes on two cores\n"
       "  weir sim reproduce --figure rdrp-fig5 --output /tmp/fig5\n"
-      "\nExit status: 0; 1 when a number left its band or a check did not hold; 2 on wrong usage;\n"
+      "\nExit status: 0; 1 when a verdict is another one or a check did not hold; 2 on wrong usage;\n"
       "3 when that is all well, but there is no gnuplot to draw pictures.");
   reproduce_app.add_option("--figure", options->figures,
                            "Only this one (repeatable; weir sim list)");
@@ -240,7 +228,7 @@ void add_sim(CLI::App& app) {
   reproduce_app.add_option("--output", options->output, "The directory to write to")
       ->capture_default_str();
   reproduce_app
-      .add_option("--claims", options->claims, "What the numbers are held to, a JSON file")
+      .add_option("--claims", options->claims, "What is claimed, a JSON file")
       ->type_name("FILE");
 
   for (CLI::App* const each : {&run_app, &reproduce_app}) {

@@ -1,37 +1,84 @@
-// A figure: points to play, and what of them is claimed. The table of all figures is in figures.cc.
-// Points that are scenarios are in points.json (points.cc), others in a function of the figure's.
-// What it and its claims say, and what they are held to, is in claims.json (claims.h).
+// The figures: points to play, and what of them is claimed. All of that is data. points.json has the
+// points; what they have in common stands beside the `plays` of a figure. A play is a series with
+// what it has of its own, and both may say more for a size:
 //
-// Plain values; `Point::play` may run in any thread, with others beside it.
+//   {"lane": {"slow": "11@8x", "protocol": "reads", "reads_max": "{}",
+//             "full": {"x": [8, 16, 30, 60]}, "smoke": {"x": [30], "to": "100us"},
+//             "plays": [{"series": "own lane"}, {"series": "with data", "request_lane": "no"}]}}
+//
+// The keys are a scenario's (scenario/scenario_file.h), except `series`, `x` and `seeds` (2 in
+// full). There is a point for each x. In a text {} stands for it; a list has a value for each x.
+//
+// claims.json has what figures say and claim:
+//
+//   {"lane": {"title": "…", "source": "[RDRP] Fig. 9", "differs": "…", "x_label": "c",
+//             "claims": [{"is": "c = 30", "of": "c = 8", "paper": "2", "range": [1.6, 2.4],
+//                         "verdict": "yes", "number": ["own lane", 30], "over": ["own lane", 8]}]}}
+//
+// A number is `number`, divided by `over` if there is that. Each is a term [series, x, value], or the
+// most of several, or of several x. In `range` it is what the paper says. A run judges, and fails
+// where its verdict is another one than the file's.
+//
+// Plain values.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "tools/sim/figures/claims.h"
 #include "tools/sim/network/scenario.h"
-
-namespace weir::sim {
-
-struct Plan;
-struct Outcome;
-
-}  // namespace weir::sim
 
 namespace weir::sim::figures {
 
-using network::Measured;
-using network::Values;
+enum class Size : std::uint8_t {
+  full,   // the paper's
+  smoke,  // a few points on a small fabric, for every change: seconds
+};
+
+struct Term {
+  std::string series;
+  std::vector<double> x;
+  std::string value = "throughput";
+};
+
+struct Claim {
+  std::string is;                 // what the number is
+  std::string of;                 // what it is compared with, if it is a ratio
+  std::string paper;              // the paper's number or shape; empty: not stated
+  std::array<double, 2> range{};  // where it is what is claimed
+  std::string verdict;            // that of `judge`
+  std::vector<Term> number;       // the most of these
+  std::vector<Term> over;         // divided by the most of these
+};
+
+// yes: within the range. A ratio may be weaker or stronger than that, on the same side of 1. A tenth
+// of difference is none.
+std::string judge(const Claim& claim, double ours);
 
 struct Point {
   std::string series;
   double x = 0;
   std::uint32_t seeds = 1;
-  std::function<Measured(std::uint64_t seed)> play;
+  network::Scenario scenario;
 };
+
+struct Figure {
+  std::string name;     // of the command line and of files
+  std::string title;
+  std::string source;   // "[RDRP] Fig. 1"
+  std::string differs;  // how ours differs
+  std::string x_label;
+  std::string y_label = "throughput, flits a node and cycle";
+  std::string y = "throughput";  // which value is drawn
+  std::string log;               // the axes that are logarithmic: "x", "y", "xy"
+  std::vector<Claim> claims;
+  std::vector<Point> points;
+};
+
+// In the order of the file. Throws std::runtime_error with the file's name if it is not as above.
+std::vector<Figure> read_figures(const std::string& claims_file, Size size);
 
 class Results {
  public:
@@ -39,61 +86,25 @@ class Results {
     std::string series;
     double x = 0;
     std::uint64_t seed = 0;
-    Measured measured;
+    network::Measured measured;
   };
-
   std::vector<Row> rows;  // in the order of the points, whatever order they were played in
 
   // Over the seeds of a point; NaN if there is no such point.
   double mean(const std::string& series, double x, const std::string& value = "throughput") const;
-  double median(const std::string& series, double x, const std::string& value) const;
-  // The most of the means over all x.
-  double best(const std::string& series, const std::string& value) const;
-  // The most of those.
-  double most(const std::vector<Term>& terms, Size size) const;
+  double of(const Claim& claim) const;
 
  private:
-  std::vector<double> all(const std::string& series, double x, const std::string& value) const;
+  double most(const std::vector<Term>& terms) const;
 };
 
-struct Figure {
-  std::string name;
-  Said said;
-  std::vector<Point> points;
-};
-
-struct Entry {
-  const char* name;                                 // of the command line and of files
-  std::vector<Point> (*make)(Size size) = nullptr;  // what is not in points.json
-};
-
-std::span<const Entry> all();
-const Entry* find(const std::string& name);
-// With what the file says of it.
-Figure make(const Entry& entry, Size size, const Claims& claims);
-
-// What an axis has in that size.
-using Axis = std::vector<std::uint32_t>;
-inline Axis axis(Size size, Axis full, Axis smoke) { return size == Size::full ? full : smoke; }
-
-Point point(std::string series, double x, const network::Scenario& scenario,
-            std::uint32_t seeds = 1);
-
-// Those of a figure that points.json has.
-std::vector<Point> scenario_points(const std::string& figure, Size size);
-
-// Plays a world of few processes (tools/sim/world.h) and asks its outcome for the values.
-Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values);
-
-// Worlds of arws-fig2 (the halo, W_max 256) and tok-rate (ITT, 64 outstanding), for a test that
-// changes what ships in them.
-Plan arws_world(std::uint64_t seed);
-Plan tok_world(std::uint64_t seed);
-
-// The makers.
-std::vector<Point> arws_fig2(Size size);
-std::vector<Point> arws_fig3(Size size);
-std::vector<Point> tok_rate(Size size);
-std::vector<Point> tok_cores(Size size);
+// Plays the points of figures, several at a time: the result does not depend on how many. Seeds are
+// first_seed, first_seed + 1, …. `tell` is called after each point with how many are done and of how
+// many, by one thread at a time.
+std::vector<Results> play(
+    const std::vector<Figure>& figures, unsigned jobs, std::uint64_t first_seed,
+    const std::function<void(std::size_t done, std::size_t of)>& tell,
+    const std::function<network::Measured(const network::Scenario&, std::uint64_t)>& run =
+        network::run);
 
 }  // namespace weir::sim::figures

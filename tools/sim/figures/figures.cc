@@ -1,99 +1,162 @@
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <limits>
-#include <numeric>
+#include <fmt/format.h>
 
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "tools/data_files.h"
 #include "tools/sim/figures/figure.h"
-#include "tools/sim/world.h"
+#include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::sim::figures {
-namespace {
 
-constexpr std::array entries = {Entry{"rdrp-fig1"},
-                                Entry{"rdrp-fig4"},
-                                Entry{"rdrp-fig5"},
-                                Entry{"routing"},
-                                Entry{"adaptive"},
-                                Entry{"arws-fig2", arws_fig2},
-                                Entry{"arws-fig3", arws_fig3},
-                                Entry{"core-scale"},
-                                Entry{"core-budget"},
-                                Entry{"tok-rate", tok_rate},
-                                Entry{"tok-cores", tok_cores}};
+using Json = nlohmann::ordered_json;
+
+void from_json(const Json& json, Term& term) {
+  json.at(0).get_to(term.series);
+  term.x = json.at(1).is_array() ? json.at(1).get<std::vector<double>>()
+                                 : std::vector<double>{json.at(1).get<double>()};
+  if (json.size() > 2) json.at(2).get_to(term.value);
+}
+
+// One, or several.
+void from_json(const Json& json, std::vector<Term>& terms) {
+  for (const Json& term : json.at(0).is_string() ? Json::array({json}) : json) {
+    terms.push_back(term.get<Term>());
+  }
+}
+
+void from_json(const Json& json, Claim& claim) {
+  claim = {.is = json.at("is"),
+           .of = json.value("of", ""),
+           .paper = json.value("paper", ""),
+           .range = json.at("range"),
+           .verdict = json.at("verdict"),
+           .number = json.at("number"),
+           .over = json.value("over", std::vector<Term>{})};
+}
+
+void from_json(const Json& json, Figure& figure) {
+  figure.title = json.at("title");
+  figure.source = json.at("source");
+  figure.differs = json.at("differs");
+  figure.x_label = json.at("x_label");
+  figure.y_label = json.value("y_label", figure.y_label);
+  figure.y = json.value("y", figure.y);
+  figure.log = json.value("log", "");
+  figure.claims = json.at("claims").get<std::vector<Claim>>();
+}
+
+namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
+Json read(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) throw std::runtime_error(file + ": cannot be read");
+  return Json::parse(stream);
+}
+
+// The later ones overrule the earlier ones, and what is said of the size overrules the rest.
+void add(Json& keys, const Json& more, const char* size) {
+  keys.update(more);
+  if (more.contains(size)) keys.update(more.at(size));
+}
+
+// Taken out of `keys`: what is left is a scenario's.
+template <typename T>
+T take(Json& keys, const char* key, const T& fallback = {}) {
+  const T value = keys.value(key, fallback);
+  keys.erase(key);
+  return value;
+}
+
+// Of one key, for the x at that place.
+std::string text_of(const Json& value, std::size_t place, double x) {
+  if (value.is_array()) return text_of(value.at(place), place, x);
+  return value.is_string() ? fmt::format(fmt::runtime(value.get<std::string>()), x) : value.dump();
+}
+
+network::Scenario scenario_of(const Json& keys, std::size_t place, double x,
+                              const std::string& where) {
+  std::string yaml;
+  for (const auto& [key, value] : keys.items()) {
+    yaml += fmt::format("{}: {}\n", key, text_of(value, place, x));
+  }
+  const ScenarioFile file = parse_scenario(yaml, where);
+  if (file.problems.empty()) return file.scenario;
+  throw std::runtime_error(config::to_text(file.problems.front()));
+}
+
+std::vector<Point> points_of(const Json& figure, const std::string& name, Size size) {
+  const char* const of_size = size == Size::full ? "full" : "smoke";
+  std::vector<Point> points;
+  for (const Json& play : figure.at("plays")) {
+    Json keys;
+    add(keys, figure, of_size);
+    add(keys, play, of_size);
+    for (const char* const done : {"plays", "full", "smoke"}) keys.erase(done);
+    const auto series = take<std::string>(keys, "series");
+    const auto all_x = take<std::vector<double>>(keys, "x");
+    const std::uint32_t seeds = take(keys, "seeds", size == Size::full ? 2u : 1u);
+    for (std::size_t i = 0; i < all_x.size(); ++i) {
+      points.push_back(
+          {series, all_x[i], seeds, scenario_of(keys, i, all_x[i], name + ", " + series)});
+    }
+  }
+  return points;
+}
+
 }  // namespace
 
-std::span<const Entry> all() { return entries; }
-
-const Entry* find(const std::string& name) {
-  const auto at = std::find_if(entries.begin(), entries.end(),
-                               [&](const Entry& entry) { return name == entry.name; });
-  return at == entries.end() ? nullptr : &*at;
-}
-
-Figure make(const Entry& entry, Size size, const Claims& claims) {
-  Figure figure{
-      .name = entry.name,
-      .said = {},
-      .points = entry.make != nullptr ? entry.make(size) : scenario_points(entry.name, size)};
-  if (const auto said = claims.find(entry.name); said != claims.end()) figure.said = said->second;
-  return figure;
-}
-
-std::vector<double> Results::all(const std::string& series, double x,
-                                 const std::string& value) const {
-  std::vector<double> found;
-  for (const Row& row : rows) {
-    if (row.series == series && row.x == x) found.push_back(row.measured[value]);
+std::vector<Figure> read_figures(const std::string& claims_file, Size size) {
+  std::vector<Figure> figures;
+  try {
+    const Json points = read(tools::data_file("sim/figures/points.json"));
+    const Json claims = read(claims_file);
+    for (const auto& [name, said] : claims.items()) {
+      Figure& figure = figures.emplace_back(said.get<Figure>());
+      figure.name = name;
+      figure.points = points_of(points.at(name), name, size);
+    }
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(claims_file + ": " + error.what());
   }
-  return found;
+  return figures;
+}
+
+std::string judge(const Claim& claim, double ours) {
+  const auto [least, most] = claim.range;
+  if (ours >= least && ours <= most) return "yes";
+  if (!claim.of.empty() && ((least > 1 && ours > 1.1) || (most < 1 && ours < 0.9))) {
+    return (least > 1) == (ours < least) ? "weaker" : "stronger";
+  }
+  return "no";
 }
 
 double Results::mean(const std::string& series, double x, const std::string& value) const {
-  const std::vector<double> found = all(series, x, value);
-  return std::accumulate(found.begin(), found.end(), 0.0) / static_cast<double>(found.size());
-}
-
-double Results::median(const std::string& series, double x, const std::string& value) const {
-  std::vector<double> found = all(series, x, value);
-  std::sort(found.begin(), found.end());
-  return found.empty() ? none : found[found.size() / 2];
-}
-
-double Results::best(const std::string& series, const std::string& value) const {
-  double best = none;
+  double sum = 0;
+  double count = 0;
   for (const Row& row : rows) {
-    if (row.series == series) best = std::fmax(best, mean(series, row.x, value));
+    if (row.series != series || row.x != x) continue;
+    sum += row.measured[value];
+    ++count;
   }
-  return best;
+  return count > 0 ? sum / count : none;
 }
 
-double Results::most(const std::vector<Term>& terms, Size size) const {
+double Results::most(const std::vector<Term>& terms) const {
   double most = none;
   for (const Term& term : terms) {
-    const double x = term.x[static_cast<int>(size)];
-    most = std::fmax(most, term.how == "best"     ? best(term.series, term.value)
-                           : term.how == "median" ? median(term.series, x, term.value)
-                                                  : mean(term.series, x, term.value));
+    for (const double x : term.x) most = std::fmax(most, mean(term.series, x, term.value));
   }
   return most;
 }
 
-Measured play(const Plan& plan, const std::function<Values(const Outcome&)>& values) {
-  const Outcome outcome = run(plan);
-  return {.values = values(outcome),
-          .events = outcome.steps,
-          .trace_hash = mix(static_cast<std::uint64_t>(outcome.end.ns) ^ outcome.steps),
-          .violation = outcome.ok() ? "" : outcome.violations.front()};
-}
-
-Point point(std::string series, double x, const network::Scenario& scenario, std::uint32_t seeds) {
-  return {.series = std::move(series), .x = x, .seeds = seeds, .play = [scenario](auto seed) {
-            return run(scenario, seed);
-          }};
+double Results::of(const Claim& claim) const {
+  return claim.over.empty() ? most(claim.number) : most(claim.number) / most(claim.over);
 }
 
 }  // namespace weir::sim::figures

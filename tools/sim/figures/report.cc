@@ -16,18 +16,11 @@ namespace {
 std::string number(double value) {
   if (std::isnan(value)) return "-";
   if (std::fabs(value) >= 100) return fmt::format("{:.0f}", value);
-  if (value != 0 && std::fabs(value) < 0.1) return fmt::format("{:.4f}", value);
-  return fmt::format("{:.3f}", value);
+  return fmt::format("{:.2f}", value);
 }
-
-std::string band_text(const Band& band) { return number(band.low) + " .. " + number(band.high); }
 
 std::string text_of(const Claim& claim) {
   return claim.of.empty() ? claim.is : claim.is + ", of " + claim.of;
-}
-
-std::string paper_of(const Claim& claim) {
-  return claim.paper.empty() ? "not stated" : claim.paper;
 }
 
 void add_new(std::vector<std::string>& names, const std::string& name) {
@@ -41,7 +34,8 @@ std::string quotable(const std::string& text) {
   return out;
 }
 
-std::string gnuplot_script(const Said& said, const Results& results) {
+std::string gnuplot_script(const Shown& shown) {
+  const auto& [said, results, rows, faults] = shown;
   constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
                                      "#c79a2a", "#3f9aa8", "#804020", "#6f7f8f"};
   std::string script =
@@ -72,25 +66,20 @@ std::string gnuplot_script(const Said& said, const Results& results) {
 
 }  // namespace
 
-bool Shown::holds() const {
-  return violations.empty() && std::all_of(claims.begin(), claims.end(),
-                                           [](const Judged& judged) { return judged.holds(); });
-}
-
-Shown judge(const Figure& figure, const Results& results, Size size) {
-  Shown shown{.figure = &figure, .claims = {}, .violations = {}};
-  for (const auto& [name, claim] : figure.said.claims) {
-    if (!claim.band(size)) continue;  // of the other size
-    const double over = claim.over.empty() ? 1 : results.most(claim.over, size);
-    shown.claims.push_back({claim, *claim.band(size), results.most(claim.number, size) / over});
+Shown::Shown(const Figure& figure, const Results& results) : figure(figure), results(results) {
+  for (const Claim& claim : figure.claims) {
+    const double ours = results.of(claim);
+    if (std::isnan(ours)) continue;
+    rows.push_back({&claim, ours, judge(claim, ours)});
+    if (rows.back().verdict == claim.verdict) continue;
+    faults.push_back(fmt::format("{}: {} is '{}', was '{}'", text_of(claim), number(ours),
+                                 rows.back().verdict, claim.verdict));
   }
   for (const Results::Row& row : results.rows) {
     if (row.measured.violation.empty()) continue;
-    shown.violations.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series,
-                                           figure.said.x_label, row.x, row.seed,
-                                           row.measured.violation));
+    faults.push_back(fmt::format("{}, {} {}, seed {}: {}", row.series, figure.x_label, row.x,
+                                 row.seed, row.measured.violation));
   }
-  return shown;
 }
 
 std::string to_csv(const Results& results) {
@@ -102,7 +91,7 @@ std::string to_csv(const Results& results) {
   for (const std::string& name : names) csv += "," + name;
   csv += ",events,trace_hash,cpu_s,violation\n";
   for (const Results::Row& row : results.rows) {
-    const Measured& measured = row.measured;
+    const network::Measured& measured = row.measured;
     csv += fmt::format("\"{}\",{},{}", row.series, row.x, row.seed);
     for (const std::string& name : names) {
       const double value = measured[name];
@@ -114,7 +103,7 @@ std::string to_csv(const Results& results) {
   return csv;
 }
 
-std::string to_svg(const Figure& figure, const Results& results) {
+std::string to_svg(const Shown& shown) {
   // A file for each way: a pipe both ways to one process would need a second thread.
   char name[] = "/tmp/weir-sim-XXXXXX";
   const int file = ::mkstemp(name);
@@ -122,7 +111,7 @@ std::string to_svg(const Figure& figure, const Results& results) {
   ::close(file);
   const std::string path = name;
   std::ofstream(path) << "set output '" << path << ".svg'\n"
-                      << gnuplot_script(figure.said, results);
+                      << gnuplot_script(shown);
   const std::string command = "gnuplot " + path + " >/dev/null 2>&1";
   const int status = std::system(command.c_str());
   std::ostringstream svg;
@@ -134,35 +123,33 @@ std::string to_svg(const Figure& figure, const Results& results) {
 }
 
 std::string to_text(const Shown& shown) {
-  const Said& said = shown.figure->said;
-  std::string text = fmt::format("{}: {} ({})\n", shown.figure->name, said.title, said.source);
-  for (const Judged& judged : shown.claims) {
-    text += fmt::format("  {:<7}  {:>9}  {:<17}  {}; paper: {}\n",
-                        judged.holds() ? "ok" : "OUTSIDE", number(judged.ours),
-                        band_text(judged.band), text_of(judged.claim), paper_of(judged.claim));
+  std::string text =
+      fmt::format("{}: {} ({})\n", shown.figure.name, shown.figure.title, shown.figure.source);
+  for (const auto& [claim, ours, verdict] : shown.rows) {
+    text += fmt::format("  {:<8}  {:>6}  {}{}{}\n", verdict, number(ours), text_of(*claim),
+                        claim->paper.empty() ? "" : "; paper: ", claim->paper);
   }
-  for (const std::string& violation : shown.violations) text += "  BROKEN   " + violation + "\n";
+  for (const std::string& fault : shown.faults) text += "  BROKEN    " + fault + "\n";
   return text;
 }
 
-std::string to_markdown(const std::vector<Shown>& figures, const std::string& how) {
-  std::string text =
-      "# The figures\n\nWritten by `weir sim reproduce`: " + how +
-      "\n\nA band is what our own model is held to from one change to the next. That a number is "
-      "within its\nband does not mean that it is the paper's.\n";
+std::string to_markdown(const std::vector<Shown>& figures, const std::string& how,
+                        const std::string& data) {
+  std::string text = "# The figures\n\nWritten by `weir sim reproduce`: " + how +
+                     "\n\n| figure | claim | paper | ours | as claimed |\n|---|---|---|---|---|\n";
+  std::string rest;
   for (const Shown& shown : figures) {
-    const Said& said = shown.figure->said;
-    text += fmt::format("\n## {}: {}\n\n{}. {} *What differs:* {}\n\n", shown.figure->name,
-                        said.title, said.source, said.shows, said.differs);
-    text += "| number | paper | ours | band |\n|---|---|---|---|\n";
-    for (const Judged& judged : shown.claims) {
-      text += fmt::format("| {} | {} | {}{} | {} |\n", text_of(judged.claim),
-                          paper_of(judged.claim), number(judged.ours),
-                          judged.holds() ? "" : " **OUTSIDE**", band_text(judged.band));
+    const Figure& figure = shown.figure;
+    for (const auto& [claim, ours, verdict] : shown.rows) {
+      text += fmt::format("| {} | {} | {} | {} | {} |\n", figure.name, text_of(*claim),
+                          claim->paper, number(ours), verdict);
     }
-    for (const std::string& violation : shown.violations) text += "\nBROKEN: " + violation + "\n";
+    rest += fmt::format("\n## {}\n\n{}, {} ([data]({}/{}.csv)). {}\n\n![]({}/{}.svg)\n", figure.title,
+                        figure.name, figure.source, data, figure.name, figure.differs, data,
+                        figure.name);
+    for (const std::string& fault : shown.faults) rest += "\nBROKEN: " + fault + "\n";
   }
-  return text;
+  return text + rest;
 }
 
 }  // namespace weir::sim::figures

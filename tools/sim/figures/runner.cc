@@ -1,13 +1,11 @@
-#include "tools/sim/figures/runner.h"
-
-#include <sched.h>
 #include <time.h>
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
 #include <thread>
+
+#include "tools/sim/figures/figure.h"
 
 namespace weir::sim::figures {
 namespace {
@@ -21,15 +19,10 @@ double cpu_seconds() {
 
 }  // namespace
 
-unsigned cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1u, static_cast<unsigned>(CPU_COUNT(&set)));
-}
-
-std::vector<Results> play(const std::vector<Figure>& figures, unsigned jobs,
-                          std::uint64_t first_seed,
-                          const std::function<void(std::size_t done, std::size_t of)>& tell) {
+std::vector<Results> play(
+    const std::vector<Figure>& figures, unsigned jobs, std::uint64_t first_seed,
+    const std::function<void(std::size_t done, std::size_t of)>& tell,
+    const std::function<network::Measured(const network::Scenario&, std::uint64_t)>& run) {
   struct Task {
     const Point* point;
     Results* results;
@@ -53,20 +46,19 @@ std::vector<Results> play(const std::vector<Figure>& figures, unsigned jobs,
       Results::Row& row = tasks[i].results->rows[tasks[i].row];
       const double begin = cpu_seconds();
       try {
-        row.measured = tasks[i].point->play(row.seed);
+        row.measured = run(tasks[i].point->scenario, row.seed);
       } catch (const std::exception& error) {
         row.measured.violation = error.what();
       }
       row.measured.cpu_s = cpu_seconds() - begin;
       const std::lock_guard lock(mutex);
-      ++done;
-      if (tell) tell(done, tasks.size());
+      if (tell) tell(++done, tasks.size());
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (unsigned i = 1; i < jobs; ++i) threads.emplace_back(work);
   work();
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   return results;
 }
 

@@ -13,12 +13,11 @@ enum class Shape : std::uint8_t { dragonfly, fat_tree, single_switch };
 // Where a packet goes when there is a choice.
 //   minimal      the shortest path, always
 //   valiant      by way of a random group (fat tree: over a random spine), always
-//   ugal         one of the two, chosen at the first router
-//   progressive  the same, but a packet on its shortest path may still leave it at any router of
-//                its first group (PAR) [RDRP §4.1]
-// In a fat tree there is a choice at the first switch only, and ways are equally long: ugal and
-// progressive both take the spine with the shortest queue.
-enum class Routing : std::uint8_t { minimal, valiant, ugal, progressive };
+//   progressive  one of the two: a packet on its shortest path may leave it at any router of its
+//                first group (PAR) [RDRP §4.1]
+// In a fat tree there is a choice at the first switch only, and ways are equally long: progressive
+// takes the spine with the shortest queue.
+enum class Routing : std::uint8_t { minimal, valiant, progressive };
 
 struct Topology {
   Shape shape = Shape::dragonfly;

@@ -12,20 +12,6 @@
 namespace weir::sim::network {
 namespace {
 
-// Division by a number that is known only at run time, without the instruction for it: half of what
-// routing would cost. For what is divided below 2^24, by less than 2^12.
-class Divider {
- public:
-  explicit Divider(std::uint32_t by) : factor_((std::uint64_t{1} << shift) / by + 1) {}
-  std::uint32_t operator()(std::uint32_t what) const {
-    return static_cast<std::uint32_t>((what * factor_) >> shift);
-  }
-
- private:
-  static constexpr unsigned shift = 38;
-  std::uint64_t factor_;
-};
-
 // Of the links of a group, the one to another: group numbers with a gap at its own.
 constexpr std::uint32_t link_to(std::uint32_t group, std::uint32_t other) {
   return other < group ? other : other - 1;
@@ -41,11 +27,7 @@ class Dragonfly final : public Wiring {
         p_(config.topology.p),
         a_(config.topology.a),
         groups_(config.topology.groups()),
-        radix_(p_ + a_ - 1 + config.topology.h),
-        by_p_(p_),
-        by_a_(a_),
-        by_h_(config.topology.h),
-        by_radix_(radix_) {
+        radix_(p_ + a_ - 1 + config.topology.h) {
     for (std::uint32_t group = 0; group < groups_; ++group) {
       for (std::uint32_t r = 0; r < a_; ++r) {
         const std::uint32_t router = group * a_ + r;
@@ -57,20 +39,20 @@ class Dragonfly final : public Wiring {
         }
       }
       for (std::uint32_t other = group + 1; other < groups_; ++other) {
-        const std::uint32_t there = by_h_(link_to(group, other));
-        const std::uint32_t back = by_h_(link_to(other, group));
+        const std::uint32_t there = link_to(group, other) / config.topology.h;
+        const std::uint32_t back = link_to(other, group) / config.topology.h;
         connect(towards(group, there, other), towards(other, back, group), config.global_cycles);
       }
     }
   }
 
   Hop route(Port in, Packet& packet, const Queued& queued, Random& random) const override {
-    const std::uint32_t router = by_radix_(in);
-    const std::uint32_t group = by_a_(router);
+    const std::uint32_t router = in / radix_;
+    const std::uint32_t group = router / a_;
     const std::uint32_t r = router - group * a_;
-    const std::uint32_t last_router = by_p_(packet.target);
-    const std::uint32_t last = by_a_(last_router);
-    const bool in_first = group == by_a_(by_p_(packet.source));
+    const std::uint32_t last_router = packet.target / p_;
+    const std::uint32_t last = last_router / a_;
+    const bool in_first = group == packet.source / p_ / a_;
     if (in_first && !packet.passed_via && group != last) {
       choose(group, r, last, packet, queued, random);
     }
@@ -82,7 +64,6 @@ class Dragonfly final : public Wiring {
     if (!detour && group == last) return {local(group, r, last_router - last * a_), 3};
     const Port port = towards(group, r, detour ? packet.via : last);
     if (!in_first) return {port, 2};
-    ++packet.hops;
     return {port, detour ? 1u : 0u};
   }
 
@@ -90,7 +71,7 @@ class Dragonfly final : public Wiring {
   // The port of router `from` towards group `to` from group `group`.
   Port towards(std::uint32_t group, std::uint32_t from, std::uint32_t to) const {
     const std::uint32_t link = link_to(group, to);
-    const std::uint32_t owner = by_h_(link);
+    const std::uint32_t owner = link / config_.topology.h;
     if (owner != from) return local(group, from, owner);
     return (group * a_ + from) * radix_ + p_ + a_ - 1 + link - owner * config_.topology.h;
   }
@@ -99,12 +80,10 @@ class Dragonfly final : public Wiring {
     return (group * a_ + from) * radix_ + p_ + (to < from ? to : to - 1);
   }
 
-  // Whether it leaves the shortest path, and by way of which group. Before it has made a decision
-  // that cannot be taken back: at its first router, or, progressively, in its first group.
+  // Whether it leaves the shortest path, and by way of which group, while it is in its first group.
   void choose(std::uint32_t group, std::uint32_t router, std::uint32_t last, Packet& packet,
               const Queued& queued, Random& random) const {
     if (config_.routing == Routing::minimal || packet.via != none || groups_ < 3) return;
-    if (packet.hops > 0 && config_.routing != Routing::progressive) return;
     // One of the groups that is neither this one nor the last.
     auto via = static_cast<std::uint32_t>(random.below(groups_ - 2));
     const std::uint32_t low = group < last ? group : last;
@@ -124,10 +103,6 @@ class Dragonfly final : public Wiring {
   std::uint32_t a_;
   std::uint32_t groups_;
   std::uint32_t radix_;
-  Divider by_p_;
-  Divider by_a_;
-  Divider by_h_;
-  Divider by_radix_;
 };
 
 }  // namespace

@@ -157,9 +157,7 @@ void Network::arrive(PacketId id) {
 void Network::offer(std::uint32_t at) {
   Input& input = inputs_[at];
   Packet& packet = packets_[input.head];
-  const std::uint32_t via = packet.via;
   const Hop hop = wiring_->route(at / channels, packet, used_, random_);
-  if (packet.via != via) ++detours_;
   const std::uint32_t channel = channel_of(packet.kind, hop.channel);
   input.next = none;
   input.since = ++line_;

@@ -54,7 +54,6 @@ class Network {
   std::uint32_t nodes() const { return wiring_->nodes(); }
   std::uint64_t events() const { return events_.handled(); }
   std::uint64_t delivered_flits() const { return delivered_flits_; }
-  std::uint64_t detours() const { return detours_; }
   // Of everything that happened, in its order.
   std::uint64_t trace_hash() const { return trace_; }
   bool idle() const { return under_way_ == 0; }
@@ -132,7 +131,6 @@ class Network {
   std::uint64_t under_way_ = 0;  // packets
   std::uint64_t injected_flits_ = 0;
   std::uint64_t delivered_flits_ = 0;
-  std::uint64_t detours_ = 0;
   std::uint64_t trace_ = 0;
   Tick next_check_ = 0;
   Tick moved_ = 0;  // the last delivery

@@ -31,7 +31,6 @@ struct alignas(64) Packet {
   std::uint32_t number = 0;  // the endpoints'
   // The routers'.
   bool marked = false;    // FECN
-  std::uint8_t hops = 0;  // routers of its first group that sent it on
   bool passed_via = false;
   std::uint32_t via = none;  // the group it goes by
   std::uint32_t input = 0;   // the virtual channel it is in, or on its way to

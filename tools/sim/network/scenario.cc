@@ -9,23 +9,6 @@
 #include "tools/sim/network/whole_core.h"
 
 namespace weir::sim::network {
-namespace {
-
-double first_percentile(const Traffic& traffic, const Roles& roles, double cycles) {
-  std::vector<std::uint64_t> flits;
-  for (NodeId node = 0; node < roles.sources.size(); ++node) {
-    if (roles.slowness[node] == 1 && !roles.sources[node].empty()) {
-      flits.push_back(traffic.flits(node));
-    }
-  }
-  if (flits.empty()) return 0;
-  const auto at = flits.begin() + static_cast<std::ptrdiff_t>(flits.size() / 100);
-  std::nth_element(flits.begin(), at, flits.end());
-  return static_cast<double>(*at) / cycles;
-}
-
-}  // namespace
-
 double Measured::operator[](std::string_view name) const {
   for (const auto& [known, value] : values) {
     if (known == name) return value;
@@ -111,13 +94,10 @@ Measured run(const Scenario& scenario, std::uint64_t seed) {
     result.violation = network.violation();
   }
   const auto cycles = static_cast<double>(scenario.to_cycles - scenario.from_cycles);
-  const auto packets = static_cast<double>(network.delivered_flits()) / packet_flits;
   result.values = {
       {"throughput", static_cast<double>(traffic->total_flits() - at_start) / cycles / nodes},
       {"best_window", best_window},
-      {"first_percentile", first_percentile(*traffic, roles, cycles)},
       {"latency_cycles", traffic->mean_latency() / ticks_a_cycle},
-      {"detours", packets > 0 ? static_cast<double>(network.detours()) / packets : 0},
       {"reads", traffic->mean_reads()}};
   result.events = network.events();
   result.trace_hash = network.trace_hash();

@@ -32,9 +32,8 @@ enum class Pattern : std::uint8_t {
   pairs,   // random pairs that send to each other: the permutation of [RDRP §4.1]
   incast,  // pairs, but `receivers` random nodes are sent to by `senders` others each, too
   halo_2d,
-  halo_3d,
   all_to_all,
-  sparse,
+  opposite,
 };
 constexpr bool has_ranks(Pattern pattern) { return pattern > Pattern::incast; }
 
@@ -53,6 +52,10 @@ enum class EndpointsAre : std::uint8_t {
 // What the read budget belongs to with all of the core: the node, whose processes share it by
 // flowctl/shared/token_pool.h; each of its processes; each connection.
 enum class BudgetOf : std::uint8_t { node, process, connection };
+
+// What bounds the requests in an adapter that the processes of a node share [TOK]: nothing; as many
+// tokens as it has contexts; each process's share of the rate that it bears.
+enum class Limit : std::uint8_t { none, tokens, rate };
 
 // Throttling by BECN [RDRP §4.1]; the marking is the fabric's.
 struct Becn {
@@ -98,6 +101,10 @@ struct Scenario {
   BudgetOf budget_of = BudgetOf::node;
   std::uint32_t window_initial = 8;  // receive buffers of a process, at first
   std::uint32_t window_max = 0;      // W_max; 0: as window_max auto of the transport
+  std::int64_t rnr_ns = 640'000;     // RNR timer; 0: it learns
+  std::uint32_t contexts = 0;        // of the adapter of a node (shared_adapter.h); 0: one each
+  std::uint32_t outstanding = 64;    // messages of a process, with such an adapter
+  Limit limit = Limit::none;
 };
 
 // What a run gave, by name: "throughput", "latency_cycles". The names are columns of files.
@@ -129,10 +136,9 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed);
 // stays on a node is not counted: shared memory carries it.
 //
 //   pairs, incast      `rounds` from each source, dealt out to the processes
-//   halo_2d, halo_3d   `rounds` with each of 4 or 6 neighbours in a torus as near to a square or
-//                      cube as the nodes allow
+//   halo_2d            `rounds` with each of 4 neighbours in a torus as near to a square as may be
 //   all_to_all         `rounds` stages: in each everybody sends to one and receives from one
-//   sparse             `rounds` with 6 others, drawn once
+//   opposite           `rounds` to the rank that is half of all away
 std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario, const Roles& roles,
                                                        std::uint64_t seed);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "srq/rnr_timer.h"
 #include "transport/config/admission.h"
 #include "transport/config/schema.h"
 #include "transport/config/window.h"
@@ -33,7 +34,30 @@ Core::Config core_config(const Scenario& scenario) {
     core.transfers.reads.reads = ChunkBudget::no_limit;
   }
   core.admission = config::admission(settings);
+  core.rnr_auto = scenario.rnr_ns == 0;
+  if (!core.rnr_auto) core.rnr_code = rnr_timer_code({scenario.rnr_ns});
   return core;
+}
+
+// The processes of a node share one adapter. A message is a request, and nothing else bounds it.
+void share_adapter(const Scenario& scenario, Plan& plan) {
+  plan.adapter.contexts = scenario.contexts;
+  plan.processes_per_adapter = scenario.processes;
+  plan.timing.per_frame = {0};  // the adapter's time is the model's
+  Core::Config& core = plan.engine.core;
+  core.credits.max_credits = 2 * scenario.outstanding;
+  core.queue.depth = core.queue.control_reserve + scenario.outstanding;
+  core.queue.signal_interval = 1;
+  core.bundle_bytes = core.bundle_message_bytes = 0;
+  core.burst_frames = core.pending_frames = scenario.rounds;
+  core.admission.tokens = scenario.contexts;
+  if (scenario.limit != Limit::none) core.admission.policy = Admission::Policy::always;
+  if (scenario.limit != Limit::rate) return;
+  plan.processes_per_host = 0;
+  for (unsigned size_class = 0; size_class < size_classes; ++size_class) {
+    core.admission.rate.set_delay(size_class,
+                                  {2 * plan.adapter.serve.ns * scenario.processes});
+  }
 }
 
 }  // namespace
@@ -48,6 +72,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   if (!has_ranks(scenario.pattern) || scenario.processes > 1) {
     plan.processes_per_host = scenario.processes;
   }
+  if (scenario.contexts > 0) share_adapter(scenario, plan);
   plan.connect_first = true;
   plan.most_steps = UINT64_MAX;
   // Nobody has a reason to repeat anything, however long a message stands in line.
@@ -60,7 +85,7 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
     script.one_sided.announced_bytes = static_cast<std::uint32_t>(scenario.message_bytes);
   }
   script.notify_permille = 0;
-  script.start = microseconds(1);
+  script.start = microseconds(scenario.contexts > 0 ? 10 : 1);  // not all in step
   script.spins = true;
   for (std::vector<std::uint32_t>& counts : count_messages(scenario, roles, seed)) {
     plan.scripts.push_back(script);
@@ -140,8 +165,6 @@ Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   add("window", outcome.window);
   add("memory_kib", static_cast<double>(outcome.receive_bytes_peak) / 1'024);
   add("rnr_naks", outcome.rnr_naks);
-  add("control_share", static_cast<double>(total.control_sent) /
-                           static_cast<double>(total.control_sent + total.frames_sent));
   add("overcommitted", total.credits_overcommitted);
   if (!has_ranks(scenario.pattern)) {
     add("others", rate_of_others(scenario, draw_roles(scenario, seed), plan, outcome));

@@ -9,33 +9,19 @@
 namespace weir::sim::network {
 namespace {
 
-// The largest number up to `most` that divides n.
-std::uint32_t divisor(std::uint32_t n, double most) {
-  auto d = static_cast<std::uint32_t>(most + 1e-9);
-  while (d > 1 && n % d != 0) --d;
-  return std::max(d, 1u);
-}
-
 // send(rank, to) for each neighbour in the torus.
 template <typename Send>
-void halo(std::uint32_t ranks, std::uint32_t dimensions, Send&& send) {
-  const std::uint32_t nz = dimensions == 3 ? divisor(ranks, std::cbrt(ranks)) : 1;
-  const std::uint32_t ny = divisor(ranks / nz, std::sqrt(ranks / nz));
-  const std::uint32_t nx = ranks / nz / ny;
+void halo(std::uint32_t ranks, Send&& send) {
+  auto ny = static_cast<std::uint32_t>(std::sqrt(ranks));
+  while (ranks % ny != 0) --ny;
+  const std::uint32_t nx = ranks / ny;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const std::uint32_t x = rank % nx;
-    const std::uint32_t y = rank / nx % ny;
-    const std::uint32_t z = rank / nx / ny;
-    const auto at = [&](std::uint32_t to_x, std::uint32_t to_y, std::uint32_t to_z) {
-      send(rank, to_x % nx + nx * (to_y % ny + ny * (to_z % nz)));
-    };
-    at(x + 1, y, z);
-    at(x + nx - 1, y, z);
-    at(x, y + 1, z);
-    at(x, y + ny - 1, z);
-    if (dimensions < 3) continue;
-    at(x, y, z + 1);
-    at(x, y, z + nz - 1);
+    const std::uint32_t y = rank / nx;
+    send(rank, (x + 1) % nx + nx * y);
+    send(rank, (x + nx - 1) % nx + nx * y);
+    send(rank, x + nx * ((y + 1) % ny));
+    send(rank, x + nx * ((y + ny - 1) % ny));
   }
 }
 
@@ -59,8 +45,10 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
     send(from, to, scenario.rounds);
   };
   switch (scenario.pattern) {
-    case Pattern::halo_2d: halo(ranks, 2, every_round); break;
-    case Pattern::halo_3d: halo(ranks, 3, every_round); break;
+    case Pattern::halo_2d: halo(ranks, every_round); break;
+    case Pattern::opposite:
+      for (std::uint32_t i = 0; i < ranks; ++i) every_round(i, (i + ranks / 2) % ranks);
+      break;
     case Pattern::all_to_all:
       for (std::uint32_t stage = 0; stage < scenario.rounds; ++stage) {
         // Fewer stages than ranks: spread over all distances.
@@ -73,17 +61,6 @@ std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario,
         }
       }
       break;
-    case Pattern::sparse: {
-      // All ranks in a circle, in six orders: everybody sends to the next.
-      std::vector<std::uint32_t> circle(ranks);
-      std::iota(circle.begin(), circle.end(), 0u);
-      Random other = Random(seed).fork(5);
-      for (int partner = 0; partner < 6; ++partner) {
-        shuffle(circle, other);
-        for (std::uint32_t i = 0; i < ranks; ++i) every_round(circle[i], circle[(i + 1) % ranks]);
-      }
-      break;
-    }
     case Pattern::pairs:
     case Pattern::incast:
       for (NodeId target = 0; target < nodes; ++target) {

@@ -224,9 +224,9 @@ constexpr Row rows[] = {
      "Of the link between a node and its router"},
     {size("buffers", "64KiB", 4 * KiB, 16 * MiB), flits<&FabricConfig::vc_flits>, all,
      "Of one virtual channel of an input"},
-    {choice("routing", "progressive", "minimal, valiant, ugal, progressive"),
+    {choice("routing", "progressive", "minimal, valiant, progressive"),
      fabric<&FabricConfig::routing>, all,
-     "Where a packet goes when there is a choice (on a fat tree ugal is progressive)"},
+     "Where a packet goes when there is a choice"},
     {text("bias", "1"), bias, dragonfly,
      "The shortest path is left when its queue is more than bias times the other one, and "
      "threshold",
@@ -238,7 +238,7 @@ constexpr Row rows[] = {
     {choice("endpoints", "models", "models, core"), put<&Scenario::endpoints>, all,
      "What hangs on the fabric: models of adapters with the receivers' side that ships, or "
      "processes with all of transport/core over RC queue pairs"},
-    {choice("pattern", "pairs", "pairs, incast, halo_2d, halo_3d, all_to_all, sparse"),
+    {choice("pattern", "pairs", "pairs, incast, halo_2d, all_to_all, opposite"),
      put<&Scenario::pattern>, all,
      "Random pairs that send to each other, with incast some receive from many, too; with "
      "endpoints: core also ranks that send as fast as they may"},
@@ -275,6 +275,14 @@ constexpr Row rows[] = {
      "Receive buffers of a process, at first"},
     {count("window_max", "auto", 1, 65'536, "auto"), put<&Scenario::window_max>, core,
      "W_max; auto is the transport's: 512, more where so many peers need it"},
+    {{"rnr_timer", Kind::duration, "640us", 10'000, 655'360'000, "auto"},
+     put<&Scenario::rnr_ns>, core, "How long a sender waits that found no receive buffer"},
+    {count("contexts", "0", 0, 4'096), put<&Scenario::contexts>, core,
+     "Of the one adapter that the processes of a node share [TOK]; 0: each has its own"},
+    {count("outstanding", "64", 1, 4'096), put<&Scenario::outstanding>, core,
+     "With contexts: messages that a process has in it"},
+    {choice("limit", "none", "none, tokens, rate"), put<&Scenario::limit>, core,
+     "With contexts: what bounds the messages in it"},
 };
 
 // ---- the file
