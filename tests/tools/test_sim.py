@@ -68,7 +68,7 @@ def test_a_figure(sim, conf, tmp_path):
     assert "<svg" in (output / "data/tok-cores.svg").read_text(), "SVG"
     assert (output / "data/tok-cores.csv").read_text().startswith("series,x,seed,throughput"), "CSV"
     report = (output / "README.md").read_text()
-    assert "Written by `weir sim reproduce`" in report and "| tokens, 32 cores, of no limit | 1.5 | " in report, report
+    assert "Written by `weir sim reproduce`" in report and "|tokens, 32 cores, of no limit|1.5|" in report, report
 
 
 def test_a_verdict_that_is_another_one(sim, conf, tmp_path):

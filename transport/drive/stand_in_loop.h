@@ -1,6 +1,6 @@
 // The steps of a thread that stands in for an application that computes, once the event thread has
-// called it (absence.h). It hands up what waits, and looks again, until nothing waits. Who calls MPI
-// takes what waits itself; then this thread only looks, less and less often.
+// called it (absence.h). It hands up what waits, and looks again, until nothing waits. One that calls
+// MPI takes what waits itself; then this thread only looks, less and less often.
 //
 // `Self` derives from it and does what depends on where it runs:
 //   bool waits(std::uint64_t& visits)        something waits; the application has made so many calls

@@ -136,12 +136,12 @@ std::string to_text(const Shown& shown) {
 std::string to_markdown(const std::vector<Shown>& figures, const std::string& how,
                         const std::string& data) {
   std::string text = "# The figures\n\nWritten by `weir sim reproduce`: " + how +
-                     "\n\n| figure | claim | paper | ours | as claimed |\n|---|---|---|---|---|\n";
+                     "\n\n|figure|claim|paper|ours|as claimed|\n|---|---|---|---|---|\n";
   std::string rest;
   for (const Shown& shown : figures) {
     const Figure& figure = shown.figure;
     for (const auto& [claim, ours, verdict] : shown.rows) {
-      text += fmt::format("| {} | {} | {} | {} | {} |\n", figure.name, text_of(*claim),
+      text += fmt::format("|{}|{}|{}|{}|{}|\n", figure.name, text_of(*claim),
                           claim->paper, number(ours), verdict);
     }
     rest += fmt::format("\n## {}\n\n{}, {} ([data]({}/{}.csv)). {}\n\n![]({}/{}.svg)\n", figure.title,
