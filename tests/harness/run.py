@@ -42,7 +42,7 @@ Exit status: 0 when everything passed. The last line counts: N passed, N failed.
 UNITY = "-DCMAKE_UNITY_BUILD=ON"  # several files of tests as one: half the time
 DEBUG = "-DCMAKE_BUILD_TYPE=Debug"
 CMAKE = ["-G", "Ninja", "-S", "."]
-THREADED = ["unit_flowctl_processes", "btl_overlap", "btl_test"]
+THREADED = ["unit_flowctl_processes", "unit_flowctl_threads", "btl_overlap", "btl_test"]
 # GCC 13 and later look for use after return unasked, and the models take more than ten times as long.
 ASAN = {"ASAN_OPTIONS": "detect_stack_use_after_return=0"}
 
