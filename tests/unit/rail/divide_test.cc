@@ -61,6 +61,16 @@ TEST(Divide, AnUndividedMessageGoesWhereItIsThroughFirst) {
 
 TEST(Divide, WithNoRailTheFirstOneGetsAll) { EXPECT_EQ(divide({}, MiB, 65536)[0], MiB); }
 
+TEST(Divide, AMessageMayHaveAnyLength) {
+  for (const std::uint64_t length : {(1ull << 31u) + 1, (1ull << 32u) + 1, (5ull << 30u) + 3}) {
+    const RailParts parts = divide({RailLoad{1e9, 0}, {1e9, 5ull << 30u}}, 2 * length, 65536);
+    EXPECT_EQ(sum(parts), 2 * length);
+    const RailParts equal = divide({RailLoad{1e9, 0}, {1e9, 0}}, length, 65536);
+    EXPECT_EQ(sum(equal), length);
+    EXPECT_NEAR(static_cast<double>(equal[0]), static_cast<double>(length) / 2, 4096);
+  }
+}
+
 TEST(Divide, NothingIsLostAndPartsAreAligned) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20000; ++i) {

@@ -86,6 +86,54 @@ TEST(Scheduler, GivesATransferInChunks) {
   EXPECT_TRUE(scheduler.conserved());
 }
 
+// Around what 31 and 32 bits can hold, in chunks as large as adapters may take.
+TEST(Scheduler, ATransferMayHaveAnyLength) {
+  for (const std::uint32_t largest : {8u << 20u, 1u << 30u, 1u << 31u, UINT32_MAX}) {
+    for (const std::uint64_t length :
+         {(1ull << 31u) - 1, 1ull << 31u, (1ull << 31u) + 1, (1ull << 32u) - 1, 1ull << 32u,
+          (1ull << 32u) + 1, (5ull << 30u) + 3}) {
+      for (const TransferKind kind : {TransferKind::get, TransferKind::put}) {
+        Scheduler::Config config = small_world(8);
+        config.plan = {
+            .chunk_bytes = largest, .alignment_bytes = 4096, .max_message_bytes = largest};
+        config.chain_bytes = 1 << 20;
+        SchedulerWithPeers scheduler(config);
+        scheduler.open_peer(PeerId{3}, 16);
+        TransferRequest request = get(3, 0, 77);
+        request.kind = kind;
+        request.length_bytes = length;
+        request.remote_address = 0x7f0000000123;
+        request.local_address = 0x7e0000000fff;
+        scheduler.submit(request);
+        std::uint64_t offset = 0;
+        std::deque<Chunk> out;
+        for (;;) {
+          for (Chunk chunk; scheduler.next(chunk);) {
+            ASSERT_EQ(chunk.offset, offset) << length << " in " << largest;
+            ASSERT_EQ(chunk.local_address, request.local_address + offset);
+            ASSERT_EQ(chunk.remote_address, request.remote_address + offset);
+            ASSERT_GT(chunk.length_bytes, 0u);
+            ASSERT_LE(chunk.length_bytes, largest);
+            offset += chunk.length_bytes;
+            ASSERT_EQ(chunk.last, offset == length);
+            out.push_back(chunk);
+          }
+          if (out.empty()) break;
+          ASSERT_TRUE(complete(scheduler, out.front()));
+          out.pop_front();
+        }
+        EXPECT_EQ(offset, length) << "in " << largest;
+        FinishedTransfer finished;
+        ASSERT_TRUE(scheduler.next_finished(finished));
+        EXPECT_EQ(finished.length_bytes, length);
+        EXPECT_FALSE(finished.failed);
+        EXPECT_TRUE(scheduler.idle());
+        EXPECT_TRUE(scheduler.conserved());
+      }
+    }
+  }
+}
+
 TEST(Scheduler, ASmallOneGoesAtOnceWhenNothingWaits) {
   SchedulerWithPeers scheduler(small_world(2));
   Chunk chunk;
