@@ -256,7 +256,7 @@ void explore_in(Order order, const World& start, std::uint32_t kills) {
 }
 
 // With store buffers, too, which make three times the states. In larger worlds only if
-// WEIR_STORE_BUFFERS is set.
+// WEIR_STORE_BUFFERS is set, as by ctest's explore.store_buffers.
 template <typename World>
 void explore(const World& start, std::uint32_t kills) {
   explore_in(Order::sequential, start, kills);
