@@ -24,7 +24,8 @@ in the Soft-RoCE micro-VM (tools/lab/lab). They never skip.
 EPILOG = """\
 stages (default: all)
   host       what needs no RDMA; a minute or two
-  sanitize   the unit tests under ASan+UBSan, and under TSan what has threads
+  sanitize   the unit tests under ASan+UBSan, and under TSan what has threads; MPI programs over
+             the plugin under ASan+UBSan
   lab        what needs RDMA
 
 What stands behind -- goes to pytest, and then nothing but pytest is run (see tests/README.md).
