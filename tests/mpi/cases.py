@@ -151,6 +151,9 @@ def rma():
             ["--rounds", "2"], long=not pair)
         add("large_traffic", np, ["gets", "registration_hits"], long=pair)
         add("table1_orderings", np, ["gets"], long=pair)
+    # Twice 4 GiB.
+    cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
+                      mca=[("btl_weir_registration_memory_max", "8GiB")]))
     # With c 4 the second lane is one that chains fit.
     add("large_memory", 2, ["gets", "chains"], ["--rounds", "2"], note="offloaded, c 4",
         mca=[("btl_weir_reads_max", "4")])
