@@ -1,6 +1,6 @@
-// large_length: messages around what 31 and 32 bits can hold, and beyond, in little memory: a window
-// of the length is the same few pages again and again, but for pages of their own at its ends, in its
-// middle and at 2 and 4 GiB, which tell where they are.
+// large_length: messages around what 31 and 32 bits can hold, and beyond, in little memory: a
+// window of the length is the same few pages again and again. Its ends, its middle and the pages at
+// 2 and 4 GiB are others, which tell where they are.
 //
 //   mpirun -n 2 large_length [--mib 2048,4096,5120] [--counters]
 //
@@ -20,13 +20,14 @@ namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSpan = 16 * kMiB;  // of what is there again and again
+constexpr std::size_t kSpan = 16 * kMiB;  // of the pages that repeat
 constexpr int kTag = 6;
 
 class Window {
  public:
   explicit Window(std::size_t bytes) : bytes_(bytes), room_((bytes + kSpan) / kSpan * kSpan) {
-    void* const at = mmap(nullptr, room_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const at =
+        mmap(nullptr, room_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(at != MAP_FAILED, "no address space for %zu bytes: %s", room_, std::strerror(errno));
     at_ = static_cast<unsigned char*>(at);
     const int file = memfd_create("window", MFD_CLOEXEC);
@@ -52,15 +53,14 @@ class Window {
   void verify(std::uint32_t seq) {
     for (const std::size_t mark : marks_)
       check::verify(at_ + mark, length_at(mark), {0, 1, seq_of(mark), seq}, "a page of its own");
-    check::verify(at_ + kSpan, kSpan, {0, 1, kTag, 0}, "the pages that are there again and again");
+    check::verify(at_ + kSpan, kSpan, {0, 1, kTag, 0}, "the pages that repeat");
   }
 
  private:
   static int seq_of(std::size_t mark) { return static_cast<int>(mark / kPage) + 1; }
   std::size_t length_at(std::size_t mark) const { return std::min(kPage, bytes_ - mark); }
   void map(std::size_t from, std::size_t bytes, int flags, int file) {
-    void* const at =
-        mmap(at_ + from, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0);
+    void* const at = mmap(at_ + from, bytes, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file, 0);
     CHECK(at != MAP_FAILED, "mmap: %s", std::strerror(errno));
   }
 
