@@ -1,14 +1,20 @@
 #include "transport/verbs/registration_cache.h"
 
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
+#include <system_error>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -213,6 +219,31 @@ const char* find_blind_spot(const Ucx& ucx) {
   return blind;
 }
 
+// UCX makes two pipes, an epoll descriptor and a thread. Where it does not get them, it aborts.
+bool has_room_for_ucx(std::string& why) {
+  std::array<int, 6> taken{};
+  int error = 0;
+  for (int& descriptor : taken) {
+    descriptor = ::eventfd(0, EFD_CLOEXEC);
+    if (descriptor < 0) error = errno;
+  }
+  for (const int descriptor : taken) {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  if (error != 0) {
+    why = std::string("no descriptors for UCX's registration cache: ") + std::strerror(error);
+    return false;
+  }
+  try {
+    const BlockedSignals blocked;
+    std::thread([] {}).join();
+  } catch (const std::system_error& problem) {
+    why = std::string("no thread for UCX's registration cache: ") + problem.what();
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 struct RegistrationCache::State {
@@ -386,7 +417,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
   }();
 
   const Ucx* const ucx = load_ucx(why);
-  if (ucx == nullptr) return nullptr;
+  if (ucx == nullptr || !has_room_for_ucx(why)) return nullptr;
   auto state = std::make_unique<State>();
   state->ucx = ucx;
   state->registrar = registrar;

@@ -1,0 +1,31 @@
+"""Descriptors, mappings and address space that run out in a rank after MPI_Init: the data is right, or the job
+ends in time and says what it lacks."""
+
+import os
+import shlex
+
+import pytest
+
+from harness.mpirun import mpirun
+from harness.programs import judge, sh
+
+LIMIT_S = 90
+
+# What the C library, weir and Open MPI call it.
+LACKS = r"(?i)too many open files|cannot allocate memory|out of (memory|resource)|bad_alloc|no memory"
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.parametrize("what, left", [
+    ("descriptors", 0), ("mappings", 20), ("address-space", 8),
+    *(pytest.param(what, left, marks=pytest.mark.long) for what, left in (
+        ("descriptors", 1), ("descriptors", 2), ("descriptors", 4), ("mappings", 5), ("mappings", 80),
+        ("address-space", 1), ("address-space", 2), ("address-space", 32))),
+])
+def test_exhausted(what, left, build, tmp_path):
+    """Nothing crashes or hangs, and no byte is wrong."""
+    command = [*mpirun(), "-n", "2", os.path.join(build, "mpi", "exhausted"), "--what", what, "--left", str(left),
+               "--timeout", str(LIMIT_S - 20)]
+    done = sh(shlex.join(command), build, tmp_path, LIMIT_S)
+    judge(done, done.returncode == 0, [r"^exhausted: ok" if done.returncode == 0 else LACKS],
+          ["FAILED", "WATCHDOG", r"Signal: (Seg|Bus|Abort|Float)", "terminate called"])
