@@ -49,7 +49,7 @@ class Names:
         names += re.findall(r'one\("(\w+)"', read("tools/top/report.h"))
         names += ["registration_" + name
                   for name in re.findall(r"^  X\((\w+),", read("transport/verbs/registration_cache.h"), re.M)]
-        names += re.findall(r'Variable<RdmaCounters>{\s*"(\w+)"', read("transport/btl/pvars.cc"))
+        names += re.findall(r"^  X\((\w+),", read("transport/btl/pvars.h"), re.M)
         return set(names)
 
     def is_taken(self, setting):

@@ -1,7 +1,7 @@
 // What the event thread does: everything that must happen even while the application computes. It
 // answers connection requests, lets the receive window grow, looks after frames that wait (to be
-// bundled, for credits), watches deadlines, and sees to frames of rails that broke. It never hands
-// anything up; if somebody stands in for the application, it rings for that.
+// bundled, for credits), watches deadlines, and moves the frames of rails that broke. It never hands
+// anything up; it rings for the thread that stands in for the application, if there is one.
 
 #include <fcntl.h>
 #include <poll.h>

@@ -97,14 +97,22 @@ class OverlapThread : public ::testing::TestWithParam<wire::Wakes> {
 };
 
 TEST_P(OverlapThread, StandsInWhileTheApplicationsThreadsComeAndGo) {
+  // Its threads call and compute in the same phases, in step with the clock; it computes for longer
+  // than any pause that the event thread takes for a part of its calls.
+  constexpr std::int64_t calls_ns = milliseconds(5).ns;
+  constexpr std::int64_t computes_ns = Absence::longest_pause.ns * 2;
   std::atomic<bool> done{false};
   std::vector<std::thread> application;
   for (unsigned i = 0; i < 2; ++i) {
-    application.emplace_back([&, i] {
-      for (unsigned call = 0; !done.load(std::memory_order_relaxed); ++call) {
-        progress(module_);
-        // It computes: for longer than the event thread takes for a pause.
-        if (call % (16 + i) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    application.emplace_back([&] {
+      while (!done.load(std::memory_order_relaxed)) {
+        constexpr std::int64_t both_ns = calls_ns + computes_ns;
+        const std::int64_t left_ns = both_ns - Engine::clock().ns % both_ns;
+        if (left_ns > computes_ns) {
+          progress(module_);
+        } else {
+          std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
+        }
       }
     });
   }
