@@ -269,8 +269,12 @@ def test_runs_here(text, place):
     place.run(text)
 
 
+TAKES_MINUTES = "build/bin/bare_flows"
+
+
 @pytest.mark.lab("loopback")
-@pytest.mark.parametrize("text", [text for text in TO_RUN if is_for_the_lab(text)])
+@pytest.mark.parametrize("text", [pytest.param(text, marks=[pytest.mark.long] if TAKES_MINUTES in text else [])
+                                  for text in TO_RUN if is_for_the_lab(text)])
 def test_runs_in_the_lab(text, place):
     with place.a_job() if text.startswith("weir top") else contextlib.nullcontext():
         place.run(re.sub(r"^tools/lab/lab (?:\S+ )*?-- ", 'eval "$(tools/env)"; ', text))
