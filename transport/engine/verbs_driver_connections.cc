@@ -76,7 +76,7 @@ void VerbsDriver::connect(const ConnectAction& action, std::uint32_t qp_number) 
   } else if (queues_->connect_to_itself(action.lane)) {
     core_.on_established(clock(), action.lane, out_);
   } else {
-    failed(FailReason::no_resources);
+    failed(FailReason::connect_unreachable);  // the port is down
   }
 }
 

@@ -494,7 +494,15 @@ TEST(Resume, AConnectionToOurselvesIsMadeAgain) {
   const auto work = rig.take_work();
   ASSERT_EQ(work.size(), 1u);
   rig.complete(work[0], outage);
-  const ConnectAction again = rig.take_connects().back();
+  ConnectAction again = rig.take_connects().back();
+  EXPECT_EQ(again.kind, Kind::loop);
+  // The port is still down: later once more.
+  rig.core.on_connect_failed(rig.now, again.lane, FailReason::connect_unreachable, rig.out);
+  EXPECT_EQ(rig.take_connects().size(), 1u);  // it is dropped
+  EXPECT_TRUE(rig.out.failures.empty());
+  rig.now = rig.now + rig.core.config().attempt_timeout * 3 / 2;
+  rig.core.on_timer(rig.now, rig.out);
+  again = rig.take_connects().back();
   EXPECT_EQ(again.kind, Kind::loop);
   rig.core.on_established(rig.now, again.lane, rig.out);
   const auto resent = rig.take_work();
