@@ -53,9 +53,10 @@ def says(text, *patterns):
 
 
 def judge(done, succeeds, patterns, never=()):
-    """Fails unless it has succeeded, or failed, as it has to, and said all of the one and none of the other."""
+    """Fails unless it has succeeded, or failed, as it has to, and said all of the one and none of the other,
+    each as in `says`."""
     problems = [f"exit code {done.returncode}"] if (done.returncode == 0) != succeeds else []
-    problems += [f"says /{pattern}/" for pattern in never if re.search(pattern, done.stdout)]
+    problems += [f"says /{pattern}/" for pattern in never if re.search(pattern, done.stdout, re.M)]
     if problems:
         pytest.fail("; ".join(problems) + "\n" + done.stdout, pytrace=False)
     says(done.stdout, *patterns)
