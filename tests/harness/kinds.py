@@ -4,7 +4,6 @@ A test without this mark runs on the machine itself. Kinds whose boots are alike
 """
 
 import dataclasses
-import os
 
 from harness import open_mpi_5, packages
 

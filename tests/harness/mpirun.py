@@ -61,8 +61,9 @@ class Mpirun:
 
     def kill(self):
         """All of it at once: nobody says goodbye."""
+        found = self.processes()
         for node in nodes():
-            kill(node, "-9", [pid for where, pid, _ in self.processes() if where == node])
+            kill(node, "-9", [pid for where, pid, _ in found if where == node])
 
     def clear_away(self):
         if not self.is_over():

@@ -72,10 +72,7 @@ class Job:
 
     def start(self):
         self.directory = tempfile.mkdtemp(prefix="weir-suite-")
-        plan = os.path.join(self.directory, "plan")
-        with open(plan, "w") as file:
-            for number, case in enumerate(self.cases):
-                print(number, case.np, case.program, *arguments_of(case), file=file)
+        plan = write_plan(self.directory, [(case.np, case.program, *arguments_of(case)) for case in self.cases])
         for case in self.cases:
             if case.prepare:
                 case.prepare(self.directory)
@@ -150,6 +147,15 @@ class Job:
             self.mpirun.clear_away()
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def write_plan(directory, calls):
+    """What main.cc is to call, one after the other: (np, program, arguments ...). Returns the file's name."""
+    path = os.path.join(directory, "plan")
+    with open(path, "w") as file:
+        for number, call in enumerate(calls):
+            print(number, *call, file=file)
+    return path
 
 
 def arguments_of(case):

@@ -8,6 +8,7 @@ import pytest
 
 from harness.mpirun import mpirun
 from harness.programs import judge, sh
+from mpi.jobs import write_plan
 
 LIMIT_S = 150
 ALL = ("pt2pt_modes --largest 70000", "bigmix --rounds 1 --largest 2M")
@@ -38,11 +39,10 @@ def test_ranks_disagree(ranks, programs, error, build, tmp_path):
     branches = "".join(
         f"{rank}) export {' '.join('OMPI_MCA_btl_weir_' + setting for setting in settings.split())};; "
         for rank, settings in enumerate(ranks))
-    plan = tmp_path / "plan"
-    plan.write_text("".join(f"{number} {len(ranks)} {program}\n" for number, program in enumerate(programs)))
+    plan = write_plan(tmp_path, [(len(ranks), program) for program in programs])
     command = [*mpirun(), "-n", str(len(ranks)), "sh", "-c",
                f'case $OMPI_COMM_WORLD_RANK in {branches}esac; exec "$0" "$@"',
-               os.path.join(build, "mpi", "mpi_tests"), "--plan", str(plan)]
+               os.path.join(build, "mpi", "mpi_tests"), "--plan", plan]
     done = sh(shlex.join(command), build, tmp_path, LIMIT_S)
     if error:
         judge(done, False, [error], ["FAILED", "WATCHDOG", "Signal:"])

@@ -11,6 +11,7 @@ import pytest
 from harness.mpirun import LEAK, mpirun
 from harness.programs import judge, sh
 from mpi.cases import OSC_OVER_WEIR
+from mpi.jobs import write_plan
 
 LIMIT_S = 270
 
@@ -55,12 +56,11 @@ def test_plugin_under_asan(np, programs, mca, multiple, sanitized, build, root, 
     linked = subprocess.run(["ldd", plugin], capture_output=True, text=True, check=True).stdout
     libasan = re.search(r"=> (\S*libasan\S*)", linked)
     assert libasan, f"{plugin} is not built with the address sanitizer"
-    plan = tmp_path / "plan"
-    plan.write_text("".join(f"{number} {np} {program}\n" for number, program in enumerate(programs)))
+    plan = write_plan(tmp_path, [(np, program) for program in programs])
     options = "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0"
     command = [*mpirun(mca), "-x", f"LD_PRELOAD={libasan[1]}", "-x", f"ASAN_OPTIONS={options}",
                "-x", "UBSAN_OPTIONS=print_stacktrace=1", "-n", str(np),
-               "mpi_tests", "--plan", str(plan), *(["--multiple"] if multiple else [])]
+               "mpi_tests", "--plan", plan, *(["--multiple"] if multiple else [])]
     environment = shlex.join([os.path.join(root, "tools", "env"), "--build", sanitized])
     done = sh(f'eval "$({environment})" && {shlex.join(command)}', build, tmp_path, LIMIT_S)
     judge(done, True, [rf"^{program.split()[0]}: ok" for program in programs],

@@ -1,7 +1,6 @@
 """`weir sim` as a user meets it: help, mistakes, a run, figures."""
 
 import json
-import os
 import pathlib
 import re
 

@@ -397,7 +397,7 @@ void Engine::make_lane_end(const ConnectAction& action) {
     ours.qp_number = static_cast<std::uint32_t>(found->second.qp);
     ours.reads = static_cast<std::uint8_t>(config_.nic.max_rd_atomic);
   }
-  if (action.theirs.qp_number != 0) {
+  if (action.theirs.exists()) {
     const Node to = nic_.remote_node(lanes_.at(action.beside).qp);
     nic_.connect_qp(found->second.qp, to, QpNumber{action.theirs.qp_number}, action.reads);
   }

@@ -95,13 +95,13 @@ void VerbsDriver::make_lane_end(const ConnectAction& action) {
     const bool drawn = ::getrandom(&random, sizeof random, 0) == sizeof random;
     std::string why;
     ours.qp_number = drawn ? queues_->create_second_pair(action.lane, core_.fetch_depth(), why) : 0;
-    if (ours.qp_number == 0 && ours.number == 0 && options_.core.fetches_apart) {
+    if (!ours.exists() && ours.number == 0 && options_.core.fetches_apart) {
       warnings_.no_connection(why);  // the peer will be lost
     }
     ours.psn = random & wire::psn_mask;
     ours.reads = device_.most_fetches_answered();
   }
-  const bool joins = ours.qp_number != 0 && action.theirs.qp_number != 0;
+  const bool joins = ours.exists() && action.theirs.exists();
   if (joins &&
       !queues_->connect_beside(action.lane, action.beside, ours, action.theirs, action.reads)) {
     ours = {};

@@ -30,6 +30,13 @@ def end_over_rails(job):
     assert job.counter("rail_parts").most > 0, "no message used the second rail"
 
 
+def black_in_turn(fabric, *turns):
+    """(rail, length_s) each, with a pause behind it."""
+    for rail, length_s in turns:
+        fabric.black_for(length_s, rail)
+        time.sleep(2)
+
+
 def what_came_of(job):
     return (f"a longest pause of {job.pause_s():.1f} s, {job.counter('rail_frames').sum} frames went over the "
             "other one")
@@ -96,9 +103,7 @@ def test_the_second_with_a_tenth_of_the_rate_and_each_black_for_8_s_in_turn(fabr
     fabric.wire("rate", "100mbit", "0")
     fabric.wire("rate", "10mbit", "1")
     job = over_rails(MEDIUM)
-    for rail in "01":
-        fabric.black_for(8, rail)
-        time.sleep(2)
+    black_in_turn(fabric, ("0", 8), ("1", 8))
     end_over_rails(job)
     measured(f"unequal rails, black in turn: {what_came_of(job)}")
 
@@ -106,9 +111,7 @@ def test_the_second_with_a_tenth_of_the_rate_and_each_black_for_8_s_in_turn(fabr
 @on(long=(RAILS,))
 def test_frames_over_both_in_turn_of_which_each_is_black_for_8_s_and_flaps(fabric, over_rails, measured):
     job = over_rails(MEDIUM, mca=[("btl_weir_frames", "spread")])
-    for rail, length_s in ("0", 8), ("1", 8), ("0", 1), ("1", 1), ("0", 1):
-        fabric.black_for(length_s, rail)
-        time.sleep(2)
+    black_in_turn(fabric, ("0", 8), ("1", 8), ("0", 1), ("1", 1), ("0", 1))
     end_over_rails(job)
     assert job.counter("rail_frames").sum > 0, "no frame had to go over another rail"
     measured(f"frames over both rails, black in turn: {what_came_of(job)}")
@@ -127,9 +130,7 @@ def test_one_rank_has_one_rail_and_the_second_of_the_others_is_black_for_3_s(fab
 @on(long=(RAILS,))
 def test_one_is_black_for_a_second_every_three_seconds(fabric, over_rails, measured):
     job = over_rails(MEDIUM)
-    for rail in "01" * 4:
-        fabric.black_for(1, rail)
-        time.sleep(2)
+    black_in_turn(fabric, *[("0", 1), ("1", 1)] * 4)
     end_over_rails(job)
     measured(f"rails that flap: a longest pause of {job.pause_s():.1f} s")
 

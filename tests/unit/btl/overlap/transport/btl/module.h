@@ -1,9 +1,6 @@
 // In place of the real one for overlap_test.cc: all that the overlap thread sees of a module. The
-// engine is a line of numbers behind a lock, and rings as transport/engine does; there is no
-// device.
+// engine is a line of numbers behind a lock, with the StandIn of the real one; there is no device.
 #pragma once
-
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,7 +11,7 @@
 
 #include "base/counters.h"
 #include "transport/btl/overlap.h"
-#include "transport/drive/absence.h"
+#include "transport/engine/stand_in.h"
 
 namespace weir {
 
@@ -27,23 +24,23 @@ class Engine {
 
   // ---- what overlap.cc calls ----
 
-  void set_bell(int bell, const Engine&) {
+  void set_bell(int bell, const Engine& visited) {
     std::lock_guard guard(lock_);
-    bell_ = bell;
+    stand_in_.set_bell(bell, visited.stand_in_);
   }
-  std::uint64_t visits() const { return visits_.load(std::memory_order_relaxed); }
+  std::uint64_t visits() const { return stand_in_.visits(); }
   std::uint64_t visits_when_rung() {
     std::lock_guard guard(lock_);
-    return absence_.visits_when_called();
+    return stand_in_.visits_when_rung();
   }
   bool waits_for_application(std::uint64_t& visits) {
     std::lock_guard guard(lock_);
-    visits = this->visits();
-    return absence_.still_waits(waits());
+    visits = stand_in_.application_visits();
+    return stand_in_.on_look(waits());
   }
   void rang_in_vain() {
     std::lock_guard guard(lock_);
-    absence_.was_in_vain();
+    stand_in_.was_in_vain();
   }
   void count(std::uint64_t Counters::*counter, std::uint64_t more = 1) {
     std::lock_guard guard(lock_);
@@ -58,9 +55,7 @@ class Engine {
   }
   void look() {
     std::lock_guard guard(lock_);
-    if (bell_ < 0 || !absence_.calls(clock(), visits(), false, waits())) return;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
+    if (stand_in_.has_bell()) stand_in_.look(clock(), false, waits());
   }
 
   // ---- who hands up: one thread at a time, without the lock ----
@@ -70,7 +65,7 @@ class Engine {
     {
       std::unique_lock guard(lock_, std::try_to_lock);
       if (!guard.owns_lock()) return 0;
-      visits_.store(visits() + 1, std::memory_order_relaxed);
+      stand_in_.visit();
       if (!enter()) return 0;
     }
     return hand_up(handler, [](int) { return true; });
@@ -111,12 +106,10 @@ class Engine {
   }
 
   std::mutex lock_;
-  Absence absence_;
+  StandIn stand_in_;
   Counters counters_;
   std::deque<std::uint64_t> line_;
   std::uint64_t arrived_ = 0;
-  int bell_ = -1;
-  std::atomic<std::uint64_t> visits_{0};
   std::atomic<bool> owned_{false};
   std::deque<std::uint64_t> taken_;  // of who owns
 };
