@@ -138,7 +138,7 @@ class Run:
         if "host" in stages:
             # Unit tests run once, where the sanitizers see them.
             self.ctest("build", *(["-LE", "unit"] if "sanitize" in stages else []),
-                       environment={"WEIR_SEEDS": "10000" if options.long else "2000"})
+                       environment={"WEIR_SEEDS": "10000" if options.long else "1000"})
         if "sanitize" in stages:
             self.ctest("build-asan", environment=ASAN)
             self.ctest("build-tsan", "-R", f"^({'|'.join(THREADED)})[.]")

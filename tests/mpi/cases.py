@@ -108,10 +108,10 @@ def rails():
     few = ["--rounds", "1"]
     return [case("bigmix", 4, [*few, "--largest", "4M"]), case("large_traffic", 4, few),
             case("large_memory", 4, few), case("pt2pt_modes", 3),
-            case("threads", 2), case("rma_sync", 4, few, ["puts", "gets"]),
+            case("threads", 2, long=True), case("rma_sync", 4, few, ["puts", "gets"]),
             case("rma_data", 4, counted=["puts", "gets", "rail_parts"]),
-            Case("spawn", 2, note="two rails", mca=both),
-            spread("pt2pt_modes", 3), spread("bigmix", 4, [*few, "--largest", "4M"]),
+            Case("spawn", 2, note="two rails", mca=both, long=True),
+            spread("pt2pt_modes", 3), spread("bigmix", 4, [*few, "--largest", "4M"], long=True),
             *(spread(program, np, long=True) for program, np in
               (("ring", 4), ("collectives", 4), ("wildcards", 4), ("unexpected_flood", 4), ("random_soak", 4),
                ("threads", 2), ("large_traffic", 8))),
@@ -184,12 +184,13 @@ def shared():
     crowd = case("large_traffic", os.cpu_count() + 1, ["gets"], "", ["--rounds", "1"], check=Alone,
                  reads_max="2")
     crowd.name = "large_traffic more ranks than CPUs"
+    crowd.long = True
     return [
         case("bigmix", 4, waits, "3 tokens", long=True, **always),
         case("collectives", 4, waits, "3 tokens", long=True, **always),
         case("pt2pt_modes", 3, waits, "1 token", admission="always", tokens="1", long=True),
         case("unexpected_flood", 8, waits, "3 tokens", long=True, **always),
-        case("threads", 2, waits, "3 tokens", **always),
+        case("threads", 2, waits, "3 tokens", long=True, **always),
         case("rma_sync", 4, waits, "tokens by size", ["--rounds", "1"], admission="always",
              tokens="8", bytes_per_token="1KiB"),
         case("large_traffic", 4, waits, "tokens by size", admission="always", tokens="8",
@@ -230,7 +231,7 @@ def proxy():
         case("alltoall_mem", 8, 2, ["--rounds", "10"], counted=["proxy_served", "proxy_coalesced"]),
         case("threads", 4, 1, long=True),
         *(case("collectives", np, 2, counted=["proxy_served", "token_requests"],
-               note=" and 3 tokens", long=np == 8, **few) for np in (4, 8)),
+               note=" and 3 tokens", long=True, **few) for np in (4, 8)),
         case("rma_sync", 4, 1, ["--rounds", "1"], counted=["proxy_served", "puts", "gets"]),
         case("hpcc", 4, 1, counted=["proxy_served", "gets"], check=check_hpcc,
              prepare=functools.partial(prepare_hpcc, 4), long=True),
@@ -244,16 +245,16 @@ def proxy():
 
 def token_node():
     """Each node has tokens of its own."""
-    def case(program, args, counted, note, **keys):
+    def case(program, args, counted, note, long=True, **keys):
         mca = [(f"btl_weir_{key}", value) for key, value in {"admission": "always", **keys}.items()]
         tokens = 2 * int(keys["tokens"])
-        return Case(program, 4, args, mca=mca, settles=True,
+        return Case(program, 4, args, mca=mca, settles=True, long=long,
                     note=note, check=TokensReturned(tokens, *counted))
 
     return [case("alltoall_mem", ["--rounds", "10"], [], "2 tokens a node", tokens="2"),
             case("collectives", ["--largest", "8000"], [], "2 tokens a node", tokens="2"),
             case("bigmix", ["--rounds", "1"], ["gets"], "tokens by size", tokens="8",
-                 bytes_per_token="64KiB")]
+                 bytes_per_token="64KiB", long=False)]
 
 
 def rma_node():
@@ -262,15 +263,15 @@ def rma_node():
              *(carried_case("rma_atomics", np, ["atomics"], ["--count", "8", "--long", "5000"],
                             long=np == 4) for np in (2, 4)),
              carried_case("rma_sync", 2, ["puts", "gets", "atomics"],
-                          ["--window", "allocate"], note="allocated"),
+                          ["--window", "allocate"], note="allocated", long=True),
              # Dynamic windows over two nodes: osc/rdma of 4.1.4 waits for itself (README.md).
              carried_case("rma_windows", 4, ["puts", "gets"],
-                          ["--rounds", "2", "--without-dynamic"]),
+                          ["--rounds", "2", "--without-dynamic"], long=True),
              carried_case("large_memory", 2, ["gets"], ["--rounds", "1"]),
              carried_case("large_traffic", 4, ["gets"], ["--rounds", "1", "--bytes", "1M"])]
     cases += [carried_case("rma_passive", 2, ["puts", "gets", "atomics"],
-                           ["--repeat", "1", "--compute-ms", "500"]),
-              proxied("alltoall_mem", 8, 1, ["--rounds", "10"]),
+                           ["--repeat", "1", "--compute-ms", "500"], long=True),
+              proxied("alltoall_mem", 8, 1, ["--rounds", "10"], long=True),
               proxied("rma_data", 4, 1, counted=["puts", "gets"], long=True)]
     return cases
 
@@ -302,34 +303,34 @@ def overlap():
     levels = [(name, ["-x", f"OMPI_MPI_THREAD_LEVEL={level}"]) for level, name in
               enumerate(("single", "funneled", "serialized", "multiple"))]
     return [
-        demand(2, mca=on), demand(4, mca=on, args=["--bytes", "64K", "--repeat", "10"]),
+        demand(2, mca=on), demand(4, mca=on, args=["--bytes", "64K", "--repeat", "10"], long=True),
         demand(2, " of scattered data", mca=on, args=["--gaps", "--count", "1"],
                check=["overlap_upcalls"]),
         demand(2, " by a program with threads", args=["--threads", "--counters"], alone=True,
                mca=[("btl_weir_overlap", "auto")]),
-        case("pt2pt_modes", 3, ["--largest", "70000"]), case("table1_orderings", 3),
-        case("wildcards", 4, long=True), case("collectives", 3),
-        case("threads", 4, ["--threads", "2", "--rounds", "20"]), case("spawn", 2),
-        case("bigmix", 4, ["--rounds", "1", "--largest", "2M"]),
-        case("random_soak", 4, ["--seed", "5"]), case("large_memory", 2, ["--rounds", "2"]),
+        case("pt2pt_modes", 3, ["--largest", "70000"]), case("table1_orderings", 3, long=True),
+        case("wildcards", 4, long=True), case("collectives", 3, long=True),
+        case("threads", 4, ["--threads", "2", "--rounds", "20"]), case("spawn", 2, long=True),
+        case("bigmix", 4, ["--rounds", "1", "--largest", "2M"], long=True),
+        case("random_soak", 4, ["--seed", "5"], long=True), case("large_memory", 2, ["--rounds", "2"]),
         case("unexpected_flood", 4, long=True), case("rma_sync", 4, ["--rounds", "1"], osc=OSC_OVER_WEIR),
-        case("rma_data", 2, osc=OSC_OVER_WEIR, long=True), case("stencil", 4, ["--bytes", "64K"]),
+        case("rma_data", 2, osc=OSC_OVER_WEIR, long=True), case("stencil", 4, ["--bytes", "64K"], long=True),
         *(Case("overlap_collectives", np, ["--demand"], note="demanded", timeout=60,
                mca=[("btl_weir_overlap", "all")], check=Carried("overlap_upcalls", "gets"),
                long=np == 2) for np in (2, 4)),
-        case("collectives", 3, value="all"), case("random_soak", 4, ["--seed", "7"], value="all"),
-        case("threads", 4, ["--threads", "2", "--rounds", "20"], value="all"),
+        case("collectives", 3, value="all", long=True), case("random_soak", 4, ["--seed", "7"], value="all"),
+        case("threads", 4, ["--threads", "2", "--rounds", "20"], value="all", long=True),
         *(one for value in ("on", "all") for level in levels for one in every(value, *level)),
         *killed(["--mca", "btl_weir_overlap", "on"], " overlap on")]
 
 
 def node():
     cases = [
-        Case("ring", 4), Case("pingpong", 2, ["--ms", "10", "--sizes", "0,8,4K,64K,1M"]),
-        Case("pt2pt_modes", 4, ["--largest", "70000"]), Case("table1_orderings", 2),
-        Case("unexpected_flood", 4), Case("threads", 2), Case("random_soak", 4, ["--messages", "2000"])]
+        Case("pt2pt_modes", 4, ["--largest", "70000"]), Case("unexpected_flood", 4),
+        Case("random_soak", 4, ["--messages", "2000"])]
     with_long = [
-        Case("ring", 2), Case("initlat", 4), Case("pt2pt_modes", 2),
+        Case("ring", 2), Case("ring", 4), Case("pingpong", 2, ["--ms", "10", "--sizes", "0,8,4K,64K,1M"]),
+        Case("table1_orderings", 2), Case("threads", 2), Case("initlat", 4), Case("pt2pt_modes", 2),
         Case("wildcards", 4, ["--messages", "60"]), Case("unexpected_flood", 2),
         Case("collectives", 4, ["--largest", "8000"]),
         # The children all on the first node: spread over both, Open MPI 4.1.4 loses them in their
@@ -349,7 +350,7 @@ def killed(launch=(), note="", check=check_killed):
             cases.append(Case("killed_peer", np,
                               ["--survivors", survivors, "--victim", str(victim)], timeout=DEATH_LIMIT_S,
                               note=survivors + note, launch=launch, check=check,
-                              long=np == 2 or (survivors != "mixed" and not launch)))
+                              long=np == 2 or (survivors != "mixed" and (survivors != "recv" or not launch))))
     return cases
 
 

@@ -208,6 +208,7 @@ def test_nobody_waits_for_a_job_that_is_stopped(start, ring, top):
     ring(500, **FEW_TOKENS)
 
 
+@pytest.mark.long
 def test_segment_left_by_a_killed_job_is_used_on(start, ring, top):
     job = start(2, "alltoall_mem", FOR_LONG, **FEW_TOKENS)
     wait_for(top.at_tokens, "its traffic")
@@ -233,7 +234,7 @@ def test_segment_of_a_killed_job_is_removed_by_the_next(start, stream, top):
     nothing_is_left()
 
 
-@pytest.mark.parametrize("sharing, files", [("user", 1), ("job", 2)])
+@pytest.mark.parametrize("sharing, files", [pytest.param("user", 1, marks=pytest.mark.long), ("job", 2)])
 def test_two_jobs_share_by_user_and_not_by_job(sharing, files, stream, top):
     jobs = [stream(node_sharing=sharing) for _ in range(2)]
     wait_for(lambda: len(top.processes()) == 4 or not all(j.runs() for j in jobs), "four processes")
@@ -243,6 +244,7 @@ def test_two_jobs_share_by_user_and_not_by_job(sharing, files, stream, top):
     nothing_is_left()
 
 
+@pytest.mark.long
 def test_file_in_the_way_of_the_segment(start, ring):
     """A line says so, and the job has limits of its own."""
     job = start(2, "ring", ["--laps", "20000"])
@@ -276,6 +278,7 @@ def proxied(start, top):
     return proxied
 
 
+@pytest.mark.long
 def test_job_killed_with_a_proxy(proxied, ring):
     """Its segment is its own, so another job's proxy does not meet it, but clears it away."""
     job = proxied()
@@ -286,7 +289,8 @@ def test_job_killed_with_a_proxy(proxied, ring):
     nothing_is_left()
 
 
-@pytest.mark.parametrize("serves", [True, False], ids=["server", "served"])
+@pytest.mark.parametrize("serves", [pytest.param(True, id="server"),
+                                    pytest.param(False, id="served", marks=pytest.mark.long)])
 def test_rank_killed_with_a_proxy_ends_its_job(serves, proxied, ring, top):
     job, victims = proxied(), []
 
@@ -302,6 +306,7 @@ def test_rank_killed_with_a_proxy_ends_its_job(serves, proxied, ring, top):
     nothing_is_left()
 
 
+@pytest.mark.long
 def test_rank_stopped_with_a_proxy_goes_on(stream, top, request):
     """Stopped one after the other, the server among them; all goes on, each message once."""
     job = stream(4, proxy_servers="1")
@@ -351,6 +356,7 @@ def test_top_shows_who_does_what(start, top, tmp_path):
     top.text(status=1)  # nobody is there
 
 
+@pytest.mark.long
 def test_top_shows_the_proxy(proxied, top, tmp_path):
     proxied()
 

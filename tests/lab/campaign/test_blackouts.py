@@ -44,7 +44,7 @@ def test_15_s_longer_than_adapters_repeat_are_survived(outage):
     outage(15, args=MEDIUM).check_carried("connections_resumed", "gets")
 
 
-@on("nodes")
+@on(long=("nodes",))
 def test_10_s_in_the_middle_of_large_messages_are_survived(outage):
     """Longer than adapters repeat."""
     outage(10, args=LARGE).check_carried("connections_resumed", "gets")
@@ -75,7 +75,7 @@ def test_nothing_comes_twice_when_no_acknowledgement_arrives(fabric, stream, mea
              f"{job.counter('frames_resent').sum} frames sent again")
 
 
-@on("wire")
+@on(long=("wire",))
 def test_4_s_while_ranks_finish_and_leave_are_survived(fabric, stream):
     job = stream(BESIDE)
     dark = Dark(fabric, 4)
@@ -85,7 +85,7 @@ def test_4_s_while_ranks_finish_and_leave_are_survived(fabric, stream):
     job.end_beside_computation()
 
 
-@on("wire")
+@on(long=("wire",))
 def test_3_s_while_ranks_compute_with_overlap_are_survived(fabric, stream, measured):
     """Every 2 s a large message is announced to the one that computes, and has to move meanwhile: not in the
     dark, and then both that one and the next."""
@@ -118,7 +118,7 @@ def test_3_s_while_ranks_compute_with_overlap_are_survived(fabric, stream, measu
 
 # ---- every rank names who is lost, whatever it does --------------------------------------------------
 
-@on("wire", long=("nodes",))
+@on(long=("wire", "nodes"))
 def test_every_rank_names_a_lasting_one_in_time(every_rank_says_so):
     every_rank_says_so("blackout")
 
@@ -180,7 +180,7 @@ def test_every_rank_that_connects_names_a_lasting_one_in_time(connecting_in_the_
     job.check_nothing_left()
 
 
-@on("wire")
+@on(long=("wire",))
 def test_ranks_connect_over_a_round_trip_of_2400_ms(fabric, start, measured):
     """Longer than a first attempt takes."""
     fabric.wire("delay", "1200ms")

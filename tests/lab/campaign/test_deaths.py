@@ -45,12 +45,12 @@ def runtime_dies(stream, measured):
     return runtime_dies
 
 
-@on("loopback", "nodes")
+@on("loopback", long=("nodes",))
 def test_nothing_survives_mpirun(runtime_dies):
     runtime_dies(lambda job: os.kill(job.process.pid, signal.SIGKILL))
 
 
-@on("nodes")
+@on(long=("nodes",))
 def test_nothing_survives_the_daemon_on_the_other_node(runtime_dies):
     def kill(_):
         assert on_node(2, f"pkill -9 -x '{DAEMONS}'").returncode == 0, f"no {DAEMONS} on node2"
@@ -82,7 +82,7 @@ def test_a_rank_is_killed_in_the_middle_of_gets(ends_badly):
     ends_badly("kill", LARGE[:2])
 
 
-@on("loopback", "nodes")
+@on("loopback", long=("nodes",))
 def test_a_rank_is_killed_in_the_middle_of_puts_and_gets_of_its_own_and_others(ends_badly):
     ends_badly("kill", ONE_SIDED[:-1], OSC_OVER_WEIR)
 

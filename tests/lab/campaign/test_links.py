@@ -24,7 +24,7 @@ def test_3_s_are_survived_or_the_adapter_connects_nobody(link_flaps):
     link_flaps(BESIDE)
 
 
-@on("nodes")
+@on(long=("nodes",))
 def test_3_s_in_the_middle_of_large_messages_are_survived_or_the_adapter_connects_nobody(link_flaps):
     link_flaps(LARGE)
 
@@ -84,7 +84,7 @@ def test_every_rank_names_one_that_is_down_for_good_in_time(every_rank_says_so):
 
 # ---- of two rails that a process alone on its node takes by itself -----------------------------------
 
-@on("nodes with rails")
+@on(long=("nodes with rails",))
 def test_the_second_of_two_is_down_for_3_s(link_of_rail_down):
     link_of_rail_down("1", LARGE)
 

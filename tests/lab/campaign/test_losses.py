@@ -35,7 +35,7 @@ def test_one_percent_of_the_packets(lossy):
     lossy(8, "loss", "1%")
 
 
-@on("wire")
+@on(long=("wire",))
 def test_one_percent_of_the_packets_of_large_messages(lossy):
     """With gets behind sends on one lane, two of five such runs had a queue pair that Soft-RoCE broke
     (PROTOCOL.md 5). Gets have a lane of their own, and what breaks is made again."""
@@ -58,7 +58,7 @@ def test_the_same_for_a_minute_with_corruption(lossy):
     lossy(60, "delay", "1ms", "200us", *DISORDER, "corrupt", "0.2%")
 
 
-@on("wire")
+@on(long=("wire",))
 def test_transfers_go_on_while_both_ends_compute(fabric, start, measured):
     fabric.wire("rate", "100mbit")
     job = start("rma_passive", 2, ["--compute-ms", 700, "--repeat", 1, "--counters"], mca=OSC_OVER_WEIR)

@@ -42,7 +42,7 @@ def what_came_of(job):
             "other one")
 
 
-@on(RAILS)
+@on(long=(RAILS,))
 def test_the_first_carries_all_while_the_second_is_black_and_later_both(fabric, over_rails, measured):
     job = over_rails()
     with fabric.blackout("1") as dark:
@@ -57,7 +57,7 @@ def test_the_first_carries_all_while_the_second_is_black_and_later_both(fabric, 
              f"{job.pause_s():.1f} s; used again {again - dark.end:.1f} s after its end")
 
 
-@on(RAILS)
+@on(long=(RAILS,))
 def test_the_second_is_used_again_after_longer_than_peer_timeout(fabric, over_rails, measured):
     job = over_rails(mca=[PATIENCE])
     with fabric.blackout("1") as dark:
@@ -160,7 +160,7 @@ def test_the_first_becomes_black_while_ranks_finish_and_leave(fabric, over_rails
 
 # ---- the first one, under one-sided traffic ----------------------------------------------------------
 
-@on(RAILS)
+@on(long=(RAILS,))
 def test_puts_and_gets_go_over_the_second_when_the_first_is_black_for_ever(fabric, over_rails, measured):
     job = over_rails([*ONE_SIDED, "--no-atomics"], mca=[*OSC_OVER_WEIR, PATIENCE])
     with fabric.blackout("0") as dark:
