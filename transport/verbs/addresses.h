@@ -1,4 +1,4 @@
-// IP addresses of ports, as the connection manager wants them and as they go over the wire.
+// IP addresses of ports: as sockaddr for the connection manager, and as 16 bytes for the wire.
 //
 // Any thread.
 #pragma once
@@ -17,7 +17,8 @@ sockaddr_storage make_address(const std::array<std::uint8_t, 16>& bytes, std::ui
                               std::uint32_t interface);
 std::string to_text(const sockaddr_storage& address);
 
-// The bits of the network that the address is in, as an IPv6 one; 0 if no interface has it.
+// The prefix length of the address's network, for its 16 bytes: IPv4's /24 is 120 here. 0 if no
+// interface of this machine has the address.
 std::uint8_t network_bits(const sockaddr_storage& address);
 
 }  // namespace weir::verbs

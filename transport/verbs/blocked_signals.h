@@ -1,7 +1,7 @@
-// Signals are the application's: a thread that is started while one of these lives is born with all
-// of them blocked, and runs none of its handlers.
+// Blocks all signals for the calling thread during its scope. A thread that starts in this scope
+// inherits the mask, so it never runs a signal handler of the application.
 //
-// For one thread: in whose scope it is.
+// Thread rule: the thread that makes it destroys it.
 #pragma once
 
 #include <pthread.h>

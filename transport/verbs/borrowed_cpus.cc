@@ -22,7 +22,7 @@ BorrowedCpus::BorrowedCpus(const std::string& wish, std::string& why) {
     why = "'" + wish + "' is neither auto nor any nor a list of CPUs such as 7,15-17";
     return;
   }
-  // The kernel leaves out those that the process's cpuset lacks.
+  // The kernel leaves out CPUs that are not in the process's cpuset.
   borrowed_ = ::sched_getaffinity(0, sizeof before_, &before_) == 0 &&
               ::sched_setaffinity(0, sizeof wanted, &wanted) == 0;
   if (!borrowed_) {

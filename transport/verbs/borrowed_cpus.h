@@ -1,7 +1,7 @@
-// CPUs for weir's threads: one that is started while one of these lives is born with them, and not
-// with those that the application's thread is bound to.
+// Binds the calling thread to other CPUs during its scope. A thread of weir's that starts in this
+// scope inherits them, instead of the CPUs that the application's thread is bound to.
 //
-// For one thread: in whose scope it is.
+// Thread rule: the thread that makes it destroys it.
 #pragma once
 
 #include <sched.h>
@@ -12,9 +12,9 @@ namespace weir::verbs {
 
 class BorrowedCpus {
  public:
-  // `wish`: "auto", those of the calling thread; "any", all that the machine and its cpusets let
-  // the process have; or a list such as "7,15-17". If there are none of these, `why` says so, and
-  // threads are born with the calling thread's.
+  // `wish`: "auto" keeps the calling thread's CPUs; "any" takes all that the process's cpuset
+  // allows; a list such as "7,15-17" takes these. If the process may use none of them, the calling
+  // thread keeps its CPUs, and `why` gets the reason.
   BorrowedCpus(const std::string& wish, std::string& why);
   ~BorrowedCpus();
   BorrowedCpus(const BorrowedCpus&) = delete;

@@ -26,7 +26,7 @@ std::vector<std::string> names_in(const std::string& list) {
 
 bool is_usable(const PortChoice& port) { return port.active && port.address.ss_family != 0; }
 
-// Whether what the one reaches can be reached from the other.
+// Whether a peer that the one port reaches can be reached from the other, too.
 bool in_one_network(const PortChoice& one, const PortChoice& other) {
   wire::Card first;
   wire::Card second;
@@ -35,7 +35,7 @@ bool in_one_network(const PortChoice& one, const PortChoice& other) {
   return why_unreachable(first, second, false).empty();
 }
 
-// The fastest, or of those equal to the first such that also reach what it reaches, a near one.
+// A near one of the fastest ports, of those in the network of the first fastest.
 const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
   const PortChoice& first = **std::max_element(
       usable.begin(), usable.end(),
@@ -90,8 +90,8 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
 
 namespace {
 
-// Those that can be rails with the first one, which is among them: of each adapter one port, for
-// the ports share its bus.
+// The ports that can be rails together with `first`, and `first`. It takes one port of each
+// adapter, because the ports of an adapter share its bus.
 std::vector<PortChoice> rail_ports(const PortChoice& first, const DeviceWish& wish) {
   std::set<std::string> seen{first.device};
   std::vector<PortChoice> ports = list_ports(wish);
@@ -110,9 +110,8 @@ std::vector<Cpus> cpus_near_each(const std::vector<PortChoice>& ports) {
   return near;
 }
 
-// Of a process's ports, each goes to the port of a peer that has the same place. If only ports of
-// one name reach each other, all processes have to take them in one order: `first` and those as
-// listed.
+// Each rail connects our port to the peer's port with the same index. If the ports are in different
+// networks, all processes must take them in the same order: `first`, then the others as listed.
 void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWish& wish) {
   const PortChoice first = rails.front();
   const Place place{.own = own_cpus(),
@@ -122,7 +121,7 @@ void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWi
   const bool one_network = std::all_of(ports.begin(), ports.end(), [&](const PortChoice& port) {
     return in_one_network(first, port);
   });
-  if (wish.rails == 0) {  // nobody asked for more: none that is slower
+  if (wish.rails == 0) {  // no number was asked for: no slower port
     std::erase_if(ports, [&](const auto& port) { return port.speed_mbps != first.speed_mbps; });
     if (one_network) {
       const std::vector<std::size_t> chosen =

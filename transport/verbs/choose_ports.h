@@ -11,16 +11,16 @@
 
 namespace weir::verbs {
 
-// The fastest active port with an address that `wish` allows; of equals in one network, one that is
-// near (locality.h). If there is none: nothing, and the reason with a remedy in `why`.
-// Of several names, the first one counts.
+// The fastest active port that has an address and that `wish` allows. Of equally fast ports in one
+// network, it is one near our CPUs (locality.h). Only the first of several names counts. If there
+// is no such port: nothing, and the reason with a remedy in `why`.
 std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why);
 
-// The ports for the rails, four at most: those of the devices that are named, each of which has to
-// be usable; with "auto" the one above, then ones of other adapters that are of its kind and have
-// half its speed at least, near ones first if all are in one network. If no number is wished for
-// either, two at most (one_or_two), as fast as each other. None, and the reason in `why`, if there
-// is not even one; there may be fewer than wished for.
+// The ports for the rails, at most four and perhaps fewer than wished for.
+// With names: a port of each named device. If one is not usable: none, and the reason in `why`.
+// With "auto": the port above, then ports of other adapters of its kind with at least half its
+// speed, near ones first if all are in one network. If `wish.rails` is 0, too: at most two, equally
+// fast (one_or_two). If no port is usable: none, and the reason in `why`.
 std::vector<PortChoice> choose_ports(const DeviceWish& wish, std::string& why);
 
 }  // namespace weir::verbs

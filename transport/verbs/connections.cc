@@ -13,7 +13,7 @@ namespace {
 constexpr int resolve_timeout_ms = 2000;
 constexpr int backlog = 1024;
 
-// Reason of a refusal: invalid service id. [IBTA 12.6.7.2]
+// Reason of a refusal: invalid service ID. [IBTA 12.6.7.2]
 constexpr int nobody_listens = 8;
 
 std::span<const std::byte> private_data(const rdma_cm_event& event) {
@@ -151,7 +151,7 @@ std::optional<ConnectionEvent> Connections::next() {
   for (;;) {
     rdma_cm_event* event = nullptr;
     if (rdma_get_cm_event(channel_.get(), &event) != 0) return std::nullopt;
-    // An id must outlive the acknowledgement of its events: so read, acknowledge, then act.
+    // An id must outlive the acknowledgement of its events, so the caller acts only afterwards.
     rdma_cm_id* const new_id = event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr;
     std::optional<ConnectionEvent> result = handle(*event, new_id);
     rdma_ack_cm_event(event);
@@ -165,7 +165,7 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, r
     const RequestId request{++requests_seen_};
     requests_.emplace(requests_seen_, new_id);
     const std::optional<wire::Hello> hello = wire::decode_hello(private_data(event));
-    // Not weir, or an unknown form of it: a hello to nobody, which the core refuses.
+    // If the sender is not weir, or of an unknown version, the core refuses the empty hello.
     return ConnectionEvent{
         .kind = Kind::request, .request = request, .hello = hello.value_or(wire::Hello{})};
   }
@@ -221,7 +221,7 @@ std::optional<ConnectionEvent> Connections::on_answer(LaneId lane, Connection& c
   const bool ready = step_pair(id, lane, IBV_QPS_INIT) && step_pair(id, lane, IBV_QPS_RTR) &&
                      step_pair(id, lane, IBV_QPS_RTS) && rdma_establish(id) == 0;
   if (!ready) {
-    // Its acceptance may be withdrawn by now.
+    // The peer may have ended the connection since it accepted.
     return ConnectionEvent{.kind = Kind::failed, .lane = lane, .reason = FailReason::connect_spoilt};
   }
   return ConnectionEvent{.kind = Kind::answer, .lane = lane, .hello = *hello};

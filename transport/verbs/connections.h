@@ -46,10 +46,10 @@ class Connections {
   std::uint16_t port() const;
   int fd() const { return channel_->fd; }
 
-  // Queue pairs exist only from here on; requests wait until then.
+  // The queues whose pairs are connected from now on; nullptr: none, and no pair can be connected.
   void attach(Queues* queues) { queues_ = queues; }
 
-  // The traffic class that paths are resolved for; otherwise it is that of the node.
+  // The traffic class that later `connect`s resolve paths for; without it, the node's default.
   void set_traffic_class(std::uint8_t traffic_class) { traffic_class_ = traffic_class; }
 
   // Asks the process at `card` for a connection of `lane`. False: it could not even be tried.
@@ -57,10 +57,10 @@ class Connections {
                std::uint32_t qp_number);
   // Accepts `request` with the queue pair of `lane`. False: it is gone, or the pair refused.
   bool accept(RequestId request, LaneId lane, const wire::Hello& hello, std::uint32_t qp_number);
-  // The address that a request came from, for a person.
+  // The address that the request came from, for messages.
   std::string asker(RequestId request) const;
   void reject(RequestId request, wire::Reject reason);
-  // Without a word of ours.
+  // Drops `request` without a reason of ours to the peer.
   void forget(RequestId request);
   // Ends the attempt or the connection of `lane`, if there is one.
   void drop(LaneId lane);

@@ -27,12 +27,12 @@ class Device {
 
   const PortChoice& port() const { return port_; }
   const ibv_device_attr& limits() const { return limits_; }
-  // How many reads and atomics of one queue pair may be under way: started by us, or answered for
-  // the peer. Never 0: adapters hang with it.
+  // How many reads and atomics of one queue pair may be outstanding: started by us, or answered for
+  // the peer. Never 0, because adapters hang with 0.
   std::uint8_t most_fetches_started() const { return most_fetches(limits_.max_qp_init_rd_atom); }
   std::uint8_t most_fetches_answered() const { return most_fetches(limits_.max_qp_rd_atom); }
-  // Where the port's table has this partition, as a full member if it is one. If nowhere: nothing,
-  // and the reason in `why`.
+  // The index of this partition in the port's table; an entry with full membership comes first. If
+  // the table does not have it: nothing, and the reason in `why`.
   std::optional<std::uint16_t> pkey_index(std::uint16_t pkey, std::string& why) const;
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }

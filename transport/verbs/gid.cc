@@ -9,7 +9,7 @@ namespace {
 int rank_of(const Gid& gid) {
   const int address = gid.is_ipv4_mapped() ? 0 : gid.is_link_local() ? 2 : 1;
   const int type = gid.type == GidType::roce_v1 ? 1 : 0;
-  // A link-local address is worse than the older encapsulation: it may not even be routable.
+  // A link-local address is worse than RoCEv1: it means something only with an interface.
   return address == 2 ? 8 + type : 4 * type + address;
 }
 

@@ -1,5 +1,5 @@
-// Which of a port's GIDs to use. A pure choice from a table, so that it can be tested without a
-// device. `weir info` shows the table and the choice.
+// Which of a port's GIDs to use: a pure choice from a table. `weir info` shows the table and the
+// choice.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ const Gid* choose_gid(std::span<const Gid> table);
 
 const char* to_text(GidType type);
 
-// Why this GID is good or bad, in a few words.
+// What the choice of this GID means, in a few words.
 const char* why_chosen(const Gid& gid);
 
 }  // namespace weir::verbs

@@ -1,5 +1,5 @@
-// The adapter's own counters of a port, under weir's names. They count for the whole port, whoever
-// uses it, and are never reset: look at differences.
+// The adapter's own counters of a port, under weir's names. They count for all processes that use
+// the port and are never reset: look at differences.
 //
 // Thread rule: none; each read opens the files anew.
 #pragma once
@@ -17,7 +17,7 @@ struct HwCounters {
   std::optional<std::uint64_t> retries_exceeded;   // a peer did not answer, given up
   std::optional<std::uint64_t> ack_timeouts;       // an acknowledgement did not come in time
   std::optional<std::uint64_t> out_of_sequence;    // packets that came after a gap
-  std::optional<std::uint64_t> sequence_naks;      // a peer saw a gap
+  std::optional<std::uint64_t> sequence_naks;      // a peer reported a gap
   std::optional<std::uint64_t> duplicates;         // requests that came twice
 
   bool any() const {

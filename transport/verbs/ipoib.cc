@@ -22,7 +22,7 @@ std::string line_of(const std::filesystem::path& path) {
   return line;
 }
 
-// The bytes of "80:00:00:48:fe:80:...". False if it is no IPoIB address.
+// The GID in "80:00:00:48:fe:80:...". False if the text is no IPoIB hardware address.
 bool parse(const std::string& text, std::array<std::uint8_t, 16>& gid) {
   if (text.size() != 3 * hardware_address_bytes - 1) return false;
   for (std::size_t i = 0; i < hardware_address_bytes; ++i) {

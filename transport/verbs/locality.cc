@@ -10,7 +10,7 @@
 namespace weir::verbs {
 namespace {
 
-constexpr unsigned most_cpus = 1u << 16;  // no machine has more
+constexpr unsigned most_cpus = 1u << 16;  // more than any machine has
 
 Cpus both(const Cpus& a, const Cpus& b) {
   Cpus common;
@@ -18,7 +18,7 @@ Cpus both(const Cpus& a, const Cpus& b) {
   return common;
 }
 
-// The places in `near` of those that most of the own CPUs are near.
+// The indices of the adapters that are near the most CPUs of `own`.
 std::vector<std::size_t> nearest_ones(const std::vector<Cpus>& near, const Cpus& own) {
   std::vector<std::size_t> equal;
   std::size_t most = 0;
@@ -31,9 +31,9 @@ std::vector<std::size_t> nearest_ones(const std::vector<Cpus>& near, const Cpus&
   return equal;
 }
 
-// Of `ways`, as many processes on each. Who is bound to some of the CPUs near the adapters goes by
-// where these are among them. All others go by turns; where a process has a part of the machine,
-// those beside it have the other parts, and may come between.
+// Which of `ways` this process takes, so that each gets as many processes. A process bound to some
+// of the CPUs near the adapters goes by its position among these CPUs. All others go by turns. If a
+// process has only a part of the machine, the processes of the other parts may have the next turns.
 std::size_t share(const Cpus& near, const Place& place, std::size_t ways) {
   const Cpus mine = both(place.own, near);
   if (!mine.empty() && mine.size() < near.size()) {

@@ -46,7 +46,7 @@ bool survive_forks() {
 }
 
 bool may_lock_anything() {
-  // The kernel wants the capability in the first user namespace, which maps all ids to themselves.
+  // Only CAP_IPC_LOCK of the initial user namespace counts; that maps all ids to themselves.
   std::uint64_t inside = 1, outside = 1, count = 0;
   std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
   if (inside != 0 || outside != 0 || count < UINT32_MAX) return false;

@@ -1,4 +1,4 @@
-// A piece of memory registered with the adapter: anonymous (then both end together), or lent.
+// Memory registered with the adapter: its own, which is unmapped with the registration, or lent.
 //
 // Thread rule: any thread makes and destroys its own.
 #pragma once
@@ -47,14 +47,13 @@ class RegisteredMemory {
   std::unique_ptr<ibv_mr, Destroyer<ibv_dereg_mr>> mr_;
 };
 
-// Has libibverbs keep registered pages from children where the kernel does not copy them on a fork
-// (before Linux 5.12): otherwise the first write of the parent moves such a page away from under
-// the adapter. To be called before the process registers anything; harmless, and true, if somebody
-// else has called ibv_fork_init. False, with errno set, if forks stay dangerous.
+// Makes forks safe where the kernel does not copy registered pages for the child (before Linux
+// 5.12): there the parent's first write after a fork would move the page away from the adapter.
+// libibverbs then keeps these pages from children. Call it before the process registers anything;
+// an earlier ibv_fork_init by others does no harm. False, with errno set: forks stay dangerous.
 bool survive_forks();
 
-// Whether RLIMIT_MEMLOCK does not limit this process, as for root and the like. Reads files of
-// /proc.
+// Whether this process may lock more than RLIMIT_MEMLOCK, as root may. Reads files of /proc.
 bool may_lock_anything();
 
 // Why a registration failed, with the locked-memory limit in words.

@@ -28,7 +28,7 @@ class PairNumbers {
     std::uint32_t hole = place(number);
     if (entries_[hole].number == unused) return;
     --count_;
-    // Who was put off by the one that goes takes its place, and leaves a hole of its own.
+    // An entry that the removed one kept from its home moves into the hole and leaves another.
     for (std::uint32_t at = next(hole); entries_[at].number != unused; at = next(at)) {
       const std::uint32_t home = entries_[at].number & mask_;
       if (((at - home) & mask_) >= ((at - hole) & mask_)) {

@@ -1,4 +1,4 @@
-// The RDMA ports of this machine, and what each of them is.
+// The RDMA ports of this machine, and what they are.
 //
 // Any thread.
 #pragma once
@@ -31,9 +31,9 @@ using Context = std::unique_ptr<ibv_context, Destroyer<ibv_close_device>>;
 struct DeviceWish {
   std::string name = "auto";            // "auto", or "mlx5_0", "mlx5_0:1"; several with commas
   int gid_index = -1;                   // -1: chosen
-  std::optional<std::uint16_t> pkey{};  // of the path's interface (InfiniBand)
+  std::optional<std::uint16_t> pkey{};  // partition, which decides the IPoIB interface
   unsigned turn = 0;      // the process's number on its node, to spread over equal ports
-  std::size_t rails = 0;  // ports to use; 0: those that `name` names, or by the number of processes
+  std::size_t rails = 0;  // ports to use; 0: each that `name` names, or by the number of processes
   std::size_t processes = 1;  // of the job on this node
 };
 
@@ -48,21 +48,21 @@ struct PortChoice {
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
   sockaddr_storage address{};     // of the port, for rdma_cm; ss_family 0: it has none
-  std::uint8_t network_bits = 0;  // of the address, as an IPv6 one; 0: not known
+  std::uint8_t network_bits = 0;  // prefix length of the network (addresses.h); 0: not known
   std::vector<Gid> gids;          // the whole table, for people to read
 
   std::string name() const { return device + ":" + std::to_string(port); }
 };
 
-// Adapter and environment, to read and to compare: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs", or the
-// driver and type that the kernel reports. Reads files of /sys.
+// Adapter and machine in a line, for people to compare: "Soft-RoCE, 2.5 Gb/s, MTU 4096, 2 CPUs". A
+// real adapter is named by its driver and type. Reads files of /sys.
 std::string hardware_text(const PortChoice& port);
 
-// Every port of every device, with the GID and the address that `wish` gives it. Opens and closes
-// the devices; `unopened` gets the reason if one could not be opened.
+// Every port of every device, with the GID and the address that it has under `wish`. Opens and
+// closes the devices; `unopened` gets the reason if one could not be opened.
 std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened = nullptr);
 
-// What to say if that failed, as `errno` tells it now.
+// The message for a device that could not be opened, with the reason from `errno`.
 std::string cannot_open(const std::string& device);
 
 }  // namespace weir::verbs

@@ -63,7 +63,7 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
   }
 }
 
-// What could not be made, and how many of it the device has.
+// The message that `what` could not be made; `limit`: how many the device allows.
 std::string cannot_create(const std::string& what, const Device& device, const std::string& limit) {
   return "cannot create " + what + " on " + device.port().name() + ": " + std::strerror(errno) +
          "; the device allows " + limit;
@@ -123,8 +123,8 @@ void Queues::take_events() {
   }
 }
 
-// Every work request of every pair may end in a completion of its own (if it is flushed), and so
-// may every posted receive; and there is a marker.
+// Each work request may get a completion of its own (if it is flushed), and so may each posted
+// receive. One more is for a marker.
 std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
   return max_receives_ + sends_ + send_depth + 1;
 }
@@ -222,7 +222,7 @@ void Queues::retire_pair(LaneId lane) {
   if (pair(lane) == nullptr) return;
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
-  // If it cannot be stopped, nothing was ever posted to it, or the device is gone.
+  // If this fails, nothing was ever posted to the pair, or the device is gone.
   if (ibv_modify_qp(pair(lane), &error, IBV_QP_STATE) == 0) marker_ = Marker::due;
   marked_number_ = pair(lane)->qp_num;
   retired_numbers_.push_back(pair(lane)->qp_num);
@@ -231,8 +231,8 @@ void Queues::retire_pair(LaneId lane) {
   --pair_count_;
 }
 
-// In a queue pair in error everything is flushed in order [IBTA 10.3.1.5]. The marker has no bytes
-// and no target, should it be sent after all.
+// A queue pair in error flushes its work requests in order [IBTA 10.3.1.5]. The marker writes no
+// bytes, should it be sent after all.
 bool Queues::is_flushed() {
   if (marker_ == Marker::due) {
     ibv_send_wr marker{};
@@ -243,7 +243,7 @@ bool Queues::is_flushed() {
     const int error = ibv_post_send(retired_.back().get(), &marker, &bad);
     if (error == 0) {
       marker_ = Marker::posted;
-    } else if (std::abs(error) != ENOMEM) {  // else it is full, until its completions are polled
+    } else if (std::abs(error) != ENOMEM) {  // ENOMEM: the send queue is full until a poll
       marker_ = Marker::none;
     }
   }
@@ -339,7 +339,7 @@ bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
   return bring_up(lane, path);
 }
 
-// Not 0, which means none. Pairs of other peers begin elsewhere.
+// Never 0, which means no label. Starts at a hash of the pair's number, so that peers differ.
 std::uint32_t Queues::flow_label(const ibv_qp& first, std::uint8_t number) {
   constexpr std::uint32_t odd = 0x9e3779b1;
   constexpr std::uint32_t port_bits = 0x3fff;
@@ -353,10 +353,10 @@ bool Queues::connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& our
   const Path& first = paths_[index(beside)];
   ibv_qp_attr path{};
   path.ah_attr = first.address;
-  // A fabric with ECMP chooses by UDP source port. mlx5 makes that of the flow label, so further
-  // lanes have neighbouring ones, which the usual hashes tell apart. Soft-RoCE makes it of the
-  // pair's number, and nobody can choose that: there more lanes than paths are likely to use all
-  // paths. So is any adapter that does not look at the label.
+  // A fabric with ECMP chooses a path by UDP source port. mlx5 derives this port from the flow
+  // label, so further lanes get neighbouring labels, which the usual hashes tell apart. Soft-RoCE
+  // and others ignore the label and derive the port from the pair's number, which cannot be chosen.
+  // There a peer needs more lanes than paths to use all paths with some likelihood.
   if (ours.number > 0 && path.ah_attr.is_global != 0) {
     path.ah_attr.grh.flow_label = flow_label(*pair(beside), ours.number);
   }

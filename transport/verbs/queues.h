@@ -28,9 +28,9 @@ struct QueuePairOptions {
   std::uint32_t inline_bytes = 256;    // 0: none
   std::uint8_t rnr_timer_code = 12;    // RNR NAK timer that we advertise to senders
   std::uint8_t ack_timeout_code = 18;  // 4.096 us * 2^code until a retry
-  std::uint8_t retry_count = 6;        // never 7, which means for ever on some adapters
+  std::uint8_t retry_count = 6;        // never 7: some adapters then retry for ever
   std::uint32_t mtu_bytes = 0;         // 0: as negotiated
-  // Of every path; where nothing is set, as connection management resolves it.
+  // For every path. Without a value, the path keeps what connection management resolved.
   std::optional<std::uint8_t> service_level;
   std::optional<std::uint8_t> traffic_class;
   std::optional<std::uint16_t> pkey_index;
@@ -51,22 +51,22 @@ class Queues {
 
   // Makes a queue pair for `lane`, in RESET. If the device refuses: 0, and the reason in `why`.
   std::uint32_t create_pair(LaneId lane, std::string& why);
-  // A pair for the next `create_pair`, with `inline_bytes()` as they were when the lock was held;
-  // null if the device refuses. Takes long, and is the one call that does not want the lock.
+  // A pair for the next `create_pair`; null if the device refuses. It takes long, so call it
+  // without the lock, with `inline_bytes()` read under the lock.
   Pair make_spare(std::uint32_t inline_bytes) const;
   bool has_spare() const { return spare_ != nullptr; }
   void keep_spare(Pair pair) { spare_ = std::move(pair); }
-  // The same for a second lane, of `send_depth` work requests. Also 0 if too little would be left
-  // for the first lanes of further peers.
+  // As `create_pair`, for a second lane to a peer, with `send_depth` work requests. Also 0 if too
+  // little would be left for the first lanes of further peers.
   std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
-  // The pair of `lane` ends in two steps: retired, it stops sending and receiving; once the caller
-  // has polled what it had under way, it is destroyed. One at a time.
+  // Ends the pair of `lane`, one at a time. A retired pair neither sends nor receives. Then the
+  // caller polls until `is_flushed`, and destroys the pair.
   void retire_pair(LaneId lane);
-  // Whether all of that was polled. Behind its last work request comes a marker, which this posts,
-  // so call it again after a poll. A pair that takes no marker counts as flushed.
+  // Whether all completions of the retired pair were polled. It posts a marker behind the last work
+  // request, so call it again after each poll. A pair that takes no marker counts as flushed.
   bool is_flushed();
   void destroy_retired() { retired_.clear(); }
-  // Their completions were taken, too.
+  // Frees the numbers of the destroyed pairs. Poll before: completions left may still name them.
   void forget_retired();
   bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
   // For reading the pair's attributes; nullptr if there is no pair.
@@ -77,21 +77,20 @@ class Queues {
   // Moves a queue pair one step with the attributes that connection management filled in, and adds
   // ours (timers, retries). False, with errno set, on failure.
   bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
-  // Changes the RNR NAK timer of later pairs; `adjust_rnr_timers` changes the timer of
-  // existing ones, so many at a time, because each is a call of the kernel. A pair that refuses
-  // keeps its own.
+  // Sets the RNR NAK timer that later pairs advertise. `adjust_rnr_timers` changes at most `most`
+  // existing pairs a call, because each costs a system call. A pair that refuses keeps its timer.
   void advertise_rnr_timer(std::uint8_t code);
   void adjust_rnr_timers(std::size_t most);
   bool has_old_rnr_timers() const { return old_rnr_timers_ > 0; }
   // From RESET to RTS, connected to a queue pair of the same port: one with any number, or itself.
   bool connect_on_port(LaneId lane, std::uint32_t qp_number);
   bool connect_to_itself(LaneId lane) { return connect_on_port(lane, pair(lane)->qp_num); }
-  // From RESET to RTS, connected to the queue pair that the peer of `beside` told of, by the same
-  // path. It has at most `reads` reads under way.
+  // From RESET to RTS, connected to the peer's queue pair `theirs`, by the path of the lane
+  // `beside`. At most `reads` reads may be outstanding on it.
   bool connect_beside(LaneId lane, LaneId beside, const wire::LaneEnd& ours,
                       const wire::LaneEnd& theirs, std::uint32_t reads);
 
-  // Posts a chain for one lane, in one call. False, with errno set, if the adapter refused.
+  // Posts a chain for one lane. False, with errno set, if the adapter refused.
   [[gnu::hot]] bool post(std::span<const WorkRequest> chain);
   // Posts a chain of receives to the SRQ. False, with errno set, if the adapter refused.
   [[gnu::hot]] bool post(std::span<const ReceivePost> chain);
@@ -100,8 +99,8 @@ class Queues {
 
   static constexpr int poll_most = 32;
 
-  // Polls up to `most` finished work requests (at most poll_most), and calls `handle(Completion)`
-  // for each but a marker. Returns how many there were; less than 0: broken queue.
+  // Polls up to `most` completions (at most poll_most), and calls `handle(Completion)` for each but
+  // a marker. Returns how many there were; less than 0: the queue is broken.
   template <typename Handle>
   int poll(int most, Handle&& handle) {
     std::array<ibv_wc, poll_most> done;
@@ -123,12 +122,12 @@ class Queues {
     return count < 0 ? count : static_cast<int>(next - completions.begin());
   }
 
-  // Readable after a frame whose sender asks the event thread to look (WorkRequest::solicited); -1
-  // if the device has no such channel. [IBTA 11.4.2.2]
+  // Readable after a solicited frame (WorkRequest::solicited) has come; -1 if the device has no
+  // completion channel. [IBTA 11.4.2.2]
   int event_fd() const { return channel_ ? channel_->fd : -1; }
   // Call when it is readable, before the poll.
   void take_events();
-  // It becomes readable at the next such frame. `take_events` does that, too.
+  // Arms `event_fd` for the next such frame. `take_events` does that, too.
   void listen() {
     if (channel_) ibv_req_notify_cq(cq_.get(), 1);
   }
@@ -141,7 +140,8 @@ class Queues {
   using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
   using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
 
-  // As the pair of a lane was set. The device is not asked: some forget the service level.
+  // The path that the pair of a lane was given. Kept here, because some devices forget the service
+  // level.
   struct Path {
     ibv_ah_attr address{};
     ibv_mtu mtu = IBV_MTU_256;
@@ -166,7 +166,7 @@ class Queues {
   }
 
   void on_marker(const ibv_wc& wc) {
-    // One that comes late belongs to a pair that nobody waits for any more.
+    // A late marker belongs to a pair whose flush is no longer awaited.
     if ((wc.wr_id & ~marker_bit) == marked_number_) marker_ = Marker::none;
   }
 
@@ -189,7 +189,7 @@ class Queues {
   CompletionQueue cq_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
-  std::size_t old_rnr_timers_ = 0;     // so many of the first ones may have another than advertised
+  std::size_t old_rnr_timers_ = 0;     // so many of the first pairs may have an older timer
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
   enum class Marker : std::uint8_t { none, due, posted };

@@ -44,9 +44,9 @@ bool in_same_network(const Card& ours, const Card& theirs) {
   return ours.network_bits > 0;
 }
 
-// Asks the kernel for its route, as `ip route get TO from FROM`. True if that leads out by this
-// interface, and where the kernel does not say. (A socket bound to the interface would not tell:
-// then the kernel takes every address for a neighbour's.)
+// Asks the kernel for its route, as `ip route get TO from FROM`. True if the route leaves by this
+// interface, or if the kernel does not say. (A socket bound to the interface would not tell: the
+// kernel then takes every address for a neighbour's.)
 bool has_route(std::uint32_t interface, const Card& from, const Card& to) {
   const bool v4 = Gid{.raw = to.address}.is_ipv4_mapped();
   const std::size_t skipped = v4 ? 12 : 0;

@@ -1,5 +1,5 @@
-// Whether a peer can be reached from our port at all. Two fabrics may be equally fast and found in
-// another order on each host; then connections would only be refused after a long wait.
+// Whether a peer can be reached from our port at all. Two hosts may choose ports of different
+// fabrics that are equally fast. Without this check, a connection would fail after a long wait.
 //
 // Any thread.
 #pragma once
@@ -11,11 +11,11 @@
 
 namespace weir::verbs {
 
-// What a card says of the port's fabric.
+// Fills in the card's fields about the port's fabric.
 void describe_fabric(const PortChoice& port, wire::Card& card);
 
-// Why no connection from our port can reach that of the card; empty: none is known. What the cards
-// say, and what the kernel's routes say of another network.
+// Why our port cannot reach the port of the card; empty: no reason is known. The cards decide, and
+// for another network the kernel's routes.
 std::string why_unreachable(const PortChoice& ours, const wire::Card& theirs);
 
 // The part that only the cards decide. `routes`: an address in another network may be reached.

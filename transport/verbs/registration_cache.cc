@@ -30,12 +30,12 @@ constexpr Access writing = Access::local_write | Access::remote_write | Access::
 // Unmapped memory stays pinned until the next miss, or until this much of it waits.
 constexpr std::size_t max_unreleased_bytes = std::size_t{16} << 20;
 
-// For memory_goes_away, which any thread may call and which must not load anything.
+// For memory_goes_away: any thread may call it, and it must not load UCX.
 std::atomic<void (*)(void*, std::size_t)> forward_to{nullptr};
 
 bool writes(Access access) { return (access & writing) != Access::local_read; }
 
-// The rights that UCX keeps when it merges regions. What only the adapter reads needs none.
+// The rights in the form that UCX merges. Memory that only our adapter reads needs none.
 int protection(Access access) {
   return (includes(access, Access::remote_read) ? PROT_READ : 0) |
          (writes(access) ? PROT_WRITE : 0);
@@ -62,9 +62,9 @@ struct Range {
   std::size_t length_bytes;
 };
 
-// What is registered for a buffer. A small buffer gets its whole page, which serves its neighbours,
-// too. A larger one gets just its bytes: neighbours in the heap share a page, and UCX merges
-// overlapping regions into one, which would be registered anew for each of them, larger every time.
+// What is registered for a buffer. A buffer within a page gets the whole page, which serves its
+// neighbours, too. A larger one gets just its bytes. With whole pages, neighbours in the heap would
+// overlap, and UCX would merge and register them anew, larger every time.
 Range range_for(std::uintptr_t start, std::size_t length_bytes) {
   const std::size_t page = page_bytes(), in_page = start % page;
   if (in_page + length_bytes <= page) return {start - in_page, page};
@@ -109,7 +109,7 @@ struct Request {
   bool entered = false;  // out: there was a miss
 };
 
-// UCX changes these functions between versions (1.13, 1.14 and later seen): the signature decides.
+// The signatures of UCX's functions differ between 1.13, 1.14 and later: each form has a case here.
 template <typename Get>
 ucs_status_t call_get(Get* get, ucs_rcache_t* cache, void* address, std::size_t length_bytes,
                       int prot, Request* request, ucs_rcache_region_t** region) {
@@ -155,7 +155,7 @@ void set_merge(Operations& operations) {
 void* enter_verbs(void* context, void* address, std::size_t length_bytes, Access access,
                   std::uint32_t& lkey, std::uint32_t& rkey) {
   int flags = 0;
-  // Remote writes and atomics are not allowed without the local right.
+  // Verbs allow remote writes and atomics only together with local writes.
   if (writes(access)) flags |= IBV_ACCESS_LOCAL_WRITE;
   if (includes(access, Access::remote_read)) flags |= IBV_ACCESS_REMOTE_READ;
   if (includes(access, Access::remote_write)) flags |= IBV_ACCESS_REMOTE_WRITE;
@@ -169,7 +169,7 @@ void* enter_verbs(void* context, void* address, std::size_t length_bytes, Access
 
 void remove_verbs(void*, void* handle) { ibv_dereg_mr(static_cast<ibv_mr*>(handle)); }
 
-// Proof that the hooks work: an event must come for each way in which pages go away, beforehand.
+// The test of the hooks: each call that takes pages away must raise an event before it does.
 struct Expected {
   std::uintptr_t address;
   pthread_t thread;
@@ -213,13 +213,13 @@ const char* find_blind_spot(const Ucx& ucx) {
     blind = "munmap";
   }
   ucx.unset_event_handler(UCM_EVENT_VM_UNMAPPED, note_expected, &expected);
-  // brk is not tried: another thread may be using the heap. Everybody leaves brk to UCX, which
-  // patches it when loaded, unless told not to.
+  // brk is not tried, because another thread may be using the heap. Other hooks leave brk to UCX,
+  // which patches it when loaded, unless its options forbid that.
   if (blind == nullptr && ucx.ucm_options->mmap_hook_mode == UCM_MMAP_HOOK_NONE) blind = "brk";
   return blind;
 }
 
-// UCX makes two pipes, an epoll descriptor and a thread. Where it does not get them, it aborts.
+// UCX makes two pipes, an epoll descriptor and a thread. If one cannot be made, UCX aborts.
 bool has_room_for_ucx(std::string& why) {
   std::array<int, 6> taken{};
   int error = 0;
@@ -289,8 +289,8 @@ struct RegistrationCache::State {
 };
 
 // UCX keeps and counts a region that it could not register. So a failure becomes an entry without a
-// handle, which the caller drops, because it holds the reference for that. Only for a merged region
-// UCX hears of the failure: then it tries the original range.
+// handle, and the caller, who gets a reference to it, drops it. Only the failure of a merged region
+// is reported to UCX, which then tries the original range.
 ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, bool merged) {
   auto* const address = reinterpret_cast<std::byte*>(entry.super.super.start);
   const std::size_t length_bytes = entry.super.super.end - entry.super.super.start;
@@ -345,7 +345,8 @@ Entry* RegistrationCache::State::look_up(Range range, Request& request) const {
   return &entry_of(region);
 }
 
-// Nobody finds the entry any more; it ends with its last user.
+// Takes the entry out of the cache, and gives back the caller's reference. The registration ends
+// with its last user.
 void RegistrationCache::State::drop(Entry& entry) const {
   if (std::atomic_ref(entry.dropped).exchange(1) == 0) {
     call_invalidate(ucx->rcache_region_invalidate, cache, entry);
@@ -353,8 +354,8 @@ void RegistrationCache::State::drop(Entry& entry) const {
   ucx->rcache_region_put(cache, &entry.super);
 }
 
-// Gives up unused registrations, the longest unused first, to make room for `length_bytes`. False
-// if there was none to give up.
+// Gives up unused registrations, the longest unused first, until `length_bytes` are free. False if
+// there was none to give up.
 bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   struct Unused {
     std::uint64_t last_used;
@@ -385,7 +386,7 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   return given_up > 0;
 }
 
-// Called before the end: UCX would complain about regions in use, on stdout.
+// For the destructor: UCX would print a complaint about each region in use to stdout.
 void RegistrationCache::State::release_all() {
   for (;;) {
     Entry* used = nullptr;
@@ -506,8 +507,8 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
       return &entry->registration;
     }
     if (entry->handle != nullptr) {
-      // Fewer rights than asked for: register again with both rights and the same length, or the
-      // two uses would alternate.
+      // Fewer rights than asked for: register the same range again with both rights. Otherwise the
+      // two uses would replace each other's registration in turn.
       request.access = access | entry->registration.access;
       range = entry->registered();
       state.drop(*entry);
@@ -523,7 +524,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
         break;
       }
     } else if (request.access != access) {
-      request.access = access;  // the earlier rights are not available now, or not as far
+      request.access = access;  // the earlier rights are refused now, or for part of the range
       range = needed;
     } else {
       break;

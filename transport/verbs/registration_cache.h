@@ -71,12 +71,11 @@ class RegistrationCache {
     std::size_t max_bytes = SIZE_MAX;  // of registrations, used and unused together
     std::size_t max_regions = 4096;
     Hooks hooks = Hooks::own;
-    // Before a fork, forget unused registrations: where the kernel does not copy pinned pages for
-    // the child, the parent's next write would move the page away from the adapter.
+    // End unused registrations before a fork, for the reason of `survive_forks` (memory.h).
     bool purge_on_fork = true;
   };
 
-  // Tests on pages of its own whether memory that goes away is seen. If not: nullptr, and the
+  // Tests on a page of its own that the hooks see memory go away. If they do not: nullptr, and the
   // reason in `why`; then application memory must not be registered at all.
   static std::unique_ptr<RegistrationCache> create(const Registrar& registrar,
                                                    const Options& options, std::string& why);
@@ -88,17 +87,17 @@ class RegistrationCache {
   RegistrationCache(const RegistrationCache&) = delete;
   RegistrationCache& operator=(const RegistrationCache&) = delete;
 
-  // The registration that covers these bytes with at least these rights, in use until `put`. If
-  // there can be none, nullptr with errno set: ENOMEM at a cap or the locked-memory limit when
-  // nothing unused is left to give up; EFAULT and the like when the memory does not allow it. The
-  // caller then copies instead.
+  // A registration that covers these bytes with at least these rights, in use until `put`. If there
+  // can be none: nullptr with errno set, and the caller copies instead. ENOMEM: at a cap or the
+  // locked-memory limit, with nothing unused to give up. EFAULT and the like: memory that cannot be
+  // registered so.
   Registration* get(const void* address, std::size_t length_bytes, Access access);
 
   void put(Registration* registration);
 
   const RegistrationCounters& counters() const;
 
-  // Registrations that were not put back yet. Walks all of them.
+  // How many registrations are in use. Walks all of them.
   std::uint64_t in_use() const;
 
   // With Hooks::forwarded: this memory is about to be unmapped. Allocates nothing.

@@ -30,8 +30,8 @@ bool find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// UCX does not promise this interface, and all versions have one soname. Those after 1.13 moved the
-// alignment from the cache to the call, and added this function.
+// UCX does not promise this interface, and all versions have the same soname. Versions after 1.13
+// have the alignment in the call, not in the cache, and have ucs_rcache_set_default_params.
 template <typename Parameters>
 bool made_for(void* ucs) {
   constexpr bool headers_before = requires(Parameters parameters) { parameters.max_alignment; };

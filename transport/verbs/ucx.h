@@ -1,6 +1,6 @@
-// The parts of UCX that the registration cache uses, loaded only when first needed: UCX patches
-// libc and takes over SIGSEGV and the like as soon as it is loaded, and weir is in every MPI
-// process, also in those that do not use it.
+// The parts of UCX that the registration cache uses, loaded only when first needed. UCX patches
+// libc and handles SIGSEGV and the like as soon as it is loaded. Open MPI loads weir into every MPI
+// process, also into those that do not use it.
 #pragma once
 
 // UCX's headers are C and not as strict as we are.
@@ -32,11 +32,11 @@ struct Ucx {
   const ucm_global_config_t* ucm_options;
 };
 
-// Loads UCX, for good; the process keeps its signal handlers. If UCX is missing: nullptr, and the
-// reason in `why`. Any thread, any number of times.
+// Loads UCX for good; the process keeps its signal handlers. If UCX is missing, or not the version
+// that weir was built for: nullptr, and the reason in `why`. Any thread, any number of times.
 const Ucx* load_ucx(std::string& why);
 
-// Whether UCX has patched libc already, whoever loaded it.
+// Whether this process has loaded UCX already, by weir or another library.
 bool is_ucx_loaded();
 
 }  // namespace weir::verbs
