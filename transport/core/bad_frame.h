@@ -12,7 +12,7 @@ namespace weir {
 enum class FrameFault : std::uint8_t {
   none,
   twice,             // the device delivered it before; Soft-RoCE does so, the peer is not to blame
-  lane,              // it came on a queue pair that the peer no longer sends on
+  lane,              // it came on a lane for fetches, which carries no frames
   length,            // it is longer than a receive buffer
   layout,            // its headers and messages do not fit together
   sequence,          // another frame was due on the lane
@@ -22,8 +22,8 @@ enum class FrameFault : std::uint8_t {
   returned_credits,  // it gives back credits that it did not have
   granted_credits,   // it grants more credits than any receive queue is deep
   relayed,           // relayed for a process outside the job, or out of turn
-  lane_end,          // the second lane's end was not due
-  handover,          // about rails, of which there is one
+  lane_end,          // the end of a lane for fetches was not due
+  handover,          // it is about other rails, and there are none
   part,              // it asks to part twice, or answers what was not asked
 };
 

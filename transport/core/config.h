@@ -37,14 +37,14 @@ struct CoreConfig {
   std::uint32_t fetches_answered = 16;  // most that it answers for a peer's queue pair; 1 to 255
   std::uint32_t paths =
       1;  // lanes for the chunks of large gets; 1: the lanes that there are anyway
-  std::uint64_t spread_bytes = 256 << 10;  // a get from this size on asks for them: two chunks
-  // What the event thread is to see at once of what peers send.
+  std::uint64_t spread_bytes = 256 << 10;  // a get from this size on asks for these lanes
+  // Which frames of peers are to wake the event thread.
   wire::Wakes wakes = wire::Wakes::none;
   // Gets and atomics use a lane without sends and writes: when Soft-RoCE repeats an earlier send,
   // it takes the get or atomic behind it for complete without its data.
   bool fetches_apart = false;
-  // Soft-RoCE may deliver a frame a second time, which is left out. Of any other adapter that would
-  // be a fault, and the peer is given up.
+  // Soft-RoCE may deliver a frame twice, and the second one is ignored. With any other adapter that
+  // is a fault, and the peer is given up.
   bool frames_may_repeat = true;
   std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
   std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits
@@ -54,12 +54,12 @@ struct CoreConfig {
   Duration connect_timeout = seconds(30);      // then the peer is given up
   Duration peer_timeout = seconds(30);         // a peer silent so long, though probed, is given up
   bool resumes = false;                        // a connection that breaks is made again
-  // There are other ways to each peer. So one that is given up here may be asked again, and the layer
-  // above hears when connections come and go, to carry frames over another way.
+  // There are other rails. So a peer that is given up here may be asked again, and the layer above
+  // hears when connections come and go, to carry frames over another rail.
   bool among_rails = false;
   Duration repeats_for{};                      // how long an adapter repeats before it gives up
-  // What the frames of a session, and what is given to relays, are counted from: other than 0 only
-  // where these numbers are to wrap soon. The same in all processes.
+  // The number of a session's first frame, and of the first frame given to a relay. The same in all
+  // processes. Other than 0 only where these numbers are to wrap soon.
   std::uint32_t first_frame = 0;
   std::uint32_t first_relayed = 0;
   bool proxy = false;                          // leave room for what a relay adds to a frame

@@ -42,9 +42,9 @@ class Connection {
   // There is no connection, and one may be made.
   bool is_idle() const { return state_ <= PeerState::closed; }
 
-  // The session is not taken up again for now: both ends agree on what has arrived.
+  // The session is not taken up for now: its frames may go over another rail.
   bool is_held() const { return state_ == PeerState::held; }
-  // Its frames were carried over another rail, and so are all until there is a connection.
+  // The session's frames went over another rail. Later ones do, too, until there is a connection.
   bool has_moved() const { return moved_; }
 
   // The peer's goodbye arrived, or both agreed to part: it sends nothing more.
@@ -53,11 +53,11 @@ class Connection {
   bool asked_to_part() const { return asked_to_part_; }
   // The lane for frames; none while no connection is made or asked for.
   LaneId lane() const { return lane_; }
-  // The most reads and atomics that a queue pair to the peer has under way, as both ends agreed.
+  // The most reads and atomics outstanding on a queue pair to the peer, as both ends agreed.
   std::uint32_t most_fetches() const { return most_fetches_; }
-  // Frames of the session, when its last connection broke.
+  // Frames of the session that had arrived when its last connection broke.
   std::uint32_t received() const { return received_; }
-  // The same of the last session, if that is over and the peer may not know.
+  // The same for the last session, if it is over and the peer may not know.
   std::optional<std::uint32_t> received_before_end() const {
     return session_ == Session::over ? std::optional(ended_at_) : std::nullopt;
   }
@@ -72,7 +72,7 @@ class Connection {
                                         PeerState::accepting | PeerState::held | any_broken;
   static constexpr PeerStates departed =
       PeerState::left | PeerState::parted | PeerState::broken_part | PeerState::broken_leave;
-  // Of the frames that are numbered on from connection to connection.
+  // In a session, frames are numbered on from one connection to the next.
   enum class Session : std::uint8_t {
     none,  // nor does the peer know of one
     open,  // there was a connection, and its frames are to be delivered
@@ -86,19 +86,19 @@ class Connection {
   // Facts, which no state depends on.
   bool asked_to_part_ = false;  // the peer's question waits for our answer
   bool wanted_ahead_ = false;   // asked for, though nothing goes to the peer yet
-  bool is_out_ = false;         // it is counted among those that broke and are not there again
-  bool moved_ = false;          // where frames go: over another rail
+  bool is_out_ = false;         // it is counted as broken and not made again yet
+  bool moved_ = false;          // frames go over another rail
   Time stays_until_{};          // the peer wanted to stay: ask it no earlier
   LaneId lane_ = LaneId::none;
   std::uint32_t most_fetches_ = 1;
   wire::Card card_{};
   std::uint8_t futile_ = 0;     // connections in a row that broke before anything went over them
   std::uint32_t received_ = 0;  // frames of the session, when its connection broke
-  std::uint32_t sent_ = 0;      // the same; the number of the next one
-  std::uint32_t told_ = 0;      // those that the peer has received, by the request we accepted
-  std::uint32_t ended_at_ = 0;  // those that we had received when the last session ended
-  std::unique_ptr<Failure> noted_;       // told once the lane is fenced
-  FailReason broke_ = FailReason::none;  // why it did
+  std::uint32_t sent_ = 0;      // the same for our frames; the number of the next one
+  std::uint32_t told_ = 0;      // frames that the peer has received, by the request we accepted
+  std::uint32_t ended_at_ = 0;  // frames that had arrived when the last session ended
+  std::unique_ptr<Failure> noted_;       // reported once the lane is fenced
+  FailReason broke_ = FailReason::none;  // why the connection broke
   CompletionStatus broke_with_ = CompletionStatus::success;
   std::uint64_t attempt_ = 0;       // number of our last request
   std::uint64_t attempt_seen_ = 0;  // number of the peer's last request that we accepted

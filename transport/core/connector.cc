@@ -1,5 +1,5 @@
-// What all parts of the connector share: the table is looked up, states, deadlines and places are
-// kept, and a peer is given up.
+// The shared part of the connector: looks up the table, keeps states, deadlines and places, and
+// gives peers up.
 #include "transport/core/connector.h"
 
 #include <cassert>
@@ -52,7 +52,7 @@ bool Connector::on(Event event, const Now& now, Peer& peer, Outbox& out, const D
     case Do::give_way: give_way(now, peer, out); break;
     case Do::give_way_unconfirmed: fence_unconfirmed(peer, PeerState::broken_wait, out); break;
     case Do::lose_lane: lose_lane(now, peer, *details.why, out); break;
-    case Do::lose_parted_lane:  // who takes up no session has all: that was agreed on
+    case Do::lose_parted_lane:  // without sessions it just ends: both agreed that all has arrived
       if (config_.resumes) {
         lose_lane(now, peer, *details.why, out);
       } else {
@@ -104,7 +104,7 @@ bool Connector::on(Event event, const Now& now, Peer& peer, Outbox& out, const D
     case Do::close_unused:
       if (!peer.wants.linked) move_to(peer, PeerState::closed);
       break;
-    case Do::close_unmade: {  // what is pending has to go out first; then it is called again
+    case Do::close_unmade: {  // pending frames go out first; then this is called again
       const bool waits = peer.connection.is_in_session() && !peer.connection.moved_;
       if (!waits && !listener_.has_work(peer)) finish(now, peer, out);
       break;
@@ -168,7 +168,7 @@ void Connector::keep_due(Peer& peer) {
   connection.due_ = due;
 }
 
-// Each that is given up fails, or gets a later deadline.
+// The loop ends, because each event removes the peer from the list or sets a later deadline.
 void Connector::on_timer(const Now& now, Outbox& out) {
   while (!due_.empty() && now >= due_.begin()->first) {
     on(Event::deadline, now, peers_[due_.begin()->second], out,

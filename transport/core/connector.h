@@ -3,25 +3,25 @@
 // again at the next message.
 //
 // A peer has at most one connection, made or asked for, and only its lanes carry anything. A peer
-// that is given up is reported once, and for good, or `among_rails` until somebody asks again.
-// Every wait ends: an attempt is repeated after `attempt_timeout`, or after twice the time of an
-// attempt that nobody answered, because the answer may take long. The peer is given up after
-// `connect_timeout`. Many processes that ask one process at the same time ask again at different
-// times.
+// that is given up is reported once. That is for good, but `among_rails` it may be asked again.
+// Every wait ends: an attempt is repeated after `attempt_timeout`. After an attempt that nobody
+// answered, the next gets twice its time, because the answer may take long. The peer is given up
+// after `connect_timeout`. Many processes that ask one process at the same time ask again at
+// different times.
 //
 // A connection parts when both sides have nothing under way: one asks, and posts nothing until the
-// other answers with a goodbye, or wants to stay. What the asker has sent has arrived before its
-// question. What the other has sent has arrived before its goodbye, and the asker has seen that if
-// it disconnects. So both sides know that everything was delivered. If the lane breaks first, the
-// session goes on, unless the asker had the goodbye.
+// other answers with a goodbye, or wants to stay. The asker's frames have arrived before its
+// question. The other's frames have arrived before its goodbye, and the asker has seen the goodbye
+// if it disconnects. So both sides know that everything was delivered. If the lane breaks first,
+// the session goes on, unless the asker had the goodbye.
 //
-// A session outlives its connection. When that breaks in a way that says nothing of the peer (an
-// outage, mostly), both sides fence their end: the queue pair is destroyed, and what it completed
-// before is handed over. Then one asks for the next connection, both tell how many frames they have
-// received, and the frames that the other lacks are sent again, before all others. So a frame is
-// delivered once, and a chunk of a put is written again only when nothing of the first attempt can
-// arrive any more. After `peer_timeout` without a connection the peer is given up. Among rails, the
-// frames that the other lacks may go over another one instead; then the session has none to send.
+// A session outlives its connection. A connection may break in a way that says nothing of the peer,
+// mostly by an outage. Then both sides fence their end: the queue pair is destroyed, and its
+// earlier completions are handed over. One side asks for the next connection, and both tell how
+// many frames they have received. The frames that the other lacks are sent again, before all
+// others. So a frame is delivered once, and a chunk of a put is written again only when nothing of
+// the first attempt can arrive any more. After `peer_timeout` without a connection the peer is
+// given up. Among rails, the frames that the other lacks may go over another rail instead.
 //
 // What happens in which state is a table (connector_table.h); each event is looked up there.
 //
@@ -57,7 +57,7 @@ class Connector {
    public:
     // Frames for the peer wait, or transfers with it are not over.
     virtual bool has_work(const Peer& peer) const = 0;
-    // Nothing that began on the connection needs it any more.
+    // Nothing needs the connection any more.
     virtual bool may_part(const Peer& peer) const = 0;
     // Says what kind of transfers are lost with the peer.
     virtual void describe_transfers(const Peer& peer, Failure& failure) const = 0;
@@ -102,18 +102,18 @@ class Connector {
     if (peer.connection.is_idle()) peer.connection.wanted_ahead_ = true;
     connect(now, peer, out);
   }
-  // Why such a request is refused at any time, if it is: it is from a stranger, or does not fit.
+  // As in core.h: it is from a stranger, or its version or buffers do not fit.
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const;
-  // Whether the request may be answered now. If not, makes room for its connection; so many
-  // requests wait.
+  // Whether the request, one of `waiting`, may be answered now. If not, makes room for its
+  // connection.
   bool may_take_request(const Now& now, const wire::Hello& hello, std::uint32_t waiting,
                         Outbox& out);
-  // A request left the line without that: no more than so many can be waiting for a place.
+  // A waiting request left without that: at most so many wait for a place.
   void note_requests(std::uint32_t waiting) {
     requests_waiting_ = std::min(requests_waiting_, waiting);
   }
-  // The peer asks anew, and its earlier connection is not known to be broken: it is now. Carry out
-  // what is in the box before `on_request`.
+  // The peer asks anew, so its earlier connection is broken, even if we have not noticed. Carry out
+  // the box before `on_request`.
   void make_way(const Now& now, const wire::Hello& hello, Outbox& out);
   void on_request(const Now& now, RequestId request, const wire::Hello& hello, Outbox& out);
   void on_answer(const Now& now, LaneId lane, const wire::Hello& hello, Outbox& out);
@@ -140,7 +140,7 @@ class Connector {
   void on_goodbye(const Now& now, Peer& peer, Outbox& out) { on(Event::goodbye, now, peer, out); }
   void on_disconnected(const Now& now, LaneId lane, Outbox& out);
   void on_lane_error(const Now& now, LaneId lane, Outbox& out);
-  // Whether such an error can be one of the way, or of the queue pair, and not of what was sent.
+  // Whether the path or the queue pair may have caused the error, rather than the work request.
   bool may_be_the_way(CompletionStatus status) const;
   // A work request on one of the peer's lanes completed with an error. It was a part of `request`,
   // if that names a peer.
@@ -148,13 +148,13 @@ class Connector {
                                                       CompletionStatus status,
                                                       const TransferRequest& request, Outbox& out);
 
-  // The lane makes no progress, or is gone: the session goes on over another one, or the peer is
+  // The lane makes no progress, or is gone. The session goes on over another lane, or the peer is
   // given up.
   void on_lane_lost(const Now& now, Peer& peer, const Failure& why, Outbox& out) {
     on(Event::broke, now, peer, out, {.reason = FailReason::connect_spoilt, .why = &why});
   }
-  // The lane that broke is destroyed, and what it had under way is in doubt. `sound`: all of that
-  // may be done once more.
+  // The broken lane is destroyed, and its work under way is in doubt. `sound`: all of this work may
+  // be done once more.
   void on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sound, Outbox& out);
 
   // ---- carrying frames over another rail ----
@@ -233,7 +233,7 @@ class Connector {
     const Lane* const open = lanes_.open(lane);
     return open != nullptr ? &peers_[open->peer] : nullptr;
   }
-  // To the layer above, which has other rails.
+  // Reports to the layer above, if there are other rails.
   void tell(const Peer& peer, LinkNews::Kind kind, Outbox& out,
             FailReason reason = FailReason::none) {
     if (config_.among_rails) out.report(LinkNews{.peer = peer.id, .kind = kind, .reason = reason});
@@ -321,13 +321,13 @@ class Connector {
   List<Peer, &Peer::wants> wants_;      // oldest first
   std::uint32_t requests_waiting_ = 0;  // for a place, as the driver last said
   std::uint32_t leaving_ = 0;           // peers that are about to part
-  Time none_before_{};                  // nobody could part, and nobody is asked before this
-  Time next_look_{};                    // whether somebody can
+  Time none_before_{};                  // nobody could part, so nobody is asked before this
+  Time next_look_{};                    // when to ask again
   std::uint32_t out_ = 0;               // peers whose connections broke and are not made again yet
-  Time out_since_{};                    // the first of them
+  Time out_since_{};                    // when the first of them broke
   std::uint32_t pending_ = 0;
   std::uint32_t asking_ = 0;               // peers that we ask
-  std::set<std::pair<Time, PeerId>> due_;  // deadlines of attempts that are pending
+  std::set<std::pair<Time, PeerId>> due_;  // deadlines of pending attempts
   std::array<bool, connection_table::count> taken_{};
 };
 

@@ -52,13 +52,13 @@ void Connector::begin(const Now& now, Peer& peer, Outbox& out) {
   ask(now, peer, out);
 }
 
-// An attempt gets twice the time of one that nobody answered, and up to a quarter more, so that
-// those who were not heard at the same time come back one by one. What would leave no time for
-// another attempt belongs to this one.
+// An attempt gets twice the time of the one before that nobody answered. Up to a quarter is added,
+// so that processes that asked at the same time ask again one by one. If too little time would be
+// left for another attempt, this one gets it.
 Time Connector::deadline_of_attempt(const Now& now, const Peer& peer) const {
   const Connection& connection = peer.connection;
   const Time end = connection.since_ + patience_with(peer);
-  // An outage may end at any time; an answer came before.
+  // No doubling in a session: the peer has answered in time before, and an outage may end any time.
   const std::uint32_t doublings =
       connection.is_in_session() ? 0 : std::min(connection.silences_, 16u);
   const Duration doubled{config_.attempt_timeout.ns << doublings};
@@ -119,15 +119,15 @@ std::optional<wire::Reject> Connector::refusal(const wire::Hello& hello) const {
   return std::nullopt;
 }
 
-// A side that has given the session up, or left it, takes it up no more. But the asker may be in a
-// session that we do not know of: nothing has come of our answer yet.
+// A side that has given the session up, or left it, does not take it up again. But the asker may be
+// in a session that we do not know of, because we accepted and nothing has arrived yet.
 bool Connector::is_over_for(const Connection& connection, const wire::Hello& hello) const {
   return hello.resumes && !connection.is_in_session() &&
          (hello.received != config_.first_frame || connection.session_ == Connection::Session::over);
 }
 
-// A request that was sent before its owner had all that its adapter has acknowledged since, or more
-// than was ever sent.
+// Whether the request is too old: its count lacks frames that the peer's adapter has acknowledged
+// since. Or whether it counts more frames than we ever sent.
 bool Connector::is_stale(const Peer& peer, const wire::Hello& hello) const {
   const Connection& connection = peer.connection;
   if (!hello.resumes || !connection.is_in_session()) return false;
@@ -163,7 +163,8 @@ ConnectionEvent Connector::kind_of(const Peer& peer, const wire::Hello& hello) c
   if (hello.attempt <= connection.attempt_seen_) return Event::request_late;
   if (is_over_for(connection, hello)) return Event::request_over;
   if (is_stale(peer, hello)) return Event::request_late;
-  // Unless it has left our session by our goodbye, it tells what became of it when we ask.
+  // The peer begins anew, and we are in a session. If it left that with our goodbye, nothing is
+  // open. Otherwise it tells what became of the session when we ask.
   const bool begins_anew = connection.is_resuming() && !hello.resumes;
   if (begins_anew && !said_goodbye(peer)) return Event::request_anew;
   const bool is_weaker = config_.self < peer.name && hello.resumes == connection.is_in_session();
@@ -177,7 +178,7 @@ void Connector::refuse(const Details& details, wire::Reject reason, Outbox& out)
            .hello = *details.hello});
 }
 
-// It left, and is back before we heard of the disconnect.
+// The peer left, and asks again before we heard of its disconnect.
 void Connector::accept_after_leaving(const Now& now, Peer& peer, const Details& details,
                                      Outbox& out) {
   finish(now, peer, out);
@@ -268,8 +269,8 @@ void Connector::take_loop(const Now& now, Peer& peer, Outbox& out) {
   become_ready(now, peer, out);
 }
 
-// The request that we accepted may have been an old one: what it told counts once the peer has
-// confirmed.
+// The request that we accepted may have been an old one, so its count of frames is used only once
+// the peer has confirmed.
 void Connector::become_ready(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   if (connection.state_ == PeerState::accepting && connection.is_in_session()) {
@@ -330,7 +331,8 @@ void Connector::on_connect_failed(const Now& now, LaneId lane, FailReason reason
   on(passing ? Event::attempt_failed : Event::attempt_spoilt, now, *peer, out, {.reason = reason});
 }
 
-// Something else was to happen before; report why it did not.
+// The time to wait is over: now we ask. If no time is left, the report names the trouble noted
+// before.
 void Connector::try_in_turn(const Now& now, Peer& peer, Outbox& out) {
   if (has_no_time_left(now, peer)) return give_up(now, peer, peer.connection.trouble_, out);
   retry(now, peer, out);
@@ -356,14 +358,14 @@ void Connector::try_again(const Now& now, Peer& peer, FailReason reason, Outbox&
   retry(now, peer, out);
 }
 
-// For the peer's own request; if that gets lost, the timer asks again.
+// Waits for the peer's own request; if that gets lost, the timer asks again.
 void Connector::wait(Peer& peer, Outbox& out) {
   drop_lane(peer, out);
   receiver_.take_back(peer.share);
   move_to(peer, PeerState::waiting);
 }
 
-// With nothing asked for.
+// The same after a fence, when no attempt is under way.
 void Connector::wait_a_while(const Now& now, Peer& peer) {
   set_deadline(peer, now + config_.attempt_timeout);
   move_to(peer, PeerState::waiting);

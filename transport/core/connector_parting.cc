@@ -3,7 +3,7 @@
 
 namespace weir {
 
-// Pending frames go out first; then it is called again. One that has left takes none.
+// Pending frames go out first; then this is called again. A peer that has left takes none.
 void Connector::leave(const Now& now, Peer& peer, Outbox& out) {
   sender_.go_on_with_all(now, peer, out);
   if (peer.connection.state_ == PeerState::left) return finish(now, peer, out);
@@ -12,7 +12,7 @@ void Connector::leave(const Now& now, Peer& peer, Outbox& out) {
   say_goodbye(now, peer, out);
 }
 
-// The goodbye may find no slot.
+// If the goodbye finds no slot, this is called again.
 void Connector::say_goodbye(const Now& now, Peer& peer, Outbox& out) {
   if (!sender_.send_goodbye(peer, out)) return;
   move_to(peer, PeerState::said);
@@ -30,7 +30,7 @@ void Connector::finish(const Now& now, Peer& peer, Outbox& out) {
 
 // ---- parting ----
 
-// Those that waited begin; one that nothing goes to any more need not.
+// Begins the connections that wait for a place, except those that are no longer needed.
 void Connector::begin_waiting(const Now& now, Outbox& out) {
   while (!wants_.empty() && places_.may_ask(now.time(), asking_)) {
     Peer& peer = *wants_.pop();
@@ -47,7 +47,7 @@ void Connector::make_room(const Now& now, Outbox& out) {
     Peer* const peer = places_.next_unused([&](Peer& one) {
       const Connection& connection = one.connection;
       const bool may_ask =
-          now >= connection.stays_until_ && !connection.asked_to_part_;  // it gets its answer
+          now >= connection.stays_until_ && !connection.asked_to_part_;  // else it gets an answer
       return may_ask && listener_.may_part(one) && sender_.send_part(one, out);
     });
     if (peer == nullptr) {
@@ -59,7 +59,7 @@ void Connector::make_room(const Now& now, Outbox& out) {
   }
 }
 
-// Those are both answers.
+// Each side's question answers the other's.
 void Connector::part_as_both_ask(const Now& now, Peer& peer, Outbox& out) {
   peer.connection.asked_to_part_ = false;
   move_to(peer, PeerState::parted);

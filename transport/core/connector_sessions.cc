@@ -1,4 +1,4 @@
-// Sessions: the fence of a lane that broke, what its frames become, and frames over another rail.
+// Sessions: the fence of a broken lane, the fate of its frames, and frames over another rail.
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -8,12 +8,12 @@
 namespace weir {
 namespace {
 
-// A connection that breaks so often before anything went over it will not get better.
+// A connection that breaks so often in a row, before anything went over it, will not get better.
 constexpr std::uint8_t most_futile = 8;
 
 }  // namespace
 
-// Nothing comes of the connection that we accepted. The asker may have sent over it all the same.
+// The connection that we accepted fails, but the asker may have sent over it all the same.
 void Connector::fence_unconfirmed(Peer& peer, PeerState then, Outbox& out) {
   if (then == PeerState::broken_ask) {
     ++counters_.connect_retries;
@@ -22,7 +22,7 @@ void Connector::fence_unconfirmed(Peer& peer, PeerState then, Outbox& out) {
   fence(peer, then, out);
 }
 
-// One way for each lane that may have carried frames.
+// Every lane that may have carried frames and breaks goes this way.
 void Connector::fence(Peer& peer, PeerState then, Outbox& out) {
   set_deadline(peer, Time::never());
   move_to(peer, then);
@@ -30,7 +30,7 @@ void Connector::fence(Peer& peer, PeerState then, Outbox& out) {
   lanes_.fence(peer.connection.lane_, out);
 }
 
-// Of an attempt that nobody has confirmed, or when all is over.
+// For a lane that nobody has confirmed, or whose connection is over.
 void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   Connection& connection = peer.connection;
   assert(!any_broken.has(connection.state_) || connection.lane_ == LaneId::none);
@@ -46,7 +46,7 @@ void Connector::drop_lane(Peer& peer, Outbox& out, bool delivered) {
   connection.lane_ = LaneId::none;
 }
 
-// Its process is gone, or has seen the connection break and asks for the next one.
+// The peer's process is gone, or has seen the connection break and asks for the next one.
 void Connector::on_disconnected(const Now& now, LaneId lane, Outbox& out) {
   Peer* const peer = peer_of(lane);
   if (peer == nullptr) return;
@@ -71,7 +71,7 @@ bool Connector::may_resume(const Peer& peer, CompletionStatus status) const {
 
 bool Connector::may_be_the_way(CompletionStatus status) const {
   switch (status) {
-    case CompletionStatus::success:  // no completion says so
+    case CompletionStatus::success:  // no completion, but another event
     case CompletionStatus::loc_qp_op_err:
     case CompletionStatus::wr_flush_err:
     case CompletionStatus::retry_exc_err:
@@ -108,13 +108,13 @@ void Connector::fence_broken(const Now& now, Peer& peer, const Failure& why, Pee
                              Outbox& out) {
   Connection& connection = peer.connection;
   const Lane& lane = lanes_[connection.lane_];
-  // The peer answers requests, and computes; or it is no fault of the connection.
+  // A stalled peer may only be computing, and a port that is down is no fault of the connection.
   const bool excused = why.reason == FailReason::stalled || why.reason == FailReason::port_down;
   const bool futile =
       !excused && lane.queue.retired() == 0 && lane.rx_sequence == connection.received_;
   connection.futile_ = static_cast<std::uint8_t>(futile ? connection.futile_ + 1 : 0);
   ++counters_.connections_broken;
-  // If it was disconnected, its process is gone, or tells itself why.
+  // After a disconnect, the peer's process is gone, or reports the outage itself.
   connection.is_out_ = why.reason != FailReason::vanished;
   if (connection.is_out_ && out_++ == 0) {
     out_since_ = now.time();
@@ -144,14 +144,14 @@ void Connector::on_fenced(const Now& now, Peer& peer, const Lane& lane, bool sou
      {.reason = FailReason::atomic_in_doubt});
 }
 
-// The last frame of ours, before the connection broke.
+// Whether our last frame before the break was the goodbye.
 bool Connector::said_goodbye(const Peer& peer) {
   const Connection& connection = peer.connection;
   return connection.broke_in_ == PeerState::parted || connection.broke_in_ == PeerState::said;
 }
 
-// The peer has ended the session. If it had our goodbye, it had everything. Of frames in doubt
-// nobody can tell any more. False if it may lack some.
+// The peer has ended the session. If it had our goodbye, it had everything. Otherwise nobody can
+// tell whether frames in doubt arrived. False if it may lack some.
 bool Connector::give_up_session(Peer& peer, Outbox& out) {
   const Connection& connection = peer.connection;
   if (!connection.is_in_session()) return false;
@@ -170,8 +170,8 @@ void Connector::hear_it_is_over(const Now& now, Peer& peer, Outbox& out) {
   leaves ? finish(now, peer, out) : part(now, peer, out);
 }
 
-// The peer tells how many frames of the session it has received. False if that cannot be: it lacks
-// frames whose arrival its adapter has acknowledged.
+// The peer tells how many frames of the session it has received. False if the number cannot be: it
+// lacks frames that its adapter has acknowledged, or counts frames never sent.
 bool Connector::settle(Peer& peer, std::uint32_t received, Outbox& out) {
   Connection& connection = peer.connection;
   if (!connection.is_in_session()) return true;
@@ -199,8 +199,8 @@ bool Connector::hold(const Now& now, Peer& peer, bool even_if_ready, Outbox& out
   return on(even_if_ready ? Event::hold_anyway : Event::hold, now, peer, out);
 }
 
-// A side that leaves for good gives nothing away. One that has agreed to part tries an attempt
-// first, unless it is `asked`: mostly the peer has the goodbye, and says so.
+// A side that leaves for good gives nothing away. A side that has agreed to part makes an attempt
+// first, unless the peer `asked` for the hold: mostly the peer has the goodbye, and says so.
 bool Connector::may_be_held(const Now& now, const Connection& connection, bool asked) const {
   if (!connection.is_in_session()) return false;
   if (connection.broke_in_ == PeerState::closing || connection.broke_in_ == PeerState::said) {
@@ -210,22 +210,22 @@ bool Connector::may_be_held(const Now& now, const Connection& connection, bool a
          now - connection.since_ >= config_.attempt_timeout;
 }
 
-// The peer is in a session that we do not know of: nothing has come of our answer (PROTOCOL.md
-// §4.2). So nothing has arrived, and nothing can any more once our end of that is fenced.
+// The peer is in a session that we do not know of, because nothing has arrived since we accepted
+// (PROTOCOL.md §4.2). Nothing can any more once our end is fenced.
 bool Connector::is_unknown_session(const Connection& connection) {
   constexpr PeerStates without = PeerState::idle | PeerState::closed | PeerState::connecting |
                                  PeerState::waiting | PeerState::accepting;
   return without.has(connection.state_) && connection.session_ == Connection::Session::none;
 }
 
-// A hold gets twice the time of one that was in vain, because the peer's answer may take longer:
-// both would let go just before it, for ever. Most of the time is for attempts, since the rail may
-// be back.
+// A hold in vain doubles the next one, because the peer's answer may take longer. Otherwise both
+// sides could let go just before the answer, for ever. This limit leaves most of the time for
+// attempts, since the rail may be back.
 Duration Connector::longest_hold(const Peer& peer) const {
   return std::max(config_.attempt_timeout, patience_with(peer) / 4);
 }
 
-// A side gives the peer up in time, but a hold always has as long as an attempt.
+// A hold ends when the time is up to give the peer up, but lasts at least as long as an attempt.
 Time Connector::deadline_of_hold(const Now& now, const Peer& peer) const {
   const Connection& connection = peer.connection;
   const Duration doubled{config_.attempt_timeout.ns << connection.vain_holds_};
@@ -244,7 +244,7 @@ bool Connector::hold_lane(const Now& now, Peer& peer, Outbox& out) {
   if (!config_.resumes) return false;
   fence_broken(now, peer, {peer.id, FailReason::vanished, none, {}, {}}, PeerState::broken_hold,
                out);
-  peer.connection.broke_ = FailReason::none;  // it was the peer that saw it break
+  peer.connection.broke_ = FailReason::none;  // only the peer saw the connection break
   return true;
 }
 
@@ -254,7 +254,7 @@ void Connector::hold_attempt(const Now& now, Peer& peer, Outbox& out) {
   stay_held(now, peer);
 }
 
-// Nobody has answered. The peer may be slow, or its own connection is back: try that meanwhile.
+// Nobody has answered. The peer may be slow, or the path may be back: makes an attempt meanwhile.
 void Connector::hold_in_vain(const Now& now, Peer& peer, Outbox& out) {
   Connection& connection = peer.connection;
   if (has_no_time_left(now, peer)) return give_up(now, peer, connection.trouble_, out);

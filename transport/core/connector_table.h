@@ -1,11 +1,11 @@
 // What the connector does: a table of event x state -> action. `weir_interleave --table` prints it.
 //
-// The table says which; how is in the functions that bear the actions' names (connector.cc carries
-// out). A pair that no rule names does not compile. Rules of one event are exclusive, except that
-// one for `others` may follow.
+// connector.cc carries out the actions, most of them by functions of the same names. A pair of
+// event and state without a rule does not compile, and neither do two rules for one pair, except
+// that a rule for `others` may follow.
 //
-// An event tells apart what the state alone does not: whether a request can be current, whose
-// request of two that cross wins, whether an error passes.
+// Events tell apart what the state alone does not: whether a request can be current, which of two
+// crossing requests wins, whether an error may pass.
 #pragma once
 
 #include <array>
@@ -19,34 +19,34 @@ namespace weir {
 
 enum class ConnectionEvent : std::uint8_t {
   wanted,           // a connection is wanted
-  request,          // from the peer; it may be current, and begins a session or takes ours up
+  request,          // from the peer; it may be current, and begins a session or takes up ours
   request_weaker,   // the same, and if it crosses ours, ours wins
   request_anew,     // begins a session, though the peer may have frames of ours that broke
-  request_over,     // takes up what is over, or was never there
+  request_over,     // takes up a session that is over, or that never was
   request_late,     // from before the last one that we accepted, or before frames that have arrived
   due,              // a request that takes up our session is about to be served
-  due_anew,         // one that does not
+  due_anew,         // the same for a request that does not
   answered,         // the peer accepted ours
   confirmed,        // the peer, or our own adapter, says that the connection is there
-  first_frame,      // it overtook that
+  first_frame,      // of the peer; it overtook `confirmed`
   refused_crossed,  // the peer refused our request: it has asked, too
   refused_closing,  // it is closing an earlier connection
   refused_over,     // it has ended the session
   refused,          // for good
-  attempt_failed,   // below weir, and that may pass
+  attempt_failed,   // below weir, for a reason that may pass
   attempt_spoilt,   // below weir, for good
   deadline,         // of an attempt
   disconnected,     // by the peer or by its death
   broke,            // the lane, or work on it
-  fenced,           // the lane is destroyed, and all that can be done once more is
-  fenced_in_doubt,  // it is, and an atomic may have been executed
+  fenced,           // the lane is destroyed, and all its work may be done once more
+  fenced_in_doubt,  // the lane is destroyed, and an atomic may have been executed
   goodbye,          // of the peer
   part,             // the peer asks whether the connection may end
-  stay,             // the peer does not want to
-  hold,             // for another rail: if it is broken
-  hold_anyway,      // the peer says that it is
+  stay,             // the peer does not want it to end
+  hold,             // the session, for another rail, if the connection is broken
+  hold_anyway,      // the same; the peer says that the connection is broken
   give_away,        // the frames go over another rail
-  let_go,           // what was held may be taken up
+  let_go,           // the held session may be taken up
   close,            // we want to leave; comes again until that is over
   went_on,          // something that parting or leaving waited for is over
   abandon,          // we wait no longer for the end of `close`
@@ -110,7 +110,7 @@ enum class ConnectionAction : std::uint8_t {
 };
 
 struct ConnectionRule {
-  // Where `weir_interleave` takes it. What it cannot, a unit test of the connector does.
+  // Who takes the rule in tests: `weir_interleave`, or else a unit test of the connector.
   enum class Reach : std::uint8_t { explorer, unit };
 
   ConnectionEvent event;
@@ -126,7 +126,7 @@ using enum PeerState;
 using Do = ConnectionAction;
 
 inline constexpr auto unit = ConnectionRule::Reach::unit;
-// All that no other rule of the event names.
+// All states that no other rule of the event names.
 inline constexpr PeerStates others = idle | closed | connecting | waiting | accepting | held |
                                      any_broken | parting | parted | failed | closing | said |
                                      ready | left;
@@ -281,7 +281,7 @@ inline constexpr auto rule_of = [] {
 
 const char* to_text(ConnectionEvent event);
 const char* to_text(ConnectionAction action);
-// As the table has it (lane/peer_state.h has words for a user).
+// The name in the table (lane/peer_state.h has words for a user).
 const char* name_of(PeerState state);
 
 }  // namespace weir

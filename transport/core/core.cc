@@ -248,7 +248,7 @@ void Core::on_dropped(const Now& now, LaneId id, Outbox& out) {
   connector_.on_fenced(now, peer, *fenced, transfers_.repeat_lost(now, peer, out), out);
 }
 
-// Not the lane to ourselves, which leaves no port, nor one that is asked for: that is tried again.
+// Leaves out the lane to ourselves, which uses no port, and lanes asked for, which are retried.
 void Core::on_port_down(const Now& now, Outbox& out) {
   if (!config_.among_rails) return;
   for (std::uint32_t i = 0; i < peers_.size(); ++i) {

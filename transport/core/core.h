@@ -1,12 +1,13 @@
 // The protocol core: one object for all peers of one process on one device port.
 //
-// Sans-I/O. Every step takes its time and an Outbox, never blocks, and says what it wants done as
-// values in the box. The verbs engine and the simulator drive the same object. It owns no memory
-// that the adapter sees, and knows no clock, thread, lock or system call. Only `add_peer`,
-// `on_request` of a stranger, new lanes, and `on_slab` allocate; the eager path does not.
+// Sans-I/O. Every step takes its time and an Outbox, never blocks, and puts the work it wants done
+// into the box as values. The verbs engine and the simulator drive the same object. It owns no
+// memory that the adapter sees, and knows no clock, thread, lock or system call. New peers,
+// connection attempts, lanes and slabs allocate, and so do transfers beyond the most so far. The
+// eager path does not.
 //
 // It decides nothing: each part owns its state and has its invariant in its header. The core passes
-// events to the parts, and what one part reports to the others. README.md has the map.
+// events and reports on to the parts that need them. README.md has the map.
 //
 // Thread rule: the caller serialises all calls.
 #pragma once
@@ -57,8 +58,8 @@ class Core : private Lanes::Listener,
   // Asks for the first receive buffers. Call once, before the first connection.
   void start(Outbox& out) { receiver_.start(out); }
 
-  // Shares the request tokens and the read budget with the other processes of the node, from here
-  // on. Either pool may be nullptr; the pools outlive this.
+  // From here on, shares the request tokens and the read budget with the other processes of the
+  // node. Either pool may be nullptr; the pools outlive this.
   void join_node(PoolMember::Pool* requests, PoolMember::Pool* reads) {
     node_line_.join(requests);
     transfers_.join_node(reads);
@@ -84,7 +85,7 @@ class Core : private Lanes::Listener,
   // None if the name is not known.
   PeerId find(PeerName name) const { return peers_.find(name); }
   const wire::Card& card(PeerId peer) const { return peers_[peer].connection.card(); }
-  // The record that the layer above keeps of a peer; it comes with each delivery.
+  // The record that the layer above keeps of a peer. Each delivery carries it.
   void set_above(PeerId peer, void* record) { peers_[peer].above = record; }
   void* above(PeerId peer) const { return peers_[peer].above; }
 
@@ -120,12 +121,12 @@ class Core : private Lanes::Listener,
   // Takes a frame of messages that another rail could not deliver; else as `send`.
   Status send_frame(const Now& now, PeerId peer, SendSlot* slot, Outbox& out);
 
-  // As the sender has them.
+  // As in sender.h.
   bool wants_trains() const { return sender_.wants_trains(); }
   Status admit_train(PeerId peer) { return sender_.admit_train(peers_[peer]); }
   void send_car(const Now& now, PeerId peer, SendSlot* slot, std::uint32_t length_bytes,
                 bool is_last, Outbox& out);
-  // From now on the peer may send us trains, or may not.
+  // Tells the peer whether it may send us trains from now on.
   void let_train(PeerId peer, bool may, Outbox& out) { sender_.let_train(peers_[peer], may, out); }
 
   // Room for a small message in a frame to `peer` that has not left yet; if nullptr, use `send`.
@@ -138,7 +139,7 @@ class Core : private Lanes::Listener,
   // bundle.
   bool would_hold(PeerId peer) const { return sender_.would_hold(peers_[peer]); }
 
-  // Frames to `peer` wait.
+  // Whether frames to `peer` wait.
   bool has_pending(PeerId peer) const { return peers_[peer].outgoing.has_pending(); }
 
   // The layer above is done with a delivered buffer (once for each delivery with `last`).
@@ -147,7 +148,7 @@ class Core : private Lanes::Listener,
   // Posts what is held back: frames, and receive buffers once there are enough. Call after the
   // messages of a poll were handed up.
   void pump(const Now& now, Outbox& out);
-  // There is enough work for a pump.
+  // Whether there is enough work for a pump.
   bool wants_pump() const { return sender_.has_held() || receiver_.wants_pump(); }
   // Frames wait to be bundled: the next pump posts them.
   bool has_held() const { return sender_.has_held(); }
@@ -167,8 +168,9 @@ class Core : private Lanes::Listener,
   // event thread looks after them if the application does not come back.
   std::uint64_t pending_frames() const { return sender_.pending_frames() + relay_task_.given(); }
 
-  // Frames wait, or transfers need completions before their next chunks, or other processes of the
-  // node may wait for what this one has in the adapter, or connections for the place of another.
+  // Whether the event thread has to look after this if the application does not come back. Frames
+  // or transfers are not over, other processes of the node may wait for this one, or a connection
+  // is about to part.
   bool needs_attendance() const {
     return pending_frames() > 0 || has_transfers() || holds_tokens() || waits_for_node() ||
            proxy_.serving() || connector_.leaving() > 0;
@@ -184,8 +186,8 @@ class Core : private Lanes::Listener,
     connector_.connect_ahead(now, peers_[peer], out);
   }
 
-  // Calls `take(request)` for each transfer with `peer` that may be done over another rail, and is
-  // neither under way nor in doubt: it is not ours any more.
+  // Ends each transfer with `peer` that may be done over another rail, and is neither under way nor
+  // in doubt, and calls `take(request)` for it.
   template <typename Take>
   void withdraw(const Now& now, PeerId peer, Outbox& out, Take&& take) {
     transfers_.withdraw(now, peers_[peer], out, take);
@@ -200,20 +202,20 @@ class Core : private Lanes::Listener,
 
   // ---- the node ----
 
-  // Something waits for tokens of the node, or for a delay: call `look_at_node` now and then. It
-  // posts what can go.
+  // Whether something waits for tokens of the node, or for a delay. If so, call `look_at_node` now
+  // and then: it posts what can go.
   bool waits_for_node() const { return node_line_.waits() || transfers_.wait_for_node(); }
   [[gnu::noinline]] void look_at_node(const Now& now, Outbox& out);
-  // The adapter has requests whose tokens other processes may wait for.
+  // Whether the adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return node_line_.holds_tokens(); }
-  // The same with reads of the node's budget.
+  // The same, also for reads of the node's budget.
   bool has_what_others_wait_for() const { return holds_tokens() || transfers_.hold_node_reads(); }
 
   // ---- the node's proxy ----
 
   bool has_proxy() const { return proxy_.joined(); }
-  // Handles frames that servers had, and serves. Call it in every progress call (`present`), and
-  // while attendance is needed but the application does not come.
+  // Handles the outcomes of frames given to servers, and serves others. Call it in every progress
+  // call (`present`), and while attendance is needed but the application does not come.
   [[gnu::noinline]] void look_at_proxy(const Now& now, bool present, Outbox& out);
   // Frames are at a server. If they stay there long, the caller finds out which of the servers are
   // dead, reports them, and calls `look_at_proxy`.
@@ -227,7 +229,7 @@ class Core : private Lanes::Listener,
   }
   // This process serves no more, and gives no frames to others.
   void leave_proxy() { relay_server_.leave(); }
-  // A frame of Outbox::relays_failed, once no adapter sends from it any more.
+  // For each frame of Outbox::relays_failed, once no adapter can send from it any more.
   void on_relay_failed(SendSlot* slot) { relay_server_.on_failed(slot); }
   // Cells of this process that are not in use, a bit for each; for tests and the simulator.
   std::uint32_t free_cells() const { return proxy_.free_cells(); }
@@ -245,9 +247,9 @@ class Core : private Lanes::Listener,
   // bottleneck now.
   void on_idle(Outbox& out) { receiver_.on_idle(out); }
   void on_srq_limit(Outbox& out) { receiver_.on_srq_limit(out); }
-  // With all completions seen: receives may have been few since then.
+  // Call with all completions seen: receives may have been few since then.
   void note_low_receives(Time since) { receiver_.note_low(since); }
-  // They were, and whoever posts some says when.
+  // True: they were. Then call `on_reposted` once receives are posted.
   bool receives_were_low() const { return receiver_.was_low(); }
   void on_reposted(Time now, Outbox& out) { receiver_.on_reposted(now, out); }
   // Looks, with all completions seen, for a limit event that should have come but was lost. Call
@@ -265,7 +267,7 @@ class Core : private Lanes::Listener,
 
   // ---- from connection management ----
 
-  // Why such a request is refused at any time, if it is: it needs no turn.
+  // Why the request is refused, if that depends on its hello alone: then it needs no turn.
   std::optional<wire::Reject> refusal(const wire::Hello& hello) const {
     return connector_.refusal(hello);
   }
@@ -275,9 +277,10 @@ class Core : private Lanes::Listener,
                         Outbox& out) {
     return connector_.may_take_request(now, hello, waiting, out);
   }
-  // A request left the line without that; so many are left.
+  // A waiting request left without `may_take_request`; so many are left.
   void note_requests(std::uint32_t waiting) { connector_.note_requests(waiting); }
-  // The connection to that process is about to end: its request, which may be older, has to wait.
+  // Whether the connection to that process is about to end. Then its request has to wait, because
+  // it may be older.
   bool is_leaving(PeerName name) const {
     const PeerId known = peers_.find(name);
     return known != PeerId::none && peers_[known].connection.is_leaving();
@@ -330,9 +333,9 @@ class Core : private Lanes::Listener,
   //   hold ──▶ both ends know what has arrived ──▶ give_away ──▶ let_go
   //     └──────────────────────────────────────────────────────▲
 
-  // Takes the session with the peer up no more before `let_go`, or for as long as an attempt takes,
-  // and longer after one in vain; with `even_if_ready` breaks the connection that there is. Carry
-  // out what is in the box; then nothing more arrives here, and `received` tells what did. False if
+  // Does not take up the session with the peer before `let_go`, or until the hold times out, which
+  // takes longer after a hold in vain. `even_if_ready`: also breaks a connection that works. Carry
+  // out the box; then nothing more arrives here, and `received` counts the frames that did. False:
   // there is no session to take up.
   bool hold(const Now& now, PeerId peer, bool even_if_ready, Outbox& out) {
     return connector_.hold(now, peers_[peer], even_if_ready, out);
@@ -345,15 +348,16 @@ class Core : private Lanes::Listener,
   bool is_held(PeerId peer) const { return peers_[peer].connection.is_held(); }
   // Frames of the session that have arrived.
   std::uint32_t received(PeerId peer) const { return peers_[peer].connection.received(); }
-  // Frames of the last session that had arrived, if that is over and the peer may not know: it asks
-  // about a session that cannot be held. None arrive any more.
+  // Frames of the last session that had arrived, if the session is over and the peer may not know:
+  // the answer when it asks about a session that cannot be held. None arrive any more.
   std::optional<std::uint32_t> received_before_end(PeerId peer) const {
     return peers_[peer].connection.received_before_end();
   }
   // The peer, which holds the session too or has ended it, has received so many of our frames.
-  // Calls `give(slot)` for each other one, oldest first, and for those that wait. From here on
-  // frames are turned away (Status::elsewhere) until there is a connection, and puts that were
-  // under way may be withdrawn. False if it cannot be: the peer was given up.
+  // Calls `give(slot)` for each frame that it lacks, oldest first, and for pending ones. From here
+  // on `send` returns Status::elsewhere until there is a connection, and puts that were under way
+  // may be withdrawn. False: the session is not held, or the number is impossible and the peer was
+  // given up.
   template <typename Give>
   bool give_away(const Now& now, PeerId peer, std::uint32_t received, Outbox& out, Give&& give) {
     if (!connector_.give_away(now, peers_[peer], received, out)) return false;
@@ -398,7 +402,7 @@ class Core : private Lanes::Listener,
   PeerName name(PeerId peer) const { return peers_[peer].name; }
   bool is_ready(PeerId peer) const { return peers_[peer].connection.is_ready(); }
   PeerState state(PeerId peer) const { return peers_[peer].connection.state(); }
-  // It is ready, or about to end.
+  // Whether there is a connection: it is ready, or about to end.
   bool is_connected(PeerId peer) const {
     const Connection& connection = peers_[peer].connection;
     return connection.is_open() || connection.is_leaving();
@@ -406,7 +410,7 @@ class Core : private Lanes::Listener,
   PeerId peer_of(LaneId lane) const { return lanes_[lane].peer; }
   std::uint32_t peer_count() const { return peers_.size(); }
   std::uint32_t connecting_count() const { return connector_.pending(); }
-  // Of the connector's table, for tests.
+  // The rules of the connector's table that were taken, for tests.
   const std::array<bool, connection_table::count>& rules_taken() const {
     return connector_.taken();
   }
@@ -468,7 +472,7 @@ class Core : private Lanes::Listener,
     retire(slot, delivered, out);
   }
   void retire(SendSlot* slot, bool delivered, Outbox& out);
-  // The adapter has the frame no more.
+  // The adapter no longer has the frame.
   void give_back_tokens(SendSlot& slot) {
     if (slot.messages > 0 && node_line_.on()) [[unlikely]]
       node_line_.on_over(std::exchange(slot.tokens, std::uint16_t{0}));

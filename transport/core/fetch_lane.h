@@ -1,11 +1,11 @@
-// How far the making of a lane for fetches is; both ends tell each other in frames (PROTOCOL.md
-// §5). Only FetchLanes changes this.
+// The state of a lane for fetches while both ends make it, as they tell each other in frames
+// (PROTOCOL.md §5). Only FetchLanes changes this.
 //
 //   none ──want──▶ offered ──theirs──▶ joined ──theirs joined──▶ usable ──slow, broken──▶ leaving
 //     └──theirs──▶ joined                any of them ──one side cannot──▶ refused
 //
-// A peer has the first lane, and further ones for large gets (`paths`): those may be left and made
-// anew, and are never refused for good.
+// A peer has the first lane, and further ones for large gets (`paths`). The further ones may be
+// left and made anew, and are never refused for good.
 //
 // A value; the caller serialises.
 #pragma once
@@ -38,7 +38,7 @@ class FetchLane {
   bool usable() const { return state_ == State::joined && ours_.joined && peer_joined_; }
   // There is no such lane, and there will be none while this connection lasts.
   bool refused() const { return state_ == State::refused; }
-  // Nothing that was said about it waits for an answer.
+  // Nothing that either side said about the lane waits for an answer.
   bool is_settled() const { return state_ == State::none || refused() || usable(); }
   bool is_leaving() const { return state_ == State::leaving; }
   LaneId lane() const { return lane_; }
@@ -53,15 +53,15 @@ class FetchLane {
   LaneId lane_ = LaneId::none;
   std::uint32_t reads_ = 0;
   wire::LaneEnd ours_{};                  // our end, once it is made
-  std::optional<wire::LaneEnd> untaken_;  // what the peer told when we could not act on it
-  std::uint32_t their_pair_ = 0;          // that our end is connected to, or is about to be
-  std::uint32_t left_pair_ = 0;           // that the last one was connected to
+  std::optional<wire::LaneEnd> untaken_;  // the peer's end, told when we could not act on it
+  std::uint32_t their_pair_ = 0;          // the pair that our end is, or will be, connected to
+  std::uint32_t left_pair_ = 0;           // the pair that our last end was connected to
 };
 
 // The further lanes of a peer with large gets.
 struct FurtherLanes {
   std::array<FetchLane, Spread::most_lanes> lanes;  // the first is number 1 on the wire
-  // What the peer has still to hear, by number: also of lanes that are gone.
+  // Lane ends that the peer has yet to be told, by number; also of lanes that are gone.
   std::array<wire::LaneEnd, Spread::most_lanes + 1> owed_ends;
   std::uint16_t owed = 0;  // a bit for each
   Spread spread;           // transfers.h

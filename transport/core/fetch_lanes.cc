@@ -9,7 +9,7 @@ namespace weir {
 
 using State = FetchLane::State;
 
-// Further lanes come about when either side first needs or hears of one.
+// Allocates the further lanes at the first call for one of them.
 FetchLane& FetchLanes::end_of(Peer& peer, std::uint8_t number) {
   if (number == 0) return peer.fetch_lane;
   if (!peer.further) peer.further = std::make_unique<FurtherLanes>();
@@ -75,7 +75,7 @@ void FetchLanes::on_made(const Now& now, LaneId lane, const wire::LaneEnd& ours,
       refuse(now, peer, out);
       return owe(peer, {}, out);
     }
-    // A peer that has heard of nothing needs to hear of nothing. An offer of theirs is not taken.
+    // Declines the peer's offer, if there was one. Otherwise the peer knows of nothing.
     const std::uint32_t theirs = end.untaken_ ? end.untaken_->qp_number : end.their_pair_;
     peer.further->spread.leave(now, number - 1u);
     drop_end(end, out);
@@ -139,7 +139,7 @@ bool FetchLanes::on_offer(const Now& now, Peer& peer, FetchLane& end, const wire
   switch (end.state_) {
     case State::none: make_end(peer, theirs.number, theirs, out); return true;
     case State::offered: join(peer, end, theirs, out); return true;
-    case State::joined:  // it has left the one that ours is connected to
+    case State::joined:  // the peer has left the pair that our end is connected to
       if (theirs.number == 0 || theirs.qp_number == end.their_pair_) return false;
       begin_leaving(peer, end, out);
       listener_.on_further_lane(now, peer, out);
@@ -174,8 +174,8 @@ bool FetchLanes::on_joined(const Now& now, Peer& peer, FetchLane& end, const wir
   return false;
 }
 
-// The peer has left a further lane, or does not take the one that we have offered. What it says of
-// a pair that we have no more is old.
+// The peer has left a further lane, or declines our offer. If it names a pair that we no longer
+// have, the news is old.
 void FetchLanes::on_none(const Now& now, Peer& peer, const wire::LaneEnd& theirs, Outbox& out) {
   FetchLane& end = end_of(peer, theirs.number);
   if (end.ours_.qp_number != theirs.psn) return;
@@ -194,7 +194,7 @@ void FetchLanes::leave(const Now& now, Peer& peer, std::uint8_t number, Outbox& 
   listener_.on_further_lane(now, peer, out);
 }
 
-// Takes nothing more, and tells nothing more of itself.
+// The lane takes no more work, and the peer is told nothing more of this end.
 void FetchLanes::begin_leaving(Peer& peer, FetchLane& end, Outbox& out) {
   end.left_pair_ = end.their_pair_;
   end.state_ = State::leaving;
@@ -212,7 +212,7 @@ void FetchLanes::use_if_joined(const Now& now, Peer& peer, std::uint8_t number, 
   number == 0 ? listener_.on_fetch_lane(now, peer, out) : listener_.on_further_lane(now, peer, out);
 }
 
-// There is no first lane, and will be none.
+// There will be no first lane on this connection.
 void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
   FetchLane& end = peer.fetch_lane;
   if (end.lane_ != LaneId::none) listener_.on_fetch_lane_ends(peer);
@@ -224,7 +224,7 @@ void FetchLanes::refuse(const Now& now, Peer& peer, Outbox& out) {
 
 // ---- what the peer has to be told ----
 
-// One at a time; what is newer of the same lane takes the place of what is older.
+// Lane ends are sent one at a time. A newer one of the same lane replaces the older one.
 void FetchLanes::owe(Peer& peer, const wire::LaneEnd& end, Outbox& out) {
   if (end.number == 0 && !peer.further) return sender_.owe_lane_end(peer, end, out);
   peer.further->owed_ends[end.number] = end;
@@ -281,7 +281,7 @@ void FetchLanes::forget(const Now& now, Peer& peer, std::uint8_t number, Outbox&
   if (told) on_told(now, peer, *told, out);
 }
 
-// The end of one whose drop is under way already is known as soon as that is carried out.
+// A leaving lane is being destroyed already, so it is only abandoned.
 void FetchLanes::drop_end(FetchLane& end, Outbox& out) {
   if (end.state_ == State::leaving) {
     lanes_.abandon(end.lane_, out);

@@ -53,9 +53,10 @@ class FetchLanes {
   // Offers the peer the first lane, unless that was done. Transfers that want it now still go
   // without it.
   void want(Peer& peer, Outbox& out);
-  // The same with the further ones, as many as there are to be; one that was left, after a pause.
+  // The same for the further lanes that `paths` asks for. A lane that was left follows after a
+  // pause.
   [[gnu::cold, gnu::noinline]] void want_further(const Now& now, Peer& peer, Outbox& out);
-  // The further lane is slow, or broke: it ends, and what is under way on it is lost.
+  // The further lane is slow, or broke: it ends, and its work under way is lost.
   void leave(const Now& now, Peer& peer, std::uint8_t number, Outbox& out);
 
   // The connection is ready: looks at what the peer said about its end before.
@@ -73,7 +74,7 @@ class FetchLanes {
   // A lane that was fenced, or left, is destroyed.
   void forget(const Now& now, Peer& peer, std::uint8_t number, Outbox& out);
 
-  // Something may have made room for what the peer has to be told.
+  // Tells the peer the lane ends that it has yet to hear of, if there is room now.
   void tell(Peer& peer, Outbox& out) {
     if (peer.outgoing.owes_lane_end() || (peer.further && peer.further->owed != 0)) [[unlikely]]
       tell_ends(peer, out);

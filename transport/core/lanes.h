@@ -1,8 +1,8 @@
 // The lanes of a process: the RC queue pairs to its peers, each with its work in flight.
 //
 // A lane's id is reused only once nothing can name the old queue pair any more (`on_destroyed`).
-// For everything posted on a lane, either the visitor of a completion hears of the completion, or
-// the listener hears that the lane was released before; exactly once.
+// Everything posted on a lane is reported exactly once: to the visitor of its completion, to the
+// listener if the lane was released before, or to the visitors of `close_fenced`.
 //
 // Pure; the caller serialises. Only `make` allocates.
 #pragma once
@@ -20,14 +20,14 @@ namespace weir {
 
 enum class LaneUse : std::uint8_t {
   frames,   // everything for the peer; connection management made it
-  fetches,  // gets and atomics only: at least chains of reads, if the peer has such a lane
+  fetches,  // gets and atomics only (fetch_lanes.h)
 };
 
 // What the watch has seen of a lane (watch.h).
 class Watched {
   friend class Watch;
   std::uint8_t looks_left_ = 0;  // until work in flight is overdue
-  std::uint64_t retired_ = 0;    // when that count began
+  std::uint64_t retired_ = 0;    // work requests retired when that count began
   std::uint64_t heard_ = 0;      // signs of life up to the last look
 };
 
@@ -63,9 +63,8 @@ class Lanes {
     fetches_.control_reserve = 0;
   }
 
-  // The most work requests that a lane for fetches has in its queue: enough that the adapter does
-  // not run dry before software looks again, and no more, because posted work does not make way for
-  // other work.
+  // The most work requests in the queue of a lane for fetches. They keep the adapter busy until
+  // software looks again. More would only delay other work, which posted work does not let pass.
   std::uint32_t fetch_depth() const {
     return std::min(std::max(4 * frames_.signal_interval, 2u), frames_.depth);
   }
@@ -98,8 +97,8 @@ class Lanes {
   // The same for a lane whose queue pair is about to be destroyed anyway: `fence` asked for it.
   void abandon(LaneId id, Outbox& out) { give_up(id, false, out); }
 
-  // Asks for the queue pair to be destroyed, but takes its completions until that is done: the
-  // fence. `close_fenced` comes then.
+  // The fence: asks for the queue pair to be destroyed, and takes its completions until that is
+  // done. Then call `close_fenced`.
   void fence(LaneId id, Outbox& out) {
     out.act({.kind = ConnectAction::Kind::drop, .peer = (*this)[id].peer, .lane = id});
   }

@@ -55,7 +55,7 @@ class NodeLine {
     admission_.set_active(--in_adapter_);
     if (tokens > 0) give(tokens);
   }
-  // Nothing of the peer waits any more.
+  // No frame for the peer waits any more.
   void forget(Peer& peer) {
     if (peer.waits.linked) line_.remove(&peer);
   }
@@ -86,8 +86,8 @@ class NodeLine {
   List<Peer, &Peer::waits> line_;  // in turn; the front peer has the ticket
   bool chunks_wait_ = false;       // chunks wait, too
   bool chunks_turn_ = false;       // the chunks come before all peers now
-  bool serving_ = false;           // the line is being served,
-  bool turn_taken_ = false;        // and its front has had its request
+  bool serving_ = false;           // the line is being served
+  bool turn_taken_ = false;        // the front of the line has had its request
   Time next_excuse_{};
   Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks

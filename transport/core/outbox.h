@@ -1,4 +1,4 @@
-// What one step of the core wants done, as values only. The engine (or the simulator) carries it
+// The work that a step of the core wants done, as values. The engine (or the simulator) carries it
 // out, in the order of the fields here, and clears the box. Deliveries wait in the box until the
 // application's own call takes them.
 //
@@ -37,7 +37,7 @@ struct ConnectAction {
   LaneId lane = LaneId::none;
   RequestId request = RequestId::none;
   wire::Reject reason = wire::Reject::crossed;
-  bool silent = false;  // forget `request` without a word: too many were refused recently
+  bool silent = false;  // forget `request` without an answer: too many were refused recently
   wire::Hello hello{};
   LaneId beside = LaneId::none;
   wire::LaneEnd ours{};     // as answered before, if the queue pair exists
@@ -72,11 +72,12 @@ struct Failure {
   TransferRequest request{};  // what a failed send was a part of; no peer if it was a frame
   bool lost_work = false;     // frames for the peer, or transfers with it, were not over
   bool lost_atomics = false;  // atomic operations were among these
-  bool in_doubt = false;      // and puts whose bytes may still arrive: the peer may not know yet
+  bool in_doubt = false;      // bytes of puts may still arrive: the peer may not know yet
 };
 
-// Connections broke that are made again: the first of them, or, when it is over, the last one that
-// was made again. Those that broke in between are only counted, and those that the peer ended.
+// An outage: connections broke, and are made again. Reported for the first one that broke, and when
+// it is `over`, for the last one made again. The others, and those that the peer ended, are only
+// counted.
 struct Outage {
   PeerId peer;
   bool over;

@@ -1,5 +1,5 @@
-// What a process has for one peer and has not sent yet, and its credits for sending it. Only the
-// sender changes it.
+// The frames of a process for one peer that were not sent yet, and its credits for sending them.
+// Only the sender changes it.
 //
 // A value; the caller serialises.
 #pragma once
@@ -21,7 +21,7 @@ class Outgoing {
   SendSlot* youngest() { return pending_.back(); }
   // Frames that were under way when the lane broke.
   std::size_t frames_in_doubt() const { return doubt_.size(); }
-  // Some of them have messages.
+  // Some frames in doubt have messages.
   bool doubts_messages() const {
     for (const SendSlot* slot = doubt_.front(); slot != nullptr; slot = slot->next) {
       if (slot->messages > 0) return true;
@@ -32,7 +32,7 @@ class Outgoing {
   std::uint32_t credits() const { return credits_; }
   std::uint32_t control_credits() const { return control_credits_; }
   bool owes_lane_end() const { return owes_lane_end_; }
-  // The lane that this lane end is of.
+  // The number of the lane that the owed end belongs to.
   std::uint8_t owed_lane() const { return lane_end_.number; }
 
  private:
@@ -44,9 +44,9 @@ class Outgoing {
   std::uint8_t control_credits_ = 0;
   std::uint8_t control_owed_ = 0;  // control credits to give back to the peer
   bool owes_lane_end_ = false;     // `lane_end_` has to be sent to the peer
-  bool takes_trains_ = true;       // the peer does
-  bool may_train_ = true;          // the peer may send us some
-  bool owes_may_train_ = false;    // and has to be told
+  bool takes_trains_ = true;       // the peer takes trains
+  bool may_train_ = true;          // the peer may send us trains
+  bool owes_may_train_ = false;    // `may_train_` has to be sent to the peer
   wire::Wakes wakes_ = wire::Wakes::none;  // which of the frames wake the peer
   std::uint64_t round_ = 0;        // round of the last frame
   std::uint32_t burst_ = 0;        // frames in that round

@@ -1,5 +1,5 @@
-// What a process keeps about one other process: the one record that all parts of the core share.
-// Each part has a room of its own in it; the other parts may only read that room.
+// The record of one other process, which all parts of the core share. Each part has a room of its
+// own in it; the other parts may only read that room.
 //
 // The table finds records by name and by id. Records never move, and their ids never change.
 //

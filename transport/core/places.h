@@ -2,9 +2,9 @@
 // (`connections_max`).
 //
 // With all places taken, the connection that was not used for longest is asked to part; meanwhile
-// the new one waits. If no peer parts in `patience`, because all are in use, one more connection is
-// made than there are places: a job must not stand still for the sake of memory. It is counted, and
-// goes as soon as one can.
+// the new one waits. If no peer parts in `patience`, because all are in use, one connection more is
+// made: a job must not stand still for the sake of memory. It is counted, and a connection parts as
+// soon as one can.
 //
 // At most half of the places are for requests of ours. With all of them in requests, processes could
 // wait for each other in a circle: those that ask each other have no connection that could end.
@@ -38,28 +38,29 @@ class Places {
   std::uint32_t taken() const { return taken_; }
   bool over() const { return limited() && taken_ > most_; }
 
-  // Whether the connection that a peer asks for may begin now, be there a place or not.
+  // Whether the connection that a peer asks for may begin now: there is a place, or `patience` is
+  // over.
   bool may_begin(Time now) { return !limited() || may(taken_ < most_, full_since_, now); }
   // The same for one that we ask for, beside `asking` others.
   bool may_ask(Time now, std::uint32_t asking) {
     const bool has_room = taken_ < most_ && asking < std::max(1u, most_ / 2);
     return !limited() || may(has_room, crowded_since_, now);
   }
-  // One of `ours` has begun, or a peer's. The next one of those that have no room waits in its turn.
+  // A connection begins; `ours`: we ask for it. The next one without room waits `patience` anew.
   void take(bool ours) {
     ++taken_;
     (ours ? crowded_since_ : full_since_) = Time::never();
   }
   void give() { --taken_; }
 
-  // So many connections should be asked to part, if `waiting` others want a place and `leaving` are
-  // about to give theirs.
+  // How many connections should be asked to part, if `waiting` others want a place and `leaving`
+  // connections are about to end.
   std::uint32_t lacking(std::uint32_t waiting, std::uint32_t leaving) const {
     const std::uint32_t kept = taken_ - std::min(taken_, leaving);
     return limited() && kept + waiting > most_ ? std::min(kept, kept + waiting - most_) : 0;
   }
 
-  // The peer's connection is ready, or no longer.
+  // The peer's connection is ready (add), or no longer (remove).
   void add(Peer& peer) {
     if (limited()) round_.push(&peer);
   }

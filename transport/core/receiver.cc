@@ -181,8 +181,8 @@ void Receiver::on_srq_limit(Outbox& out) {
   window_changed(out);
 }
 
-// Only the time for which the queue was empty counts: while receives are there, nobody is turned
-// back.
+// Only the time for which the queue was empty counts: with receives posted, no sender gets an RNR
+// NAK.
 void Receiver::on_reposted(Time now, Outbox& out) {
   low_since_ = Time::never();
   const Time since = std::exchange(empty_since_, Time::never());
@@ -225,8 +225,8 @@ bool Receiver::below_limit() const {
   return pool_.total() >= window_.window() && pool_.posted() < limit();
 }
 
-// The event makes W grow at half of it. Where W is as large as the event makes it, the event only
-// has the receives posted again: at an eighth, to which a process that polls does not come.
+// While the event may grow W, the limit is half of W. After that, the event only gets receives
+// posted again. Then the limit is an eighth of W, which a process that polls does not reach.
 std::uint32_t Receiver::limit() const {
   const std::uint32_t most =
       std::min(window_.max_by_demand(eager_.least_window()), config_.window_unasked);
@@ -304,7 +304,8 @@ void Receiver::book_window() {
   counters_.window_peak = std::max<std::uint64_t>(counters_.window_peak, window);
 }
 
-// Takes slabs back from retirement; what W still lacks is a slab of its own, one at a time.
+// Takes slabs back from retirement, and asks for what W still lacks as one new slab. Waits for it
+// before it asks for the next one.
 void Receiver::ask_for_buffers(Outbox& out) {
   const std::uint32_t window = window_.window();
   pool_.restore(window);

@@ -33,7 +33,7 @@ class Receiver {
  public:
   using Share = EagerWindow::Share;
 
-  // Both calls may ask for `top_up` and the like at once.
+  // The listener may call `top_up` and the like inside both calls.
   class Listener {
    public:
     // W moved, so peers may be due for more credits.
@@ -99,11 +99,11 @@ class Receiver {
   std::uint32_t top_up(Share& share);
   // A frame of messages goes to the peer.
   static void note_went(Share& share) { EagerWindow::note_went(share); }
-  // So much of the peer's share is spent that it needs credits now, in a frame of their own if no
-  // other goes.
+  // The peer has spent so much of its share that it needs credits now, in a frame of their own if
+  // no other goes.
   bool is_low(const Share& share) const { return eager_.low(share); }
-  // Whether there are enough credits for the peer to send a frame with them: a quarter of its
-  // share, or anything if it has none.
+  // Whether the credits that the peer can get are worth a frame of their own: a quarter of its
+  // share, or any if it has none.
   bool is_worth_a_frame(const Share& share) const;
   // Others hold so much of what the peer's share could be that it gets less than half of that.
   bool is_short(const Share& share) const { return eager_.short_of(share); }
@@ -130,15 +130,15 @@ class Receiver {
   // Checks whether credit frames were too many since the last look: then the shares are too small.
   void look_at_shares(Outbox& out);
   void on_srq_limit(Outbox& out);
-  // With all completions seen: whether the adapter has no receive to answer a sender with. Then say
-  // since when.
+  // Whether the adapter has no receive, so that senders get RNR NAKs; exact once all completions
+  // are seen. If so, call `note_empty`.
   bool is_empty() const { return pool_.posted() == 0; }
   void note_empty(Time since) { empty_since_ = std::min({empty_since_, low_since_, since}); }
-  // The limit event came at `since`. If receives are still few, the queue becomes empty unseen.
+  // The limit event came at `since`. If receives are still few, the queue may become empty unseen.
   void note_low(Time since) {
     if (below_limit()) low_since_ = since;
   }
-  // Whether to say when receives were posted again.
+  // Whether to call `on_reposted` once receives are posted again.
   bool was_low() const { return low_since_ != Time::never() || empty_since_ != Time::never(); }
   [[gnu::cold, gnu::noinline]] void on_reposted(Time now, Outbox& out);
   // Looks, with all completions seen, for a limit event that should have come but was lost.
@@ -197,8 +197,8 @@ class Receiver {
   std::uint64_t credit_frames_ = 0;         // sent since then
   bool starved_peer_seen_ = false;
   bool limit_armed_ = false;
-  Time low_since_ = Time::never();    // receives are fewer than the limit
-  Time empty_since_ = Time::never();  // there is none
+  Time low_since_ = Time::never();    // since then receives are fewer than the limit
+  Time empty_since_ = Time::never();  // since then there is none
   std::uint64_t taken_ = 0;           // buffers that the layer above released
   std::uint64_t taken_at_growth_ = 0;
   Time next_look_{};

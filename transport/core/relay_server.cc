@@ -109,7 +109,7 @@ bool RelayServer::has_room(const SendSlot& slot, const Proxy::Work& work) const 
          end <= std::min({slot.capacity_bytes, config_.bundle_bytes, config_.buffer_bytes});
 }
 
-// Until others join it, the frame stays where its task has put it.
+// Until another task frame joins it, the frame stays in the cell that its task has put it in.
 void RelayServer::begin_frame(SendSlot& slot, const Proxy::Work& work) {
   slot.kind = wire::FrameKind::relayed;
   slot.notify = false;

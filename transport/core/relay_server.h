@@ -6,7 +6,7 @@
 // can send from its cell any more.
 //
 // Pure except for the Proxy, which is memory of all the job's processes on the node; the caller
-// serialises. Only `lend_slot` allocates.
+// serialises. Only `start` and `lend_slot` allocate.
 #pragma once
 
 #include <array>

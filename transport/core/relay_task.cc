@@ -67,7 +67,7 @@ void RelayTask::look_at_outcomes(const Now& now, Outbox& out) {
     if (what == Retirement::empty || what == Retirement::pending) break;
     Given& given = given_[proxy_.oldest_number() % proxy_depth];
     const bool arrived = what == Retirement::done && outcome == Proxy::sent;
-    // This comes before the frame loses its place in line, which keeps servers from later ones.
+    // Take frames back before this one leaves the line: until then, servers take no later ones.
     if (what == Retirement::in_doubt && !jammed_) {
       go_on_without_server(now, out);
     } else if (!arrived && given.slot != nullptr) {

@@ -54,11 +54,11 @@ class RelayTask {
 
   // Handles the outcomes of given frames, and servers that do not move.
   void look(const Now& now, Outbox& out);
-  // The process is dead: nobody serves what it had in hand.
+  // The process is dead: nobody sends the frames that it had in hand.
   void on_process_dead(ProcessId id) {
     if (proxy_.server_of_oldest() == id) dead_server_ = id;
   }
-  // The peer was given up, or left: nobody waits for what servers have for it.
+  // The peer was given up, or left: its given frames are not waited for.
   void drop(Peer& peer, Outbox& out);
 
   // Frames given and not over.

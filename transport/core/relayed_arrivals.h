@@ -1,9 +1,9 @@
 // Messages that arrive in a frame of a relay, or that their origin repeats because it does not know
 // whether a relay has sent them (PROTOCOL.md §6).
 //
-// Each section is delivered once, by its number: a relay that stood still may send what its origin
-// has sent meanwhile. None can be missing: an origin sends a section by another way than the one
-// before only when that one has arrived, or repeats both.
+// Each section is delivered once, by its number: a relay that stood still may send a section that
+// its origin has sent meanwhile. None can be missing: an origin changes the way only when all
+// earlier sections have arrived, or it repeats them.
 //
 // Pure; the caller serialises.
 #pragma once

@@ -92,7 +92,7 @@ void Sender::send_car(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t 
   begin_frame(*slot, length_bytes, wire::car_tag);
   slot->is_car = true;
   slot->wakes = is_last || to.pending_.size() + 1 >= to.credits_;
-  ++to.burst_;  // what comes next waits for its turn, as behind any burst
+  ++to.burst_;  // the next frame waits for its turn, as behind any burst
   push(peer, slot);
   if (!is_last) return;
   ++counters_.trains_sent;
@@ -133,7 +133,7 @@ bool Sender::is_open_for_append(const SendSlot& slot, std::uint32_t length_bytes
   return end <= std::min({slot.capacity_bytes, config_.bundle_bytes, frame_bytes_max_});
 }
 
-// Its first message is counted as sent.
+// Counts the frame's first message as sent.
 void Sender::begin_frame(SendSlot& slot, std::uint32_t length_bytes, std::uint8_t tag) {
   slot.frame_bytes = wire::frame_header_bytes;
   slot.messages = 0;
@@ -355,8 +355,8 @@ void Sender::note_owed(Peer& peer) {
   }
 }
 
-// The peer has no control credits left, and could not ask for anything. One of its two frames is
-// answered by one of ours, so this comes to an end; with less in reserve it would not.
+// The peer has no control credits left, so it could not ask for anything. One frame of ours gives
+// back at least two credits, so the exchange ends. With a smaller reserve it would not.
 bool Sender::owes_all_control(const Outgoing& to) const {
   return to.control_owed_ >= config_.credits.control_reserve &&
          config_.credits.control_reserve >= 2;
@@ -388,10 +388,10 @@ void Sender::send_owed(Outbox& out) {
     recall_lent(out);
 }
 
-// Asks peers for what they hold beyond their share, because they are idle or others began to send:
-// each once as long as the same peers are active, a few at a time. Who did not answer stays in the
-// list, and is asked again; an idle peer that holds no more than its share comes back to it with its
-// next message.
+// Asks peers for the credits they hold beyond their share, because they are idle or others began to
+// send. Asks a few at a time, and each once as long as the same peers are active. A peer that did
+// not answer stays in the list, and is asked again. An idle peer that holds no more than its share
+// leaves the list until its next message.
 void Sender::recall_lent(Outbox& out) {
   if (recall_turn_ != receiver_.turns()) {
     recall_turn_ = receiver_.turns();

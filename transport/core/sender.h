@@ -76,16 +76,18 @@ class Sender {
   Status send(const Now& now, Peer& peer, SendSlot* slot, std::uint32_t length_bytes,
               std::uint8_t tag, bool must_take, Outbox& out);
 
-  // Cars that may wait, for all peers. With fewer, a burst of 24 KiB both ways is partly read, and
-  // takes 1.6 times as long; with 128, an absent application has a fifth more memory to keep.
+  // Cars that may wait, for all peers. With fewer, a part of a 24 KiB burst both ways goes by
+  // reads, and the burst takes 1.6 times as long. With 128, a process whose application is absent
+  // keeps a fifth more memory.
   static constexpr std::uint32_t most_cars_waiting = 64;
-  // Whether the caller is to begin trains. No peer alone can be left out (btl/trains.h).
+  // Whether the caller is to begin trains. One peer that takes none stops them for all peers,
+  // because no peer alone can be left out (btl/trains.h).
   bool wants_trains() const { return cars_waiting_ < most_cars_waiting && unwilling_ == 0; }
-  // Whether a train that was begun is to be sent. Its cars go as credits come; few of them wait for
-  // one peer, and small messages behind them.
+  // Whether a train that was begun may go: not with a proxy, nor behind many frames for the peer.
+  // Its cars go as credits come, and small messages wait behind them.
   [[gnu::noinline]] Status admit_train(Peer& peer);
-  // Takes a car of one that was admitted; its message is at slot->payload(). All cars are sent
-  // before anything else.
+  // Takes a car of an admitted train; its message is at slot->payload(). Send all cars of a train
+  // before anything else to the peer.
   [[gnu::noinline]] void send_car(const Now& now, Peer& peer, SendSlot* slot,
                                   std::uint32_t length_bytes, bool is_last, Outbox& out);
   // The peer says whether it takes trains.
@@ -94,7 +96,7 @@ class Sender {
     peer.outgoing.takes_trains_ = takes;
     unwilling_ += takes ? -1u : 1u;
   }
-  // Tells the peer whether it may send some. New connections begin with yes.
+  // Tells the peer whether it may send us trains. New connections begin with yes.
   void let_train(Peer& peer, bool may, Outbox& out);
 
   // Takes a frame of messages that another rail could not deliver; else as `send`.
@@ -121,17 +123,17 @@ class Sender {
     if (peer.outgoing.has_pending()) post_pending(now, peer, false, out);
   }
 
-  // Nothing pending goes to the peer any more: calls `give_up(slot)` per frame, oldest first.
+  // Drops all pending frames of the peer: calls `give_up(slot)` for each, oldest first.
   template <typename GiveUp>
   void drop_pending(Peer& peer, GiveUp&& give_up) {
     while (SendSlot* slot = pop(peer)) give_up(slot);
   }
 
-  // The lane broke with this frame under way; older ones were told before.
+  // The lane broke with this frame under way. Call it for older frames first.
   void keep_in_doubt(Peer& peer, SendSlot* slot) { peer.outgoing.doubt_.push(slot); }
-  // The peer has received `received` frames of those in doubt: calls `over(slot, delivered)` for
-  // these, and for the control frames among the others. Its other frames are pending again, before
-  // all that is. The peer must not have fewer than were acknowledged, nor more than were sent.
+  // The peer has received the first `received` frames in doubt, at most all. Calls `over(slot,
+  // delivered)` for these, and for control frames among the others. The other frames of messages
+  // become pending again, ahead of all that are pending.
   template <typename Over>
   void settle_doubt(Peer& peer, std::size_t received, Over&& over) {
     Outgoing& to = peer.outgoing;
@@ -192,8 +194,8 @@ class Sender {
   bool send_goodbye(Peer& peer, Outbox& out) {
     return send_control(peer, wire::FrameKind::goodbye, 0, out);
   }
-  // Asks the peer whether the idle connection may end. A buffer takes the question: that of a
-  // credit which is not spent before the answer. False if there is no credit, slot or room.
+  // Asks the peer whether the idle connection may end. We hold an eager credit, which is not spent
+  // before the answer; its buffer takes the question. False if there is no credit, slot or room.
   bool send_part(Peer& peer, Outbox& out) {
     return peer.outgoing.credits_ > 0 && send_control(peer, wire::FrameKind::part, 0, out);
   }
@@ -226,10 +228,10 @@ class Sender {
   // The shares grew: offers credits to peers that lack them, to some at once, and with each
   // `send_owed` to some more. (A peer that has none waits in that line already.)
   void offer_shares(Outbox& out);
-  // The shares shrank: asks peers for what they hold beyond theirs. A peer with frames waiting
-  // keeps it, a peer that computes answers later: only the memory depends on the answer.
+  // The shares shrank: asks peers for the credits they hold beyond theirs. A peer with frames
+  // waiting keeps them, and a peer that computes answers later. Only memory depends on the answer.
   void recall_excess(Outbox& out);
-  // A zero-length write on the lane. False if there is no room.
+  // Posts a zero-length write on the lane. False if there is no room.
   bool send_probe(LaneId id, Outbox& out);
 
  private:
@@ -281,7 +283,7 @@ class Sender {
   static constexpr std::uint32_t offers_at_once = 64;
   std::uint32_t offers_left_ = 0;  // peers that may be due for more since the shares grew
   std::uint32_t offer_turn_ = 0;   // the next of them
-  std::uint64_t recall_turn_ = 0;  // the receiver's, when `lent_` was last begun with
+  std::uint64_t recall_turn_ = 0;  // the receiver's turn when recalls last began with `lent_`
   std::size_t recall_left_ = 0;    // peers in it still to look at
   std::uint64_t round_ = 0;
   std::uint64_t pending_frames_ = 0;  // of all peers

@@ -145,8 +145,8 @@ LaneId Transfers::lane_for_fetches(const Peer& peer) const {
   return peer.fetch_lane.usable() ? peer.fetch_lane.lane() : LaneId::none;
 }
 
-// How many fetches may be under way; 0 if none may be posted now. With further lanes, those on the
-// other lane count, too: so there is always room on a further lane for one that may go.
+// How many fetches may be under way; 0 if none may be posted now. With further lanes, this is their
+// room, but fetches on the usual lane count, too. So a further lane has room for each that may go.
 std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   const LaneId lane = lane_for_fetches(peer);
   if (lane != peer.connection.lane() &&
@@ -163,7 +163,7 @@ std::uint32_t Transfers::fetches_open(const Peer& peer) const {
   return sum;
 }
 
-// How many may be under way on the lane that is none of the further ones.
+// How many fetches may be under way on the usual lane, which is none of the further ones.
 std::uint32_t Transfers::near_fetches(const Peer& peer) const {
   return lane_for_fetches(peer) == peer.connection.lane() ? peer.connection.most_fetches()
                                                           : peer.fetch_lane.reads();
@@ -229,9 +229,9 @@ void Transfers::note_reads() {
 
 // ---- the lane for fetches ----
 
-// A chain is bounded by its lane alone. If fetches are kept apart, scheduled ones use the lane,
-// too, and must not get less than c: for a fixed c, which software keeps to and without chains, the
-// next power of two; else what c may reach on a path that holds no more than c would queue.
+// A chain is bounded by its lane alone. If fetches are kept apart, single chunks use the lane, too,
+// and must not get fewer reads than c. A fixed c, which software keeps, needs the next power of
+// two. An adaptive c needs as many reads as it usually reaches (BudgetController).
 std::uint32_t Transfers::most_reads() const {
   if (!config_.fetches_apart) return scheduler_.chain_reads();
   const BudgetController& controller = scheduler_.controller();

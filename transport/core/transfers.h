@@ -75,22 +75,22 @@ class Transfers final : private FetchLanes::Listener {
     scheduler_.on_chunk_done(done, chunk.transfer, chunk.bytes, took, chunk.chained);
     note_reads();
   }
-  // The transfer that a chunk in flight is a part of.
+  // The transfer of a chunk in flight.
   const TransferRequest& request_of(const RdmaInFlight& chunk) {
     return scheduler_.request(chunk.transfer);
   }
-  // The peer's lanes are gone, or will be before anybody learns of this: its transfers fail.
+  // The peer's transfers fail. Its lanes are gone, or will be before the failures are reported.
   void drop(const Now& now, Peer& peer, Outbox& out);
 
   // A chunk of a lane that is destroyed did not complete.
   void on_chunk_lost(const Now& now, const RdmaInFlight& chunk);
   // The chunks of a lane are lost, but the peer's connection lasts: they go over other lanes.
   void go_again(const Now& now, Peer& peer, Outbox& out);
-  // The peer's lanes broke, and are gone, and their chunks are lost: they go again once there are
-  // others. False if one must not go again.
+  // The peer's lanes broke, and are gone. Their lost chunks go again once there are other lanes.
+  // False if one of them must not go again.
   bool repeat_lost(const Now& now, Peer& peer, Outbox& out);
-  // Work on a lane for fetches failed, or its queue pair did. True if that is the lane's affair: a
-  // further one is left, and its connection goes on.
+  // Work on a lane failed, or its queue pair did. True if that concerns this lane alone: it is a
+  // further one and is left, and the connection goes on.
   [[gnu::cold, gnu::noinline]] bool leaves(const Now& now, Peer& peer, LaneId id,
                                            CompletionStatus status, Outbox& out);
   // Leaves further lanes that are slow. Call at `next_look`.
@@ -101,7 +101,7 @@ class Transfers final : private FetchLanes::Listener {
   void settle(Peer& peer) {
     if (!idle()) scheduler_.settle(peer.transfers);
   }
-  // Ends those that may be done over another rail, and hands them to `take`.
+  // As in core.h.
   template <typename Take>
   void withdraw(const Now& now, Peer& peer, Outbox& out, Take&& take) {
     scheduler_.withdraw(peer.transfers);
@@ -118,14 +118,14 @@ class Transfers final : private FetchLanes::Listener {
   // Nothing is under way, and nothing waits.
   bool idle() const { return scheduler_.idle(); }
   bool has(const Peer& peer) const { return peer.transfers.has_transfers(); }
-  // What of the peer's transfers is lost with it.
+  // Notes in `failure` which transfers are lost with the peer.
   static void describe(const Peer& peer, Failure& failure) {
     failure.lost_atomics = peer.transfers.has_atomics();
     failure.in_doubt = peer.transfers.is_in_doubt();
   }
   // Reads wait, or waited, for what other processes of the node have outstanding.
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
-  // Reads of a budget that others share are outstanding.
+  // Reads of the node's shared budget are outstanding.
   bool hold_node_reads() const { return scheduler_.holds_node_reads(); }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
@@ -176,7 +176,7 @@ class Transfers final : private FetchLanes::Listener {
   bool wants_spread(const TransferRequest& request) const {
     return request.opcode == Opcode::read && request.length_bytes >= config_.spread_bytes;
   }
-  // Smaller ones, which are not timed, are left to the lane that there is anyway.
+  // Smaller reads, which are not timed, do not go over further lanes.
   std::uint64_t least_spread() const {
     return std::min<std::uint64_t>(config_.spread_bytes, least_timed_bytes);
   }

@@ -1,4 +1,4 @@
-// The chunks of large gets on a peer's further lanes: which of them take one, and when one is left.
+// A peer's further lanes for large gets: which lanes may take a chunk, and when a lane is left.
 #include <algorithm>
 #include <optional>
 
@@ -6,7 +6,7 @@
 
 namespace weir {
 
-// How many chunks a further lane has at most.
+// How many chunks may be under way on a further lane.
 std::uint32_t Transfers::room_of(const FetchLane& end) const {
   return std::min(end.reads(), lanes_.fetch_depth());
 }
@@ -21,7 +21,7 @@ bool Transfers::near_is_full(const Peer& peer) const {
   return near >= near_fetches(peer);
 }
 
-// Those of ours: the peer may have made more for itself.
+// Only as many lanes as our `paths`: the peer may have made more for itself.
 Spread::Lanes Transfers::usable_further(const Peer& peer) const {
   std::uint32_t usable = 0;
   for (std::uint32_t i = 0; i < config_.paths && config_.paths > 1; ++i) {
@@ -41,7 +41,7 @@ Spread::Lanes Transfers::open_further(const Peer& peer) const {
   return static_cast<Spread::Lanes>(open);
 }
 
-// One lane goes through the adapter's hands in one go; several need to be dealt to.
+// A chain goes to one lane in one go. With further lanes, chunks are dealt out singly.
 bool Transfers::chains(const Peer& peer) const {
   return peer.fetch_lane.usable() && !(peer.further && usable_further(peer) != 0);
 }
@@ -64,7 +64,7 @@ bool Transfers::leaves(const Now& now, Peer& peer, LaneId id, CompletionStatus s
   const Lane& lane = lanes_[id];
   if (lane.number == 0) return false;
   const FetchLane& end = peer.further->lanes[lane.number - 1u];
-  if (end.is_leaving()) return true;  // that is what a fence does
+  if (end.is_leaving()) return true;  // the fence makes its work fail
   if (!end.usable() || !peer.connection.is_ready() || !connector_.may_be_the_way(status)) {
     return false;
   }

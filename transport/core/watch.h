@@ -1,7 +1,7 @@
 // The watch over lanes: work in flight has to make progress, and peers have to be there.
 //
-// With nothing in flight nothing can fail, and a process that only receives would wait for ever for
-// a peer whose host is gone: RC tells nobody, and a dead host sends no goodbye or disconnect. So a
+// With nothing in flight nothing can fail: RC does not tell that a peer's host is dead, and a dead
+// host sends no goodbye or disconnect. A process that only receives would wait for ever. So a
 // silent lane gets a probe in its turn. The turns are spread over the looks, so that thousands of
 // peers are not probed at once.
 //
@@ -31,8 +31,8 @@ class Watch {
   Watch(const CoreConfig& config, Peers& peers, Lanes& lanes, Sender& sender, Connector& connector)
       : config_(config), peers_(peers), lanes_(lanes), sender_(sender), connector_(connector) {}
 
-  // Time of the next look, or of the one that is under way; never, if there is no lane to look at. It
-  // is asked for at each wake-up, so it looks no further than at a few hundred lanes.
+  // Time of the next look, or of the one under way; never, if there is no lane to look at. Called
+  // at each wake-up, so it searches only a few hundred lanes.
   Time next_look() const;
   // Call when all available completions have been handed over.
   void on_timer(const Now& now, Outbox& out);
