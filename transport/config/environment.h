@@ -1,4 +1,4 @@
-// What the environment of a process says: the WEIR_<KEY> variables, and where its files are.
+// The environment of a process: the WEIR_<KEY> variables, and the places of its files.
 //
 // Any thread, as long as no thread changes the environment.
 #pragma once

@@ -14,14 +14,15 @@ namespace weir::config {
 // The one of `names` that is closest to `name`; nullptr if none is close enough.
 const char* nearest(std::string_view name, std::span<const char* const> names);
 
-// Says that `name` is no key, with the key probably meant, or the command that lists all keys.
+// The message for an unknown key. It names the key probably `meant`, or if that is nullptr, the
+// command `list`, which lists all keys.
 std::string no_such_key(const char* meant, const char* list);
 
 // The key whose name is closest to `name`, which may be written as an MCA or environment variable;
 // nullptr if none is close enough.
 const Key* nearest_key(std::string_view name);
 
-// The same for the transport's keys.
+// The same for the transport's keys. For a key of an earlier version, it says why the key is gone.
 std::string no_such_key(std::string_view name);
 
 // How many letters have to be added, dropped, changed or swapped with their neighbour.

@@ -17,11 +17,11 @@ namespace weir::config {
 // What files and the environment set, the weakest first.
 struct Sources {
   std::vector<Source> list;
-  std::vector<std::string> warnings;  // none keeps weir from running
+  std::vector<std::string> warnings;  // weir runs all the same
 };
 
-// Reads them. `named` is the file named explicitly; if empty, WEIR_CONFIG may name one. If it is
-// `none`, nothing counts: measurements must not depend on settings that lie around somewhere.
+// Reads them. `named` is the file named explicitly; if empty, WEIR_CONFIG may name one. If the name
+// is `none`, nothing counts: measurements must not depend on forgotten settings.
 Sources gather(Environment environment, std::string named, const std::string& system = system_file);
 
 struct Value {

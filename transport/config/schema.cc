@@ -343,7 +343,7 @@ constexpr std::array keys{
            &Settings::check_leaks),
 };
 
-// What nobody has to choose.
+// A key of an earlier version, and why it is gone.
 struct FormerKey {
   std::string_view name;
   const char* why;

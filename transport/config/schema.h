@@ -51,7 +51,7 @@ std::vector<const Key*> by_importance();
 // nullptr if there is no such key.
 const Key* find_key(std::string_view name);
 
-// What an earlier version took: why nobody has to set it any more. nullptr: it never was a key.
+// Why a key of an earlier version is gone; nullptr if `name` is no such key.
 const char* why_no_key_any_more(std::string_view name);
 
 // The place of `key` in schema().
@@ -76,8 +76,7 @@ std::string get(const Settings& settings, const Key& key);
 
 Settings defaults();
 
-// W_max as far as traffic may take it, in buffers: `window_max`, or the meaning of `auto` with few
-// peers. The byte cap applies in addition.
+// W_max in buffers, before the byte cap: `window_max`, or for `auto` its value with few peers.
 std::int64_t window_by_traffic(const Settings& settings);
 
 // Values that contradict each other, or a value that breaks a rule beyond its range.

@@ -10,7 +10,7 @@ namespace weir::config {
 inline constexpr std::int64_t automatic = -1;  // "auto", for keys that accept it
 
 inline constexpr std::int64_t window_max_auto = 512;      // W_max with few peers
-inline constexpr std::int64_t window_unasked_auto = 256;  // beyond this only for peers' bursts
+inline constexpr std::int64_t window_unasked_auto = 256;  // then W grows as window.h says
 
 struct Settings {
   std::string profile;

@@ -20,7 +20,8 @@ bool parse_duration(std::string_view text, std::int64_t& ns, std::string& error)
 // and the mistake in `error`: "KB" means 1000 to some people and 1024 to others.
 bool parse_size(std::string_view text, std::int64_t& bytes, std::string& error);
 
-// A decimal integer, perhaps negative.
+// An integer, perhaps negative: decimal, or hexadecimal after 0x. Anything else gives false and the
+// mistake in `error`.
 bool parse_count(std::string_view text, std::int64_t& count, std::string& error);
 
 // The shortest exact text that the functions above read back.
