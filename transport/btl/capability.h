@@ -1,5 +1,5 @@
-// Which one-sided operations a device can do. What it lacks is not offered: Open MPI has ways
-// without it, and an operation that was offered must be right.
+// Which one-sided operations to offer to Open MPI. Operations that the device cannot do right are
+// not offered, because Open MPI has other ways then.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,7 +28,7 @@ constexpr Offer what_to_offer(const Offer& wanted, const Capability& device, boo
                    (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
   if (!can) return {flags & ~atomics, 0};
   std::uint32_t atomic_flags = wanted.atomic_flags;
-  // Only then the processor's own atomics may be mixed with them on the same memory.
+  // Only with GLOB may the processor's own atomics use the same memory.
   if (device.atomics == IBV_ATOMIC_GLOB) atomic_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB;
   return {flags, atomic_flags};
 }

@@ -2,8 +2,8 @@
 // 4.1, 5.0 and 6.0. No other file includes an Open MPI header or depends on its version.
 #pragma once
 
-// 1. What those headers include themselves, first and outside of extern "C". Seventeen of Open
-// MPI's headers declare functions without it, so all of them are included inside.
+// 1. The headers that Open MPI's headers include, first and outside of extern "C". Seventeen of
+// Open MPI's own headers lack extern "C", so all of these are included inside one.
 #include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
@@ -56,7 +56,7 @@ extern "C" {
 #include <pmix.h>
 #endif
 
-// 2. Some headers open more braces with BEGIN_C_DECLS than they close: our block is the only one.
+// 2. Some headers open more braces with BEGIN_C_DECLS than they close, so only our block counts.
 #undef BEGIN_C_DECLS
 #undef END_C_DECLS
 #define BEGIN_C_DECLS
@@ -98,8 +98,8 @@ namespace weir::btl {
 #define WEIR_BTL_INTERFACE MCA_BTL_BASE_VERSION_3_1_0
 #endif
 
-// Up to 4.1 a module has more fields, in front of some that are ours, where Open MPI was built with
-// CUDA.
+// Up to 4.1, an Open MPI that was built with CUDA has more fields in a module, in front of some
+// that we set.
 inline bool has_the_same_modules() {
 #if OPAL_MAJOR_VERSION < 5
   return opal_built_with_cuda_support == (OPAL_CUDA_SUPPORT != 0);
@@ -127,7 +127,7 @@ inline constexpr std::uint32_t remote_completion_flag = MCA_BTL_FLAGS_RDMA_REMOT
 inline constexpr std::uint32_t remote_completion_flag = 0;
 #endif
 
-// What the module can do on a device that can do everything.
+// The module's flags on a device that can do everything.
 inline constexpr std::uint32_t module_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA |
                                               MCA_BTL_FLAGS_RDMA_FLUSH | MCA_BTL_FLAGS_ATOMIC_OPS |
                                               MCA_BTL_FLAGS_ATOMIC_FOPS | remote_completion_flag;
@@ -142,8 +142,8 @@ inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {
 // Whether the receive upcall must name the sender's endpoint.
 inline constexpr bool upcall_names_endpoint = OPAL_MAJOR_VERSION >= 5;
 
-// No version of ob1 sends less: the header of a message without data, without its padding. The
-// other headers have a field of eight bytes behind two smaller ones.
+// The shortest message of every version of ob1: the header of a message without data, without its
+// padding. The other headers are longer, because they have a field of eight bytes.
 inline constexpr std::size_t shortest_ob1_header = 14;
 
 // ob1 reads a whole header, whatever the length is, and drops some that are too short silently.
@@ -178,8 +178,8 @@ inline bool deliver(mca_btl_base_module_t& module,
   return true;
 }
 
-// Whether a descriptor that stays the caller's may be sent again, with other bytes, once it is
-// complete. One-sided operations by messages do so, where a BTL does not do all of them by RDMA.
+// Whether Open MPI may send a descriptor of its own again, with other bytes, once it is complete.
+// It does so for one-sided operations by messages, which it uses if a BTL lacks some of them.
 inline constexpr bool sends_descriptors_again = OPAL_MAJOR_VERSION >= 5;
 
 // The status of a send to a failed peer. ob1 of 4.1 aborts on any error here, before the report
@@ -236,15 +236,15 @@ inline std::uint32_t job_size() {
 #endif
 }
 
-// What MPI's state is between the ends of MPI_Init and of the program's part (ompi_mpi_state_t).
+// The state of MPI after MPI_Init and before MPI_Finalize (ompi_mpi_state_t).
 inline constexpr std::int32_t mpi_is_ready = 2;
 inline constexpr const char* libmpi_name = "libmpi.so.40";
 
-// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE. Messages whose intercommunicator it does
-// not know yet are in a list without a lock.
+// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE. It keeps messages of intercommunicators
+// that it does not know yet in a list without a lock.
 inline constexpr bool ob1_bears_a_second_thread = OPAL_MAJOR_VERSION < 5;
 
-// Has ob1 lock what a second thread of ours touches. (ob1 asks when the module is there.)
+// Makes ob1 lock the data that a second thread of ours uses. ob1 reads it when it gets the module.
 inline constexpr std::uint32_t second_thread_flag = MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;
 
 // ---- ob1's headers, alike in 4.1, 5.0 and 6.0 (pml_ob1_hdr.h) ----
@@ -253,7 +253,7 @@ inline constexpr mca_btl_base_tag_t ob1_match_tag = MCA_BTL_TAG_PML + 1;
 inline constexpr mca_btl_base_tag_t ob1_rendezvous_tag = MCA_BTL_TAG_PML + 2;
 inline constexpr mca_btl_base_tag_t ob1_ack_tag = MCA_BTL_TAG_PML + 4;
 
-// What ob1 takes off the eager limit: the longest of its headers.
+// ob1's longest header, which it takes off the eager limit.
 inline constexpr std::size_t ob1_longest_header = OPAL_MAJOR_VERSION >= 5 ? 80 : 56;
 
 // The header of a rendezvous begins with that of a match, whose last bytes of padding a message
@@ -273,7 +273,7 @@ inline constexpr std::size_t ob1_ack_request_at = 8;
 // The request is an address at the sender, so an odd number is no request.
 inline constexpr std::uint64_t request_of_train(std::uint64_t bytes) { return bytes << 1 | 1; }
 
-// The end of a large message: no other process waits for what the receiver does with it.
+// The end of a large message, which the receiver's software need not answer.
 inline constexpr mca_btl_base_tag_t ob1_fin_tag = MCA_BTL_TAG_PML + 9;
 
 // ob1 marks messages that the receiver's software has to answer.
@@ -281,7 +281,7 @@ inline bool needs_answer(std::uint32_t des_flags, mca_btl_base_tag_t tag) {
   return (des_flags & MCA_BTL_DES_FLAGS_SIGNAL) != 0 && tag != ob1_fin_tag;
 }
 
-// False if the user has chosen a PML, and not ob1.
+// False if the user's choice of a PML excludes ob1.
 inline bool may_be_used_by_ob1() {
   const int index = mca_base_var_find("ompi", "pml", nullptr, nullptr);
   const char* const* choice = nullptr;
@@ -295,7 +295,7 @@ inline bool may_be_used_by_ob1() {
   return names_ob1 != (**choice == '^');
 }
 
-// Of the job, this one among them. (ompi_info: 1.)
+// The job's processes on this node, with this one; 1 in ompi_info.
 inline std::uint32_t processes_on_node() { return opal_process_info.num_local_peers + 1; }
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 

@@ -1,6 +1,6 @@
-// The component: Open MPI finds, registers, opens and initialises it, in this order, in every
-// process, whether the process will use weir or not. So nothing here is expensive, and nothing is
-// said unless weir was asked for.
+// The component. Open MPI finds, registers, opens and initialises it, in this order, in every
+// process, also in those that do not use weir. So nothing here is expensive, and no message is
+// shown unless weir was asked for.
 
 #include "transport/btl/component.h"
 
@@ -58,7 +58,7 @@ int close() noexcept {
   return OPAL_SUCCESS;
 }
 
-// One for each rail.
+// The ports for the rails.
 std::vector<verbs::PortChoice> ports_for(const config::Settings& settings, std::string& why) {
   verbs::DeviceWish wish = device_wish(settings);
   wish.turn = static_cast<unsigned>(opal_process_info.my_local_rank);

@@ -7,7 +7,7 @@ extern "C" __attribute__((visibility("default"))) mca_btl_base_component_t mca_b
 
 namespace weir::btl {
 
-// The module is about to end: its progress stops.
+// Stops the calls of `progress`, because the module is about to end.
 void forget_module();
 
 }  // namespace weir::btl

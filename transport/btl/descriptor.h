@@ -1,7 +1,7 @@
-// What ob1 fills in and passes on for sending: Open MPI's descriptor, and the slot of registered
-// memory that holds its one segment.
+// A message that ob1 fills in and sends: Open MPI's descriptor, and the slot of registered memory
+// that holds its one segment.
 //
-// Thread rule: a descriptor belongs to whoever got it from the pool.
+// Thread rule: a descriptor belongs to the thread that got it from the pool.
 #pragma once
 
 #include <memory>

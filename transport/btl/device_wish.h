@@ -1,5 +1,5 @@
-// Which ports a process with these settings looks for. Shared by the plugin and the weir command,
-// which says what the plugin would do.
+// The ports that a process with these settings looks for. Shared by the plugin and the weir
+// command, which shows the plugin's choice.
 #pragma once
 
 #include "transport/config/settings.h"

@@ -1,9 +1,9 @@
 // A list of the memory that this process exports, for peers to read. A peer looks a key up here
 // when the handle that Open MPI gave it names other memory than it asks for (exported.h).
 //
-// The list has memory that is registered for all peers, such as windows, but not what ob1 registers
-// for one message. An entry exists before Open MPI has the handle, and until Open MPI gives the
-// handle back.
+// The list has memory that is registered for all peers, such as windows, but no memory that ob1
+// registers for one message. An entry exists before Open MPI has the handle, and until Open MPI
+// gives the handle back.
 //
 // Thread rule: any thread.
 #pragma once
@@ -27,11 +27,11 @@ class Directory {
   // With room for so many. nullptr, and errno set, if the memory cannot be registered.
   static std::unique_ptr<Directory> create(const verbs::Device& device, std::uint32_t entries);
 
-  // Where it is listed; nowhere if all entries are taken.
+  // The entry's place; nowhere if all entries are taken.
   std::uint32_t add(const Export& memory);
   void remove(std::uint32_t place);
 
-  // Fills in how peers find this.
+  // Fills in where peers find this directory.
   void show(Exported& exported) const;
 
  private:

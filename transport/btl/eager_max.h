@@ -1,5 +1,4 @@
-// `eager_max: auto`, shared by the plugin and the weir command, which says what the plugin would
-// do.
+// The value of `eager_max: auto`. Shared by the plugin and the weir command, which shows it.
 #pragma once
 
 #include <cstddef>

@@ -25,10 +25,10 @@ struct mca_btl_base_endpoint_t {
   weir::btl::RailPeer rails;
 
   // Only Trains changes these.
-  std::atomic<std::int64_t> early_bytes{0};  // of its trains, which no receive has matched yet
-  bool refrains = false;                     // it may send none
-  std::atomic<int> announced{0};  // messages to it in place of trains, which it has not read yet
-  bool reads_stream = false;      // there are many of them
+  std::atomic<std::int64_t> early_bytes{0};  // of its trains that no receive has matched yet
+  bool refrains = false;                     // it may send no trains
+  std::atomic<int> announced{0};  // messages to it in place of trains that it has not read yet
+  bool reads_stream = false;      // there are many such messages
 
   weir::PeerId id_on(std::size_t rail) const { return rail == 0 ? id : rails.id(rail); }
 };

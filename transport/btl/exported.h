@@ -1,11 +1,11 @@
-// What peers hear about registered memory: Open MPI carries these bytes to them, as the handle of
-// its layers above the BTL.
+// The description of registered memory for peers: Open MPI carries these bytes to them, as the
+// handle of its layers above the BTL.
 //
 // A peer may find them wrong. osc/rdma keeps the handles of a dynamic window in a table, hands out
-// pointers into it, and moves the entries when the target attaches or detaches memory: what a
-// pointer refers to may be another region by the time it is used, or half of two. So a handle says
-// which memory its key covers, and how to find the right key if that is not the memory asked for
-// (directory.h).
+// pointers into it, and moves the entries when the target attaches or detaches memory. When a
+// pointer is used, it may point at another region's handle, or at parts of two. So a handle says
+// which memory its key covers. If that is not the memory asked for, the handle tells where to find
+// the right key (directory.h).
 //
 // Plain values; any thread.
 #pragma once
@@ -62,7 +62,7 @@ struct Export {
   }
 };
 
-// How the same memory is reached over the exporter's further rails.
+// The keys of the same memory on the exporter's further rails.
 struct SideExport {
   std::array<std::uint32_t, most_rails - 1> rkeys{};  // of the further rails; 0: none there
   // Bit 0: the memory is a window's, and not for messages. Bit k: rail k has another adapter than
@@ -78,7 +78,7 @@ struct SideExport {
   }
   constexpr bool is_window() const { return (traits & window) != 0; }
   constexpr bool any() const { return rkeys != decltype(rkeys){}; }
-  // The key for such an operation over that further rail; 0 if it must not go there.
+  // The key for an operation with this opcode over this further rail; 0 if it must not go there.
   constexpr std::uint32_t rkey(Opcode opcode, std::size_t rail) const {
     const bool may = opcode == Opcode::read ||
                      (is_window() && (!is_atomic(opcode) || (traits & apart(rail)) == 0));
@@ -96,7 +96,7 @@ struct Exported {
   std::uint64_t directory_address = 0;
   std::uint32_t directory_rkey = 0;
   std::uint16_t directory_entries = 0;  // 0: there is none
-  std::uint16_t sides_check = 0;        // of the next beside `memory`
+  std::uint16_t sides_check = 0;        // of `sides` together with `memory`
   SideExport sides{};
 
   constexpr void set_sides(const SideExport& with) {
@@ -116,7 +116,7 @@ struct Exported {
   }
 };
 
-// Copies what another process may be writing.
+// Copies bytes that another process may be writing.
 template <typename Bytes>
 Bytes read_shared(const Bytes& shared) {
   constexpr std::size_t count = sizeof shared / sizeof(std::uint64_t);
@@ -129,12 +129,12 @@ Bytes read_shared(const Bytes& shared) {
 static_assert(sizeof(Export) == 24 && sizeof(Exported) == 56);
 static_assert(std::is_trivially_copyable_v<Exported>);
 
-// Of a directory as it was read, the export that covers these bytes; nullptr if there is none.
+// The export that covers these bytes, in a directory as it was read; nullptr if there is none.
 const Export* find_export(std::span<const Export> directory, std::uint64_t address,
                           std::uint64_t bytes);
 
-// "a read of 24 bytes at 0x7f0000001000 (key 0x1234 covers 4096 bytes at 0x7f0000001000)". `memory`
-// is what the handle said of its key.
+// "a read of 24 bytes at 0x7f0000001000 (key 0x1234 covers 4096 bytes at 0x7f0000001000)".
+// `memory`: the key and its memory, by the handle.
 std::string to_text(const TransferRequest& request, const Export& memory);
 
 }  // namespace weir::btl

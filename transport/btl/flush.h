@@ -1,5 +1,5 @@
-// A flush waits only for the operations that were begun before it. Otherwise it might wait as long
-// as there is traffic (ob1's gets of large messages are operations, too).
+// A flush waits only for the operations that were begun before it. Otherwise it might never end
+// while there is traffic: ob1's gets of large messages are operations, too.
 //
 // Every operation belongs to one of two epochs, and each epoch counts its operations. A flush
 // begins the other epoch and waits until all operations of the last one are over. Only one flush

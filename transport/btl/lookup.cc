@@ -52,8 +52,8 @@ void finish_lookup(Module& module, const Operation& done, bool ok, bool tell) {
   }
   module.engine->discard(done.scratch);
   if (memory == nullptr) {
-    // A status would not do: osc/rdma ignores that of some operations, and would take the data as
-    // valid.
+    // A failed status is not enough: osc/rdma ignores the status of some operations, and would take
+    // the data as valid.
     if (ok && tell) report_unknown_memory(module, operation, request);
     return conclude(module, operation, false, tell);
   }

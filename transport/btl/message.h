@@ -20,7 +20,7 @@ inline void copy_two(std::byte* to, const void* from, std::size_t size) {
   std::memcpy(to + size - sizeof(Word), &last, sizeof(Word));
 }
 
-// Copies a few bytes without a call of memcpy, which would cost more than the copy.
+// Copies up to 16 bytes without a call of memcpy, which would cost more than the copy.
 inline void copy_short(std::byte* to, const void* from, std::size_t size) {
   if (size > 16) {
     std::memcpy(to, from, size);
@@ -50,7 +50,7 @@ struct Message {
   std::size_t header_size;
   std::size_t payload_size;
   bool packs;            // the payload is in pieces, or has to be converted
-  std::size_t position;  // where it begins then
+  std::size_t position;  // in the convertor, where the payload begins if it `packs`
 
   std::uint32_t bytes() const { return static_cast<std::uint32_t>(header_size + payload_size); }
   // Where the payload is, unless it `packs`. Without payload the convertor is not initialised.
@@ -68,7 +68,7 @@ struct Message {
       copy_short(at + header_size, payload(), payload_size);
     }
   }
-  // It can be written once more.
+  // Makes it ready to be written once more.
   void rewind() const {
     std::size_t begin = position;
     if (packs) opal_convertor_set_position(convertor, &begin);

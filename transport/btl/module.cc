@@ -110,7 +110,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   });
 }
 
-// The limit that the user has set, or else the one that suits the node and its rails.
+// The eager limit that the user has set, or else the automatic one for the node and its rails.
 std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Settings& wanted,
                        std::size_t further_rails) {
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
@@ -168,7 +168,7 @@ bool Module::start() {
   engine->expect_peers(job_size());
   std::string why;
   std::string why_not_there;
-  // For the event threads as well, which do most of the work.
+  // These CPUs are also for the event threads, which do most of the work.
   const verbs::BorrowedCpus cpus(overlap != nullptr ? settings.overlap_cpus : "auto",
                                  why_not_there);
   if (!why_not_there.empty() && first_on_node()) complain("overlap_cpus: " + why_not_there + ".");

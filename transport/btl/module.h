@@ -1,5 +1,4 @@
-// The one module, which is all that Open MPI holds of weir in a process. All rails are inside, so
-// ob1 never has a choice to make.
+// The only module of weir in a process. All rails are inside, so ob1 never has to choose one.
 //
 // Thread rule: any thread may be in any entry point, and again from inside an upcall. We hold no
 // lock during an upcall.
@@ -39,10 +38,10 @@ struct Module : mca_btl_base_module_t {
   // The endpoint of a process that runs weir; nullptr for any other.
   Endpoint* add(opal_proc_t* proc);
 
-  // The endpoint for an id of the engine's; made now if that peer came to us first.
+  // The endpoint of a peer of the engine's; made now if the peer came before Open MPI named it.
   Endpoint* endpoint_of(PeerId id);
 
-  // Makes progress until all of these are closed.
+  // Closes these endpoints; makes progress until they are closed, or gives up after a time.
   void close(std::span<Endpoint* const> leaving);
 
   // Completes a send that is over for ob1 within its own call.
@@ -127,14 +126,14 @@ void offer_rdma(Module& module);
 [[gnu::hot]] void conclude(Module& module, const Operation& done, bool ok, bool tell);
 [[gnu::hot]] void finish_operation(Module& module, const TransferEnd& end, bool tell);
 
-// A message that is not a car of a train, in progress.cc.
+// Hands up a message that is not a car of a train; in progress.cc.
 [[gnu::hot]] void take_whole(Module& module, const Delivery& message);
-// Looks once at what has come, in progress.cc. Returns how much it handed up.
+// Makes progress once; in progress.cc. Returns how many messages and ends it handed up.
 [[gnu::hot, gnu::noinline]] int progress(Module& module);
 // The same for the thread that stands in for the application (Engine::stand_in).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept;
-// Ends the job because `progress` threw this: what had arrived is lost, and a receiver may wait for
-// it.
+// Ends the job because `progress` threw this: messages that had arrived are lost, and a receiver
+// may wait for them.
 [[gnu::cold]] void give_up(Module& module, const std::exception& problem);
 // Sends what is pending, closes all peers and ends the engine; makes no more upcalls.
 void shut_down(Module& module);

@@ -1,7 +1,7 @@
-# The Open MPI to build for: weir_opal, the internals that a plugin is made of (weir_opal_headers
-# alone for what links nothing of it), and weir_mpi, what applications see. One Open MPI for all of a
-# build. Its headers say which version it is: the wrapper compiler only says where to look, and may
-# belong to another.
+# The Open MPI to build for: weir_opal, the internals for a plugin (weir_opal_headers for targets
+# that do not link them), and weir_mpi, the interface for applications. A build uses one Open MPI.
+# Its headers tell its version: the wrapper compiler only tells where to look, and may belong to
+# another.
 set(oldest 4.0)
 set(newest 6)             # its headers are known
 set(tested 4.1 5.0)

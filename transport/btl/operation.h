@@ -46,11 +46,11 @@ struct alignas(128) Operation {
   Handle* local_handle = nullptr;
   SendSlot* scratch = nullptr;  // where an unwanted result of an atomic lands
   Handle* target = nullptr;     // for memory registered for this operation only
-  Lookup* lookup = nullptr;     // it reads a directory, into `scratch`, for another operation
+  Lookup* lookup = nullptr;     // set if this reads a directory, into `scratch`, for another one
   Divisions::Part* part = nullptr;  // set if this is a part of another operation
   Export memory{};              // the memory at the target, as the handle described it
   Operation* next = nullptr;
-  // Of the same memory, over the target's further rails (SideExport).
+  // For the same memory on the target's further rails (SideExport).
   std::array<std::uint32_t, most_rails - 1> side_rkeys{};
   std::uint8_t side_traits = 0;
   std::uint8_t epoch = FlushEpochs::none;
@@ -66,9 +66,9 @@ struct Lookup {
   Lookup* next = nullptr;
 };
 
-// The operations under way. An owner that hears of an end for the second time has already released
-// what the operation needed. So each operation has a token that is good once: its record's address,
-// with the record's generation in the low bits, which are always zero in the address.
+// The operations under way. If an end were reported twice, its owner would release the operation's
+// memory twice. So each operation has a token that is good once: its record's address, with the
+// record's generation in the low bits, which are always zero in the address.
 //
 // Thread rule: any thread, like Pool.
 class Operations {
@@ -99,7 +99,7 @@ class Operations {
   }
   void release(Operation& record) { pool_.put(&record); }
 
-  // What was begun with this token; nullptr if it is over.
+  // The operation with this token; nullptr if it is over.
   const Operation* find(std::uint64_t token) const {
     const auto* const record = reinterpret_cast<const Operation*>(token & ~generations);
     if (record == nullptr || record->generation != (token & generations)) return nullptr;

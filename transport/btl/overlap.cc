@@ -124,7 +124,7 @@ void Overlap::run() {
   while (await_bell()) stand_in();
 }
 
-// Until it is rung, or woken by a visit. False: the thread is to end.
+// Waits for the bell, which a visit may ring, too. False: the thread is to end.
 bool Overlap::await_bell() {
   UnaskedTurns turns;
   while (moves_all_ && doze(turns)) {

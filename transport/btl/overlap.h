@@ -1,16 +1,16 @@
 // A thread that stands in for an application that computes outside of MPI, so that large messages
-// move meanwhile: the announcement of one has to be matched, and only ob1 can do that.
+// move meanwhile. The announcement of a large message has to be matched, and only ob1 can do that.
 //
 //   event thread: something waits, and the application has been away for a while ──bell──▶
 //   this thread: hands up, lets go, looks again; nothing waits: sleeps until the bell
 //
-// It hands up as an application thread would, a few messages at a time. Whoever calls MPI goes
-// first. What may end the job (a peer that is lost, say) is left for the application to hear. With
-// `overlap: all` it then has Open MPI go on with what that made possible, the next round of a
-// non-blocking collective operation, say, for which every frame wakes the event thread.
+// It hands up as an application thread would, a few messages at a time. A thread that calls MPI
+// goes first. Events that may end the job, such as a lost peer, are left for the application. With
+// `overlap: all` it then calls Open MPI's progress, for example for the next round of a
+// non-blocking collective operation. For this, every frame wakes the event thread.
 //
-// ob1 has to lock as for threads while this runs, and the thread must not be in an upcall while MPI
-// is not initialised, or once MPI_Finalize takes things apart.
+// While this runs, ob1 has to lock as for threads. The thread must not be in an upcall before MPI
+// is initialised, nor after MPI_Finalize has begun to end the parts of MPI.
 #pragma once
 
 #include <atomic>
@@ -32,10 +32,10 @@ struct Module;
 
 class Overlap : private StandInLoop<Overlap> {
  public:
-  // Which frames wake the thread, by the settings of this process and what Open MPI allows; none:
-  // there must be no such thread. If the settings ask for it in vain, `why` says why. Makes Open
-  // MPI lock, if the settings ask for that. Call it in btl_init, because this must not change while
-  // a thread holds a lock.
+  // Which frames wake the thread. none: the settings do not want the thread, or Open MPI does not
+  // allow it. If the settings ask for it in vain, `why` gets the reason. Makes Open MPI lock, if
+  // the settings ask for the thread. Call it in btl_init, because locking must not change while a
+  // thread holds a lock.
   static wire::Wakes wanted(const config::Settings& settings, std::string& why);
 
   // The module's engine is not started yet, and outlives this.
@@ -45,7 +45,7 @@ class Overlap : private StandInLoop<Overlap> {
   // Starts the thread, once the engine is. False if there is none.
   bool start(std::string& why);
 
-  // The caller is this thread: in an upcall, or with the rest of Open MPI.
+  // The caller is this thread: in an upcall, or in a call of Open MPI's progress.
   bool is_here() const { return thread_id_.load(std::memory_order_relaxed) == this_thread(); }
   // For this thread alone.
   bool is_in_upcall() const { return in_upcall_; }
@@ -78,7 +78,7 @@ class Overlap : private StandInLoop<Overlap> {
   void wake();
   void ring();
   void stand_in();
-  // Of StandInLoop: something waits on some rail.
+  // For StandInLoop.
   friend class StandInLoop<Overlap>;
   bool waits(std::uint64_t& visits);
   int hand_up_some(std::uint64_t visits);

@@ -20,12 +20,13 @@
 namespace weir::btl {
 namespace {
 
-// Open MPI writes the values here, as texts, so that they can have units and errors can be ours.
+// Open MPI writes the values here. They are texts, so that they can have units, and we report
+// errors.
 std::array<char*, 64> values;
 std::array<int, 64> indexes;
 char* named_file;
 
-// What files and the environment say. No destructor runs: programs exit without MPI_Finalize.
+// The settings of files and the environment. No destructor: programs exit without MPI_Finalize.
 const config::Sources* gathered;
 
 int register_text(const mca_base_component_t& component, const char* name, const std::string& help,
@@ -100,7 +101,7 @@ std::string profile_values(const config::Key& key,
   return text;
 }
 
-// So many bytes of reads may be under way in any case: about what a switch port buffers.
+// So many bytes of reads may always be under way: a switch port buffers about as many.
 constexpr std::uint64_t reads_least_bytes = 128 << 10;
 
 template <typename T>
@@ -213,7 +214,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self) {
   // Less than a chunk can neither be seen nor controlled.
   const auto chunk = to<std::uint64_t>(s.chunk_bytes);
   reads.step_bytes = chunk;
-  // A queue a path: with less, some of them run dry between two chunks.
+  // One queue for each path: with less, some paths run dry between two chunks.
   reads.queue_bytes = std::max(reads.queue_bytes, chunk) * core.paths;
   reads.initial_bytes = 4 * chunk;
   reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);

@@ -1,5 +1,5 @@
 // The path that queue pairs take with these settings. Shared by the plugin and the weir command,
-// which tries what the plugin would do.
+// which tests the same path.
 #pragma once
 
 #include "transport/config/settings.h"
@@ -7,7 +7,7 @@
 
 namespace weir::btl {
 
-// Without the partition: only an open device knows its place in the port's table.
+// Does not set the partition: only an open device knows its index in the port's table.
 inline void set_path(verbs::QueuePairOptions& pair, const config::Settings& settings) {
   using config::automatic;
   if (settings.mtu_bytes != automatic) {

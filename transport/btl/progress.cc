@@ -1,4 +1,4 @@
-// What comes up from the engine: messages, finished sends, failures.
+// Takes messages, finished sends and failures from the engine.
 
 #include <cstdlib>
 #include <exception>
@@ -17,7 +17,7 @@ bool has_receiver(std::uint8_t tag) {
   return tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc != nullptr;
 }
 
-// A message is lost, so whoever waits for it would wait for ever.
+// A message is lost. Ends the job, because its receiver would wait for ever.
 void give_up_message(Module& module, PeerId from, const std::string& why) {
   if (std::exchange(module.lost_message_told, true)) return;
   complain("a message from " + rank_text(module.engine->name(from)) + " is lost: " + why +
@@ -90,7 +90,7 @@ void finish_send(Module& module, Engine& engine, SendSlot* slot, bool delivered,
   module.complete(descriptor, delivered ? static_cast<int>(OPAL_SUCCESS) : undelivered);
 }
 
-// Over a further rail, where the peer has another number.
+// A message over a further rail, where the peer has another number.
 void take_from_further(Module& module, Endpoint* endpoint, PeerName from, const Delivery& message) {
   if (endpoint == nullptr) endpoint = module.endpoints.find(from);
   if (endpoint == nullptr) {
@@ -198,7 +198,8 @@ class LastUpcalls {
   Module& module_;
 };
 
-// From a further rail: the ends of parts, frames, and what became of the rail. `tell`: as above.
+// From a further rail: the ends of parts, frames, and news of the rail. `tell`: Open MPI still
+// takes callbacks.
 class FurtherUpcalls {
  public:
   FurtherUpcalls(Module& module, std::size_t rail, bool tell)
@@ -237,7 +238,7 @@ class FurtherUpcalls {
   const bool tell_;
 };
 
-// What event threads left to us.
+// Takes the reports that event threads left.
 struct Left {
   Module& module;
 
@@ -256,7 +257,7 @@ struct Left {
   }
 };
 
-// Looks once at what has come over further rails.
+// Makes progress once on the further rails.
 [[gnu::noinline]] int look_at_further(Module& module) {
   Rails& rails = *module.rails;
   if (rails.frames.has_news()) rails.frames.serve_links();
@@ -310,7 +311,7 @@ int hand_up_early(Module& module) {
   return count;
 }
 
-// Sends the messages that found no registered memory, if there is some now.
+// Sends the messages that wait for registered memory, if there is some now.
 int send_waiting(Module& module) {
   int count = 0;
   WaitingSends::Send send;
@@ -375,8 +376,8 @@ int progress(Module& module) {
   return count;
 }
 
-// Messages that came before their receiver go first, and that one registers in the application's
-// turn.
+// Hands up nothing while early messages wait: they go first, and their receiver registers only in
+// the application's turn.
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept {
   const auto goes_on = [&](int count) { return count < most && module.overlap->may_go_on(); };
   if (module.early_messages.any()) return 0;

@@ -65,7 +65,7 @@ struct DeviceCounters {
 };
 const DeviceCounters* device_counters = nullptr;
 
-// Reads a file of sysfs: fit for an occasional look, not for every message.
+// Reads files of sysfs: fit for an occasional look, not for every message.
 int read_device_variable(const mca_base_pvar_t* variable, void* value, void*) {
   const auto& v = *static_cast<const DeviceVariable*>(variable->ctx);
   const auto start = device_counters->start.*v.field;

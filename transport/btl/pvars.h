@@ -11,9 +11,9 @@ namespace weir::btl {
 // Registers all of them. They read zero until show_counters is called.
 int register_pvars(const mca_base_component_t& component);
 
-// Registers the device-wide counters btl_weir_rnr_naks_sent and _received of `port`, as far as the
-// device has them. They count from this call on. Separate from register_pvars, because the device
-// is known only when the component is initialised.
+// Registers the counters btl_weir_rnr_naks_sent and _received of `port`, for all processes on it,
+// as far as the device has them. They count from this call on. Separate from register_pvars,
+// because the device is known only when the component is initialised.
 void register_device_pvars(const mca_base_component_t& component, const verbs::PortChoice& port);
 
 // Any thread may count.
@@ -21,7 +21,7 @@ inline void add_to(std::uint64_t& counter, std::uint64_t more = 1) {
   __atomic_fetch_add(&counter, more, __ATOMIC_RELAXED);
 }
 
-// What the plugin counts of one-sided operations and large messages. X as in base/counters.h
+// The plugin's counters of one-sided operations and large messages. X as in base/counters.h
 #define WEIR_RDMA_COUNTERS(X)                                                                  \
   X(keys_looked_up, "operations", sum,                                                         \
     "One-sided operations that looked up their key at the target, because their handle named " \
@@ -43,9 +43,8 @@ struct RdmaCounters {
 // Sets the counters that the variables show from now on. `counters` must stay until the next call;
 // nullptr keeps the last values.
 void show_counters(const Counters* counters);
-// The same for these,
 void show_rdma_counters(const RdmaCounters* counters);
-// and for btl_weir_registration_*.
+// For btl_weir_registration_*.
 void show_registration_counters(const verbs::RegistrationCounters* counters);
 
 }  // namespace weir::btl

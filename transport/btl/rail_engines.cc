@@ -18,7 +18,7 @@ std::vector<std::byte> RailEngines::cards(const Engine& first,
   return all;
 }
 
-// Servers of the node's proxy may hold frames of ours: they could not be given away.
+// Not with a proxy: frames of ours that a server of the node holds could not be given away.
 Engine::Options RailEngines::options_of_first(const Engine::Options& options) {
   Engine::Options fitted = options;
   fitted.core.among_rails = options.core.resumes && !options.core.proxy;
@@ -28,7 +28,7 @@ Engine::Options RailEngines::options_of_first(const Engine::Options& options) {
 Engine::Options RailEngines::options(const Engine::Options& first) {
   Engine::Options options = first;
   options.core.among_rails = true;
-  // Two attempts; then it is asked for anew, after a pause, for as long as there are messages.
+  // Enough for two attempts. After a pause, the next message asks for the connection anew.
   options.core.connect_timeout = std::min(options.core.connect_timeout, seconds(6));
   options.core.proxy = false;
   options.proxy = {};

@@ -23,11 +23,11 @@ class RailEngines {
   // The cards of all rails, for the modex.
   static std::vector<std::byte> cards(const Engine& first,
                                       const std::vector<std::unique_ptr<Engine>>& further);
-  // The settings of the first rail's engine if there are others, and of theirs.
+  // The options of the first rail's engine if there are others, and the options of the others.
   static Engine::Options options_of_first(const Engine::Options& options);
   static Engine::Options options(const Engine::Options& first);
 
-  // `further` are not empty, and fewer than most_rails. The first one outlives this.
+  // `further`: at least one, and fewer than most_rails. `first` outlives this.
   RailEngines(Engine& first, std::vector<std::unique_ptr<Engine>> further);
 
   std::size_t count() const { return count_; }
@@ -38,8 +38,8 @@ class RailEngines {
     for (std::size_t rail = 1; rail < count_; ++rail) visit(rail, *engines_[rail]);
   }
 
-  // Makes their queues. A further one where that fails is left out, with a warning.
-  // `registration_bytes`: that each may register.
+  // Makes the queues of the further rails. A rail where that fails is left out, with a warning.
+  // `registration_bytes`: how much memory each may register.
   void start(std::size_t registration_bytes);
   void end();
   // No transfer is to go over that further rail.
@@ -47,7 +47,7 @@ class RailEngines {
     sides_[rail - 1].works.store(false, std::memory_order_relaxed);
   }
 
-  // The peer has these cards, its first rail's included.
+  // The peer has these cards, that of its first rail among them.
   void add(Endpoint& endpoint, std::span<const std::byte> cards);
   // Whether transfers with the peer may go over that further rail now. Asks for the connection if
   // there is none.
@@ -63,19 +63,19 @@ class RailEngines {
   void deregister(Handle& handle);
   std::uint64_t registrations_in_use() const;
   void end_registrations();
-  // Where bytes land that nobody wants. nullptr: the rail was left out.
+  // The place for bytes that nobody wants. nullptr: the rail was left out.
   SendSlot* sink(std::size_t rail) const { return sinks_[rail]; }
 
   // ---- trains ----
 
-  // As Engine has it, of all rails.
+  // Whether the engines of all rails want trains.
   bool want_trains() const {
     for (std::size_t rail = 0; rail < count_; ++rail) {
       if (!engines_[rail]->wants_trains()) return false;
     }
     return true;
   }
-  // From now on the peer may send us trains over the further rails, or may not.
+  // Tells the peer whether it may send us trains over the further rails from now on.
   void let_train(const Endpoint& endpoint, bool may) {
     for_each_further([&](std::size_t rail, Engine& engine) {
       const PeerId peer = endpoint.rails.id(rail);

@@ -156,7 +156,8 @@ void FramesOverRails::lose_way(Endpoint& endpoint, std::size_t rail, FailReason 
   add_to(reports_.counters.rail_losses);
   if (endpoint.leaving.load(std::memory_order_relaxed)) return;
   const Duration pause = parts_.shut(endpoint, rail);
-  // Of a process that is gone, the first rail tells, or it has seen the way break, and tells.
+  // If the process is gone, the first rail reports it. Otherwise the peer saw the break, and
+  // reports it.
   const bool loud = reason != FailReason::vanished && reports_.tells_loss();
   reports_.leave(RailReports::Text{
       engines_.way_text(endpoint, rail) + " is lost. Messages go over the other rails, for " +

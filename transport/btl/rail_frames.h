@@ -1,6 +1,6 @@
-// Frames over several rails: which one takes a frame, and what becomes of those of a rail whose
-// connection breaks, or is there again. A frame goes over another rail once both ends know that it
-// has not arrived (rail/handover.h). ob1 numbers its messages, so frames need no order among rails.
+// Frames over several rails: which rail takes a frame, and where frames go when a rail's connection
+// breaks, or is there again. A frame goes over another rail once both ends know that it has not
+// arrived (rail/handover.h). ob1 numbers its messages, so frames need no order among rails.
 //
 // Thread rule: any thread, but not under an engine's lock.
 #pragma once
@@ -38,17 +38,17 @@ class FramesOverRails {
   Status send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                    std::uint8_t tag);
 
-  // What became of connections, and what peers ask of them, is news.
+  // Whether there is news: connections that come and go, and peers' messages about them.
   bool has_news() const { return has_news_.load(std::memory_order_relaxed); }
-  // Sees to it: carries frames of a rail that broke over another one. Event threads call it, so it
-  // does not wait for an application that computes.
+  // Handles the news: carries frames of a broken rail over another one. Event threads call it, so
+  // this does not wait for an application that computes.
   void serve_links();
-  // Serves no more.
+  // From here on, `serve_links` does nothing.
   void end();
   // The rail has given the peer up. False if that loses something, or there is no other way.
   bool survive(Endpoint& endpoint, std::size_t rail, const Failure& failure);
 
-  // First rails that broke may work again; asks for them, not too often.
+  // Whether the first rail to some peer is broken. `ask_again` asks for lost ones, not too often.
   bool any_down() const { return down_.load(std::memory_order_relaxed) != 0; }
   void ask_again();
 
@@ -71,9 +71,9 @@ class FramesOverRails {
   const bool spread_;
   std::atomic<std::uint32_t> down_{0};     // peers whose first rail broke
   std::atomic<std::int64_t> asked_ns_{0};  // when the first rail was last asked for again
-  std::mutex lock_;                        // of what follows, and of news of the peers' links
-  std::atomic<bool> has_news_{false};      // some engine has some
-  std::vector<LinkNews> news_;             // being served
+  std::mutex lock_;                        // of the members below, and changes of peers' links
+  std::atomic<bool> has_news_{false};      // some engine has news
+  std::vector<LinkNews> news_;             // news being handled
   bool ended_ = false;
 };
 

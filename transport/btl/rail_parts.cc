@@ -9,7 +9,7 @@ namespace weir::btl {
 
 // ---- which rails ----
 
-// Without a key for a rail, the operation does not go there.
+// The keys for the operation on each rail. It does not go over a rail without keys.
 RailKeys PartsOverRails::keys_of(const Operation& operation, Opcode opcode) const {
   const SideExport sides{operation.side_rkeys, operation.side_traits};
   const Handle* const local = operation.local_handle;
@@ -84,7 +84,7 @@ void PartsOverRails::divide(Endpoint& endpoint, const Operation& operation,
   } catch (const std::exception&) {
     return engines_[0].transfer(request);
   }
-  // What is to be read ahead goes before the first rail's own part.
+  // The first rail's part goes last, behind reads that have to come before it.
   for (std::size_t rail = engines_.count(); rail-- > 0;) {
     if (parts[rail] != nullptr) submit(*parts[rail], endpoint);
   }
@@ -114,7 +114,7 @@ void PartsOverRails::submit(Divisions::Part& part, Endpoint& endpoint) {
   look_back(endpoint, rail, others);
 }
 
-// Its token is still that of the whole.
+// The token of the result is still that of the whole.
 TransferRequest PartsOverRails::request_of(const Divisions::Part& part,
                                            const Endpoint& endpoint) const {
   const std::size_t rail = part.over();
@@ -161,17 +161,18 @@ RailTransfers::Next PartsOverRails::end_step(const Operation& done, bool ok, boo
 
 // ---- what a rail has lost ----
 
-// Where nothing can be handed up.
+// Ends a part as lost. The end of the whole is left to the application's next call, because nothing
+// can be handed up here.
 void PartsOverRails::lose(const Operation& part, bool tell) {
   if (const auto whole = finish(part, false, tell)) reports_.leave(*whole);
 }
 
-// `others`: rails that it may go over instead.
+// Withdraws a transfer that came too late for its rail. `others`: rails that it may use instead.
 void PartsOverRails::look_back(Endpoint& endpoint, std::size_t rail, RailTransfers::Mask others) {
   if (RailTransfers::came_too_late(rail, others, endpoint.rails.links)) withdraw(endpoint, rail);
 }
 
-// What is in doubt is not among these before both ends have let the connection go.
+// Transfers in doubt are withdrawn only once both ends have given up the connection.
 void PartsOverRails::withdraw(Endpoint& endpoint, std::size_t rail) {
   for (const TransferRequest& request : engines_[rail].withdraw(endpoint.id_on(rail))) {
     const Operation* const operation = operations_.find(request.token);

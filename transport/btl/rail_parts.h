@@ -1,5 +1,5 @@
-// Gets, puts and atomics among rails: which ones they go over, in which parts, and where the parts
-// go that a rail has lost.
+// Gets, puts and atomics among rails: their division into parts, the rail of each part, and the
+// next rail of a part that was lost.
 //
 //   a large get ──divide──▶ parts ──▶ engines ──▶ all are there: the get is over
 //                             ▲          │ lost: the rail is left alone for a while
@@ -35,15 +35,15 @@ class PartsOverRails {
   // Takes every get, put or atomic; `operation` has begun. `sides` are of its memory.
   void transfer(Endpoint& endpoint, Operation& operation, const SideExport& sides,
                 TransferRequest request);
-  // The step of a part is over. Returns the end of the whole, if this was the last part. Without
-  // `tell` nobody waits for it.
+  // The step of a part is over. Returns the end of the whole, if this was the last part. `tell`:
+  // Open MPI still takes callbacks.
   std::optional<TransferEnd> finish(const Operation& done, bool ok, bool tell);
-  // What may go over another rail than this one does so.
+  // Moves transfers that may go over another rail away from this one.
   void withdraw(Endpoint& endpoint, std::size_t rail);
   // The further rail has lost its connection to the peer. Returns for how long it is left alone.
   Duration shut(Endpoint& endpoint, std::size_t rail);
 
-  // Some are under way on further rails.
+  // Whether parts are under way on further rails.
   bool any_further() const { return further_.load(std::memory_order_relaxed) != 0; }
   std::size_t out();
 
@@ -62,8 +62,8 @@ class PartsOverRails {
   RailEngines& engines_;
   Operations& operations_;
   RailReports& reports_;
-  std::atomic<std::uint32_t> further_{0};  // under way on further rails
-  std::mutex lock_;                        // of what follows, and of the peers' ways
+  std::atomic<std::uint32_t> further_{0};  // parts under way on further rails
+  std::mutex lock_;                        // of `transfers_`, and of the peers' ways
   RailTransfers transfers_;
 };
 

@@ -1,7 +1,7 @@
-// A peer over all rails of this process, as its endpoint keeps it for Rails.
+// A peer over all rails of this process; a part of its endpoint.
 //
-// Thread rule: any thread asks for numbers, and for what `links` say. News of the links comes under
-// the lock of frames, and `ways` are used under the lock of parts.
+// Thread rule: any thread reads ids and `links`. `links` change under the lock of FramesOverRails,
+// and `ways` are used under the lock of PartsOverRails.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace weir::btl {
 
 class RailPeer {
  public:
-  // What the engine of that further rail calls the peer; none: the peer is not there.
+  // The peer's id in the engine of that further rail; none: the peer is not on that rail.
   PeerId id(std::size_t rail) const { return ids_[rail - 1].is.load(std::memory_order_relaxed); }
   void set_id(std::size_t rail, PeerId id) {
     ids_[rail - 1].is.store(id, std::memory_order_relaxed);

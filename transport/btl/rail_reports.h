@@ -1,5 +1,5 @@
-// What rails report: in counters, to a person, and to the application. An event thread must not call
-// Open MPI, so it leaves that for the application's next call.
+// The reports of rails: in counters, to the user, and to Open MPI. An event thread must not call
+// Open MPI, so it leaves its reports for the application's next call.
 //
 // Thread rule: any thread.
 #pragma once
@@ -46,7 +46,7 @@ class RailReports {
     return std::exchange(left_, {});
   }
 
-  // Whether a person hears of one more rail that is lost, and of one that is there again.
+  // Whether the user is told that a rail is lost, and that one works again: not every time.
   bool tells_loss() { return losses_told_.fetch_add(1) < most_losses_told; }
   bool tells_return() const { return losses_told_.load() <= most_losses_told; }
 

@@ -2,13 +2,13 @@
 // messages, large gets and puts of windows, and parts of these; and when the first rail fails,
 // everything but atomics.
 //
-//   rails.h ──▶ rail_frames   frames, and what becomes of connections
+//   rails.h ──▶ rail_frames   frames, and news of connections
 //                   ──▶ rail_parts   gets and puts
 //                           ──▶ rail_engines   the engines, and memory
-//                           ──▶ rail_reports   what they report
+//                           ──▶ rail_reports   their reports
 //
-// Rail k of a process goes to rail k of the peer. It is used once its connection is ready, which
-// the first large message asks for; so nothing waits for a way that may not be there.
+// Rail k of a process goes to rail k of the peer. The first large message asks for its connection,
+// and the rail is used once that is ready. So nothing waits for a rail that may not work.
 //
 // Thread rule: any thread, but not under an engine's lock.
 #pragma once
@@ -44,8 +44,8 @@ class Rails {
   PartsOverRails parts;
   FramesOverRails frames;
 
-  // Whether to look at what has come: while there may be something, and else seldom, because it
-  // costs each small message a poll a rail. To be asked with each call of MPI.
+  // Whether to make progress on the further rails now. Otherwise idle rails are polled only now and
+  // then, because each poll costs small messages time. Ask once in each call of MPI.
   bool is_due() {
     if (frames.spread() || parts.any_further() || frames.any_down() || frames.has_news() ||
         reports.any_left())

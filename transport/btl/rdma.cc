@@ -1,6 +1,6 @@
 // Large messages and one-sided operations, as ob1 and osc/rdma ask for them. None is refused
 // because there are too many: ob1 turns a refused get into copies, and hangs if it is one of
-// several. Whatever exceeds the read budget waits in the core.
+// several. Operations beyond the read budget wait in the core.
 
 #include <exception>
 #include <optional>
@@ -26,7 +26,7 @@ struct Local {
 
 struct Remote {
   std::uint64_t address;
-  Handle* handle;        // of the peer's bytes: only what is exported is set
+  Handle* handle;        // the peer's: only `exported` is set
   bool is_ours = false;  // the handle is for this operation, and given back at its end
 };
 
@@ -118,7 +118,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-// Starts an operation; `callback` reports its end. Inlined, for its arguments are many.
+// Starts an operation; `callback` reports its end. Inlined, because it has many arguments.
 [[gnu::always_inline]] inline int start(Module& module, Endpoint* endpoint, const Local& local,
                                         const Remote& remote, TransferRequest request,
                                         const Callback& callback) noexcept {
@@ -154,7 +154,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   if (!memory.covers(remote.address, request.length_bytes)) [[unlikely]]
     return look_elsewhere(module, *operation, request, *remote.handle);
   request.token = Operations::token(*operation);
-  // From here on the adapter may have it: if memory runs out now, this process cannot go on.
+  // From here on the adapter may have the operation: if memory runs out now, the process must end.
   if (module.rails != nullptr) {
     transfer_over_rails(module, *operation, *remote.handle, request);
   } else {
@@ -179,9 +179,9 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
                {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
 }
 
-// What adapters can do: 64 bits, add and compare-swap. osc/rdma builds the rest from these if it
-// gets OPAL_ERR_NOT_SUPPORTED; after OPAL_ERR_NOT_AVAILABLE, which btl.h names, get_accumulate of
-// 4.1 does not end.
+// Adapters can add and compare-swap 64 bits. osc/rdma builds the rest from these if it gets
+// OPAL_ERR_NOT_SUPPORTED. btl.h names OPAL_ERR_NOT_AVAILABLE, but with that get_accumulate of 4.1
+// does not end.
 bool adapter_can(int flags) { return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0; }
 
 [[gnu::hot]] int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
@@ -203,9 +203,9 @@ int add(mca_btl_base_module_t* btl, Endpoint* endpoint, std::uint64_t remote_add
 }
 
 // Memory that osc/rdma can reach by itself (ours, or shared on this node) has no handle, and its
-// address is valid in this process. 4.1 asks for a compare-and-swap there as anywhere else. The
-// adapter has to do it, or it would not be atomic with those of other processes: so it goes through
-// a connection to ourselves.
+// address is valid in this process. 4.1 asks for a compare-and-swap there as anywhere else. Only
+// the adapter's operation is atomic with those of other processes, so it goes through a connection
+// to ourselves.
 int compare_swap_here(Module& module, const Local& local, std::uint64_t address,
                       const TransferRequest& request, const Callback& callback) noexcept {
   Endpoint* const self = module.endpoints.find(to_name(opal_proc_local_get()->proc_name));
@@ -274,7 +274,7 @@ void offer_rdma(Module& module) {
 
 namespace {
 
-// The step of a part is over, and with the last part the operation that it is of.
+// The step of a part is over. With its last part, the operation is over, too.
 [[gnu::noinline]] void finish_part(Module& module, const Operation& done, bool ok, bool tell) {
   const std::optional<TransferEnd> whole = module.rails->parts.finish(done, ok, tell);
   if (whole) finish_operation(module, *whole, tell);

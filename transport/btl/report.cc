@@ -10,7 +10,7 @@ std::string own_host() {
   return opal_process_info.nodename != nullptr ? opal_process_info.nodename : "unknown";
 }
 
-// Why the bytes are no frame, and their first ones: what a bug report needs.
+// The fault of a frame, and its first bytes, for a bug report.
 std::string frame_text(const BadFrame& frame) {
   std::string text = std::string(to_text(frame.fault)) + "; frame " + std::to_string(frame.due) +
                      " of the lane, " + std::to_string(frame.size_bytes) + " bytes:";

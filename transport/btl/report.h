@@ -1,4 +1,4 @@
-// Everything weir says to a person. It says nothing unless there is an error, weir was asked for by
+// All messages of weir to the user. There is none unless there is an error, weir was asked for by
 // name, or btl_base_verbose was raised.
 //
 // Any thread, but not under the engine's lock.
@@ -28,7 +28,7 @@ void note(int level, const std::string& text);
 // Weir cannot be used here. Shown once per node if weir was asked for, otherwise a note.
 void report_unavailable(const std::string& why);
 
-// A warning that does not keep weir from running. Shown likewise.
+// A warning; weir runs all the same. Shown likewise.
 void report_warning(const std::string& what);
 
 // Overlap was asked for, and there will be none. Shown likewise.

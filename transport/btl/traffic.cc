@@ -39,7 +39,7 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
   return descriptor;
 }
 
-// Takes `message` by value: so in the usual case it can stay in registers.
+// Takes `message` by value, so that the caller's can stay in registers when this is not called.
 [[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
                                          mca_btl_base_tag_t tag) {
   return module.rails->frames.send(endpoint, [&](Engine& engine, PeerId peer) {
@@ -55,8 +55,8 @@ void end_original(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_d
   if (original->des_cbfunc != nullptr) original->des_cbfunc(btl, endpoint, original, status);
 }
 
-// Sent instead of a descriptor whose memory the caller goes on using. Its delivery completes the
-// original; completing it earlier would call back from within the send.
+// A copy to send instead of a descriptor whose memory the caller goes on using. The delivery of the
+// copy completes the original; to complete it earlier would call back from within the send.
 Descriptor& copy_of(Module& module, Descriptor& original) {
   const std::size_t size = original.segment.seg_len;
   Descriptor& copy = *get_descriptor(module, size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
@@ -67,7 +67,7 @@ Descriptor& copy_of(Module& module, Descriptor& original) {
   return copy;
 }
 
-// Without memory for its cars the job ends: it was promised.
+// If there is no memory for its cars the job ends, because ob1 was promised that it is sent.
 int send_long(Module& module, Endpoint& endpoint, Descriptor& descriptor, mca_btl_base_tag_t tag) {
   try {
     return module.trains.send_whole(endpoint, descriptor, tag);

@@ -10,8 +10,8 @@
 namespace weir::btl {
 namespace {
 
-// Before each message: the header that it gets here, so that this lies on a multiple of 8 behind
-// ob1's shortest.
+// Room before each message for the header that it gets here. The 2 puts that header on a multiple
+// of 8 where it replaces ob1's shortest one, of 14 bytes.
 constexpr std::uint32_t room_bytes = sizeof(Ob1Rendezvous) + 2;
 
 }  // namespace
@@ -185,7 +185,7 @@ bool Trains::take_answer(Endpoint& endpoint, const Descriptor& descriptor) {
   return true;
 }
 
-// Nothing changes while a peer keeps within its bounds, or stays out of them.
+// Stops a peer that is above a bound, and lets peers send again once all is below half.
 void Trains::judge(Endpoint& endpoint) {
   const std::int64_t of_peer = endpoint.early_bytes.load(std::memory_order_relaxed);
   const std::int64_t of_all = kept_.load(std::memory_order_relaxed);
@@ -207,7 +207,7 @@ void Trains::halt(Endpoint& endpoint) {
   let(endpoint, false);
 }
 
-// All that are within their bounds again.
+// Lets all peers send that are within their bounds again.
 void Trains::let_some() {
   std::lock_guard guard(lock_);
   std::erase_if(refrained_, [&](Endpoint* endpoint) {

@@ -1,25 +1,27 @@
-// Messages longer than a frame that go unasked, as trains (PROTOCOL.md §2.1): when one may go, and
-// how much of them ob1 keeps at the other end.
+// Trains: messages longer than a frame that go without a rendezvous (PROTOCOL.md §2.1). Decides
+// when one may go, and bounds how much of them ob1 keeps at the other end.
 //
 //   sendi ──▶ cars ──as credits come──▶ Assembly ──▶ ob1, as a message that wants an answer
 //                                                     │ a receive matches it
 //                                               answer┘──▶ counted, goes nowhere
 //
 // While many cars wait for credits, a peer takes no trains, or one reads a stream, the eager limit
-// is what one frame takes: then ob1 starts longer messages as a rendezvous. There is one limit for
-// all peers, and ob1 reads it each time. (A message that was turned back here would be started
-// again with the next call of MPI only, so a program that computes first would lose its overlap.)
+// is the size of one frame. Then ob1 starts longer messages as a rendezvous. There is one limit for
+// all peers, and ob1 reads it each time. (If such a message were turned back here instead, ob1
+// would start it again only in the next call of MPI. A program that computes first would lose its
+// overlap.)
 //
 // ob1 keeps a copy of a message that nobody has received yet, and never gives that memory back. It
-// tells nobody how much it keeps; but it answers the announcement of a large message when a receive
-// matches. So a train is handed up as the announcement of a message that is already complete,
-// and the answer says that it was taken. A peer that has too much of its trains here not taken may
-// send none until half of that is.
+// does not tell how much it keeps, but it answers the announcement of a large message when a
+// receive matches. So a train is handed up as the announcement of a message that is already
+// complete, and the answer says that it was taken. A peer with too many bytes of trains here that
+// were not taken may send none until at most half as many are left.
 //
 // A stream is several messages announced to one peer. While it lasts, that peer sends no trains
-// either. Else one process might send trains and read as well, and do the work of both: Soft-RoCE
-// moves a train on its sender's CPU, and what is read on the reader's. That would not end by
-// itself, for a train is over for its sender at once, and the reader falls further behind.
+// either. Otherwise one process might both send trains and read. Soft-RoCE moves a train on the
+// sender's CPU, and bytes that are read on the reader's, so that process would do all the work.
+// That would not end by itself: a train is over for its sender at once, and the reader falls
+// further behind.
 //
 // Thread rule: any thread.
 #pragma once
@@ -45,7 +47,7 @@ struct Module;
 
 class Trains {
  public:
-  // `most_bytes`: of a message that may go so, ob1's header included.
+  // `most_bytes`: of a message that may go as a train, ob1's header included.
   Trains(Module& module, std::size_t most_bytes);
 
   // ---- sending ----
@@ -55,13 +57,14 @@ class Trains {
   // Sends a message that is longer than a frame. False if there is no memory for it, or another
   // thread has just sent one that waits: ob1 starts it again.
   [[gnu::noinline]] bool send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t tag);
-  // Sends such a descriptor, which cannot be refused. Its cars go as credits come.
+  // Sends a descriptor that is longer than a frame, and cannot be refused. Its cars go as credits
+  // come.
   [[gnu::noinline]] int send_whole(Endpoint& endpoint, Descriptor& descriptor,
                                    mca_btl_base_tag_t tag);
-  // Sets the limit as it should be now.
+  // Sets ob1's eager limit as it should be now.
   void set_limit();
 
-  // Whether ob1 registers that memory for a message that could have been a train.
+  // Whether ob1 registers memory of this kind for a message that could have been a train.
   bool is_in_place_of_one(const Endpoint* reader, Access access, std::size_t bytes) const {
     return bytes <= most_bytes_ && access == Access::remote_read && reader != MCA_BTL_ENDPOINT_ANY;
   }
@@ -97,7 +100,7 @@ class Trains {
   [[gnu::cold, gnu::noinline]] void let_some();
   void let(Endpoint& endpoint, bool may);
 
-  // What ob1 may keep of one peer, and of all; a peer's messages under way, which its credits
+  // Bytes that ob1 may keep of one peer, and of all. A peer's messages under way, which its credits
   // bound, come on top.
   static constexpr std::int64_t most_kept_of_one = 256 << 10;
   static constexpr std::int64_t most_kept = 4 << 20;
@@ -113,10 +116,10 @@ class Trains {
 
   std::atomic<std::int64_t> kept_{0};  // bytes handed up and not taken
   std::atomic<bool> any_refrains_{false};
-  std::atomic<int> streams_{0};  // peers that read one
-  std::mutex lock_;  // of what follows
+  std::atomic<int> streams_{0};  // peers that read a stream
+  std::mutex lock_;  // of the members below
   Assembly assembly_;
-  std::vector<Endpoint*> refrained_;  // peers that may send none
+  std::vector<Endpoint*> refrained_;  // peers that may send no trains
 };
 
 }  // namespace weir::btl

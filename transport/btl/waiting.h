@@ -1,5 +1,5 @@
-// Two waiting rooms, both empty in a healthy run: sends that lack registered memory, and messages
-// that lack a receiver.
+// Two waiting rooms, mostly empty: sends that wait for registered memory, and messages that lack a
+// receiver.
 //
 // Thread rule: each has its own lock; `any` may be called without it.
 #pragma once
@@ -18,7 +18,8 @@
 namespace weir::btl {
 
 // ob1 hangs when a control message is refused. So a message that finds no registered memory waits
-// here, in ordinary memory, until a slot is free again.
+// here, in ordinary memory, until a slot is free. The cars of a long descriptor always begin here
+// (Trains::send_whole).
 class WaitingSends {
  public:
   struct Send {
