@@ -81,6 +81,8 @@ struct CounterLine {
   X(rnr_timer_ns, "ns", now, "RNR NAK timer advertised to the peers now")                        \
   X(rnr_timer_changes, "times", sum,                                                             \
     "Times the advertised RNR NAK timer was changed (rnr_timer auto)")                           \
+  X(rnr_timer_refusals, "queue pairs", sum,                                                      \
+    "Queue pairs whose RNR NAK timer the adapter did not change")                                \
   X(receive_bytes, "bytes", now, "Registered receive memory now")                                \
   X(receive_bytes_peak, "bytes", most, "Most registered receive memory so far")                  \
   X(send_bytes, "bytes", now, "Registered send memory now")                                      \
@@ -123,7 +125,7 @@ struct CounterLine {
   X(proxy_terms, "times", sum, "Times this process became a server of the node")                 \
   X(proxy_duplicates, "frames", sum, "Relayed frames dropped because they had arrived before")   \
   X(flushes_late, "times", sum,                                                                  \
-    "Queue pairs destroyed before all their work requests had completed")                        \
+    "Queue pairs that ended before all their work requests had completed")                       \
   X(connections, "connections", sum, "Connections established")                                  \
   X(connections_broken, "connections", sum, "Connections that broke, for weir to make again")    \
   X(connections_resumed, "connections", sum, "Of these, connections made again")                 \

@@ -30,6 +30,7 @@ static struct device {
   struct ibv_srq* receives; /* likewise */
   struct ibv_qp* broken;    /* of the event QP_FATAL */
   atomic_int posted;        /* receives */
+  atomic_int limit;         /* to be armed by the next post */
   atomic_bool dead;
   int device_fd, signal_fd;                   /* in `context` is one that both can wake */
   struct ibv_async_event events[most_events]; /* not yet taken */
@@ -38,7 +39,8 @@ static struct device {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct ibv_context_ops real_ops; /* of the one provider there is */
-static atomic_long sends, receive_posts, polls, arms, registrations, queue_pairs, failing_posts;
+static atomic_long sends, receive_posts, polls, arms, registrations, queue_pairs, failing_posts,
+    chains;
 
 static bool is_turn(atomic_long* count, long wanted) {
   return wanted > 0 && atomic_fetch_add(count, 1) + 1 == wanted;
@@ -52,6 +54,12 @@ static struct device* device_of(const struct ibv_context* context) {
     if (devices[i].context == context) return &devices[i];
   }
   return NULL;
+}
+
+/* Whether the queue pair with this number was destroyed. */
+static atomic_bool* is_gone(unsigned number) {
+  static atomic_bool gone[1 << 24];
+  return &gone[number % (sizeof gone / sizeof *gone)];
 }
 
 /* ---- events ---- */
@@ -112,7 +120,8 @@ static void raise_due_events(struct device* device, struct ibv_qp* pair) {
 
 static bool makes_events(void) {
   return behaviour.cq_error || behaviour.srq_error || behaviour.pair_fatal ||
-         behaviour.device_fatal || behaviour.port_error || behaviour.limit_at_once;
+         behaviour.device_fatal || behaviour.port_error || behaviour.limit_at_once ||
+         behaviour.empty_is_error;
 }
 
 static bool take_event(struct device* device, struct ibv_async_event* event) {
@@ -160,21 +169,50 @@ int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* eve
 
 /* ---- work ---- */
 
+/* As this adapter returns it. */
+static int error(int number) { return behaviour.negative_errors ? -number : number; }
+
+static bool is_too_much_inline(const struct ibv_send_wr* work) {
+  if ((work->send_flags & IBV_SEND_INLINE) == 0) return false;
+  if (behaviour.no_inline) return true;
+  const long most = behaviour.inline_lowered ? behaviour.inline_lowered : behaviour.inline_most;
+  return most > 0 && work->num_sge > 0 && work->sg_list->length > most;
+}
+
+/* Posts the first half, and refuses the rest. */
+static int post_half(struct ibv_qp* pair, struct ibv_send_wr* chain, struct ibv_send_wr** bad) {
+  int count = 0;
+  for (const struct ibv_send_wr* work = chain; work != NULL; work = work->next) ++count;
+  struct ibv_send_wr* last = chain;
+  for (int i = 1; i < count / 2; ++i) last = last->next;
+  struct ibv_send_wr* const rest = last->next;
+  last->next = NULL;
+  say("half a chain of sends fails with ENOMEM");
+  const int result = real_ops.post_send(pair, chain, bad);
+  last->next = rest;
+  if (result != 0) return result;
+  *bad = rest;
+  return error(ENOMEM);
+}
+
 static int post_send(struct ibv_qp* pair, struct ibv_send_wr* chain, struct ibv_send_wr** bad) {
   struct device* const device = device_of(pair->context);
   *bad = chain;
   if (is_turn(&failing_posts, behaviour.post_send_fails)) {
     say("a post of sends fails with ENOMEM");
-    return ENOMEM;
+    return error(ENOMEM);
   }
   raise_due_events(device, pair);
   if (behaviour.device_fatal && atomic_load(&device->dead)) return EIO;
   for (struct ibv_send_wr* work = chain; work != NULL; work = work->next) {
-    if (behaviour.no_inline && (work->send_flags & IBV_SEND_INLINE) != 0) return EINVAL;
+    if (is_too_much_inline(work)) return error(EINVAL);
     if (behaviour.no_atomics && (work->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
                                  work->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)) {
       return EINVAL;
     }
+  }
+  if (chain->next != NULL && is_turn(&chains, behaviour.half_chain)) {
+    return post_half(pair, chain, bad);
   }
   return real_ops.post_send(pair, chain, bad);
 }
@@ -185,13 +223,20 @@ static int post_srq_recv(struct ibv_srq* receives, struct ibv_recv_wr* chain,
   *bad = chain;
   if (is_turn(&receive_posts, behaviour.post_srq_recv_fails)) {
     say("a post of receives fails with ENOMEM");
-    return ENOMEM;
+    return error(ENOMEM);
   }
   if (behaviour.device_fatal && atomic_load(&device->dead)) return EIO;
   for (struct ibv_recv_wr* work = chain; work != NULL; work = work->next) {
     atomic_fetch_add(&device->posted, 1);
   }
-  return real_ops.post_srq_recv(receives, chain, bad);
+  const int result = real_ops.post_srq_recv(receives, chain, bad);
+  const int limit = atomic_load(&device->limit);
+  if (limit > 0 && atomic_load(&device->posted) > limit) {
+    atomic_store(&device->limit, 0);
+    struct ibv_srq_attr armed = {.srq_limit = (unsigned)limit};
+    REAL(ibv_modify_srq)(receives, &armed, IBV_SRQ_LIMIT);
+  }
+  return result;
 }
 
 static bool keeps_completions(void) {
@@ -210,7 +255,14 @@ static int poll_cq(struct ibv_cq* queue, int most, struct ibv_wc* found) {
                         ? poll_as_wanted(real_ops.poll_cq, dead, queue, most, found)
                         : real_ops.poll_cq(queue, most, found);
   for (int i = 0; i < count; ++i) {
-    if ((found[i].opcode & IBV_WC_RECV) != 0) atomic_fetch_sub(&device->posted, 1);
+    if ((found[i].opcode & IBV_WC_RECV) != 0 && atomic_fetch_sub(&device->posted, 1) == 1 &&
+        behaviour.empty_is_error) {
+      raise_event(device, IBV_EVENT_SRQ_ERR);
+    }
+    if (behaviour.destroyed_aborts && atomic_load(is_gone(found[i].qp_num))) {
+      say("a completion of a destroyed queue pair is polled");
+      abort();
+    }
   }
   return count;
 }
@@ -218,8 +270,12 @@ static int poll_cq(struct ibv_cq* queue, int most, struct ibv_wc* found) {
 int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, int mask) {
   const bool arms_limit = (mask & IBV_SRQ_LIMIT) != 0;
   if (arms_limit && is_over(&arms, behaviour.arm_fails)) return errno = EINVAL;
-  const int result = REAL(ibv_modify_srq)(receives, attributes, mask);
   struct device* const device = device_of(receives->context);
+  if (arms_limit && behaviour.limit_by_post) {
+    atomic_store(&device->limit, (int)attributes->srq_limit);
+    return 0;
+  }
+  const int result = REAL(ibv_modify_srq)(receives, attributes, mask);
   if (result == 0 && arms_limit && behaviour.limit_at_once && device->queue != NULL) {
     const int left =
         atomic_load(&device->posted) - receives_unpolled(real_ops.poll_cq, device->queue);
@@ -232,6 +288,7 @@ int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, in
 
 struct ibv_context* ibv_open_device(struct ibv_device* wanted) {
   read_behaviour();
+  if (behaviour.iwarp) wanted->transport_type = IBV_TRANSPORT_IWARP;
   struct ibv_context* const context = REAL(ibv_open_device)(wanted);
   if (context == NULL) return NULL;
   pthread_mutex_lock(&lock);
@@ -278,6 +335,8 @@ int ibv_query_device(struct ibv_context* context, struct ibv_device_attr* attrib
   if (behaviour.no_atomics) attributes->atomic_cap = IBV_ATOMIC_NONE;
   if (behaviour.queue_pairs) attributes->max_qp = (int)behaviour.queue_pairs;
   if (behaviour.queue_entries) attributes->max_cqe = (int)behaviour.queue_entries;
+  if (behaviour.no_srq) attributes->max_srq = attributes->max_srq_wr = attributes->max_srq_sge = 0;
+  if (behaviour.vendor) attributes->vendor_id = (unsigned)behaviour.vendor;
   return 0;
 }
 
@@ -298,6 +357,7 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int entries, void* cq_
 
 int ibv_resize_cq(struct ibv_cq* queue, int entries) {
   if (behaviour.queue_entries && entries > behaviour.queue_entries) return EINVAL;
+  if (behaviour.no_resize) return EOPNOTSUPP;
   return REAL(ibv_resize_cq)(queue, entries);
 }
 
@@ -309,6 +369,10 @@ int ibv_destroy_cq(struct ibv_cq* queue) {
 }
 
 struct ibv_srq* ibv_create_srq(struct ibv_pd* domain, struct ibv_srq_init_attr* attributes) {
+  if (behaviour.no_srq) {
+    errno = EOPNOTSUPP;
+    return NULL;
+  }
   int shown;
   show_device_fd(domain->context, &shown);
   struct ibv_srq* const receives = REAL(ibv_create_srq)(domain, attributes);
@@ -319,8 +383,10 @@ struct ibv_srq* ibv_create_srq(struct ibv_pd* domain, struct ibv_srq_init_attr* 
 }
 
 struct ibv_qp* ibv_create_qp(struct ibv_pd* domain, struct ibv_qp_init_attr* attributes) {
-  if (behaviour.no_inline && attributes->cap.max_inline_data > 0) {
-    errno = EINVAL;
+  const long wanted = attributes->cap.max_inline_data;
+  if ((behaviour.no_inline && wanted > 0) ||
+      (behaviour.inline_most && wanted > behaviour.inline_most)) {
+    if (!behaviour.errno_kept) errno = EINVAL;
     return NULL;
   }
   const bool used = behaviour.queue_pairs && atomic_load(&queue_pairs) >= behaviour.queue_pairs;
@@ -332,12 +398,18 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* domain, struct ibv_qp_init_attr* att
   show_device_fd(domain->context, &shown);
   struct ibv_qp* const pair = REAL(ibv_create_qp)(domain, attributes);
   domain->context->async_fd = shown;
-  if (pair != NULL) atomic_fetch_add(&queue_pairs, 1);
+  if (pair == NULL) return NULL;
+  atomic_fetch_add(&queue_pairs, 1);
+  atomic_store(is_gone(pair->qp_num), false);
+  if (behaviour.inline_lowered && wanted > behaviour.inline_lowered) {
+    attributes->cap.max_inline_data = (unsigned)behaviour.inline_lowered;
+  }
   return pair;
 }
 
 int ibv_destroy_qp(struct ibv_qp* pair) {
   if (behaviour.destroy_cleans) clean_completions(real_ops.poll_cq, pair->send_cq, pair->qp_num);
+  atomic_store(is_gone(pair->qp_num), true);
   const int result = REAL(ibv_destroy_qp)(pair);
   if (result == 0) atomic_fetch_sub(&queue_pairs, 1);
   return result;

@@ -30,6 +30,18 @@ struct behaviour {
   long flushes_late;        /* a queue pair in error completes what it had this long afterwards */
   long destroy_cleans;      /* what a queue pair left in the completion queue goes with it */
   long no_inline;           /* queue pairs that want inline data are refused */
+  long inline_most;         /* those that want more bytes than this are refused */
+  long inline_lowered;      /* those that want more get this, and are not refused */
+  long errno_kept;          /* a refused queue pair leaves errno alone */
+  long negative_errors;     /* posts that fail return the negative of the error */
+  long half_chain;          /* the Nth chain of sends fails in its middle, once */
+  long no_resize;           /* completion queues keep their size */
+  long limit_by_post;       /* a limit is armed by the next post that leaves more receives */
+  long empty_is_error;      /* an SRQ without receives raises SRQ_ERR */
+  long destroyed_aborts;    /* to poll a completion of a destroyed queue pair is fatal */
+  long no_srq;
+  long iwarp;               /* what the transport is said to be */
+  long vendor;              /* the number of the vendor */
   long reads;               /* so many reads and atomics at a time at most */
   long no_atomics;
   long queue_pairs;      /* so many at a time */

@@ -1,6 +1,7 @@
 /* The variants: how adapters may behave that Soft-RoCE does not resemble, and where that is known
- * from. ADAPTER=name or ADAPTER=name:number chooses one, several with commas between them;
- * ADAPTER_RANK=n keeps it to one rank of an MPI job.
+ * from. The profiles: which of these a provider of rdma-core has. ADAPTER=name or
+ * ADAPTER=name:number chooses one, several with commas between them; ADAPTER_RANK=n keeps it to one
+ * rank of an MPI job.
  *
  * Read once, before the first device is opened; then constant. */
 #define _GNU_SOURCE
@@ -60,6 +61,30 @@ static const struct variant {
     {"destroy-cleans", &behaviour.destroy_cleans, 1},
     /* providers/hns and ocrdma refuse what exceeds max_inline_data; some have none. */
     {"no-inline", &behaviour.no_inline, 1},
+    /* providers/bnxt_re, irdma: max_inline_data above theirs is EINVAL. */
+    {"inline-most", &behaviour.inline_most, 96},
+    /* kernel hw/hns, hw/vmw_pvrdma: they lower it; then a post of more fails, or sends nothing. */
+    {"inline-lowered", &behaviour.inline_lowered, 32},
+    /* providers/bnxt_re/verbs.c, bnxt_re_create_qp: NULL without errno. */
+    {"errno-kept", &behaviour.errno_kept, 1},
+    /* providers/bnxt_re, qedr: -ENOMEM, -EINVAL. */
+    {"negative-errors", &behaviour.negative_errors, 1},
+    /* All of them: what precedes `bad_wr` is posted. */
+    {"half-chain", &behaviour.half_chain, 20},
+    /* libibverbs/dummy_ops.c, for hns, qedr, erdma, mana, efa, pvrdma, and bnxt_re before v46. */
+    {"no-resize", &behaviour.no_resize, 1},
+    /* providers/bnxt_re/verbs.c, bnxt_re_post_srq_recv. */
+    {"limit-by-post", &behaviour.limit_by_post, 1},
+    /* kernel hw/qedr/main.c: ROCE_ASYNC_EVENT_SRQ_EMPTY. */
+    {"empty-is-error", &behaviour.empty_is_error, 1},
+    /* providers/qedr/qelr_verbs.c: a completion has the address of its queue pair. */
+    {"destroyed-aborts", &behaviour.destroyed_aborts, 1},
+    /* libibverbs/dummy_ops.c, for mana, and irdma before generation 3. */
+    {"no-srq", &behaviour.no_srq, 1},
+    /* providers/cxgb4, erdma, siw. */
+    {"iwarp", &behaviour.iwarp, 1},
+    /* weir looks at it: Soft-RoCE's is 0xffffff. */
+    {"vendor", &behaviour.vendor, 0x15b3},
     /* Old mthca and some iWARP adapters: max_qp_rd_atom 1. [IBTA 11.2.1.2] */
     {"one-read", &behaviour.reads, 1},
     /* IBV_ATOMIC_NONE: iWARP, efa, ocrdma. [IBTA 9.4.5: optional] */
@@ -76,13 +101,58 @@ static const struct variant {
     {"fork-unprotected", &behaviour.fork_unprotected, 1},
 };
 
+/* The habits of a provider of rdma-core, as far as Soft-RoCE can play them. */
+static const struct profile {
+  const char* name;
+  const char* variants;
+} profiles[] = {
+    {"mlx5", "vendor,destroy-cleans,limit-at-once,completions-mixed,path-forgets"},
+    {"mlx4", "vendor,destroy-cleans,limit-lost"},
+    {"bnxt_re",
+     "vendor:0x14e4,no-resize,inline-most:96,errno-kept,negative-errors,limit-by-post,"
+     "destroy-cleans,flushes-late:1000"},
+    {"irdma", "vendor:0x8086,destroy-cleans,inline-most:101"},
+    {"hns", "vendor:0x19e5,destroy-cleans,no-resize,inline-lowered:32"},
+    {"qedr",
+     "vendor:0x1077,last-wqe-lost,no-resize,empty-is-error,destroyed-aborts,negative-errors"},
+    {"pvrdma", "vendor:0x15ad,destroy-cleans,no-resize,inline-lowered:1"},
+    {"mana", "vendor:0x1414,no-srq,no-atomics,no-inline,no-resize"},
+    {"erdma", "vendor:0x1ded,iwarp,no-srq,no-atomics,no-resize"},
+};
+
 static void wrong(const char* word) {
   fprintf(stderr, "adapter: there is no variant '%s'; there are:", word);
   for (unsigned i = 0; i < sizeof variants / sizeof *variants; ++i) {
     fprintf(stderr, " %s", variants[i].name);
   }
+  fprintf(stderr, "; and the profiles:");
+  for (unsigned i = 0; i < sizeof profiles / sizeof *profiles; ++i) {
+    fprintf(stderr, " %s", profiles[i].name);
+  }
   fprintf(stderr, "\n");
   _Exit(2);
+}
+
+static void choose(const char* wanted) {
+  char* const copy = strdup(wanted);
+  char* rest = copy;
+  for (char* word; (word = strsep(&rest, ",")) != NULL;) {
+    unsigned profile = 0;
+    while (profile < sizeof profiles / sizeof *profiles &&
+           strcmp(word, profiles[profile].name) != 0) {
+      ++profile;
+    }
+    if (profile < sizeof profiles / sizeof *profiles) {
+      choose(profiles[profile].variants);
+      continue;
+    }
+    char* const name = strsep(&word, ":");
+    unsigned i = 0;
+    while (i < sizeof variants / sizeof *variants && strcmp(name, variants[i].name) != 0) ++i;
+    if (i == sizeof variants / sizeof *variants) wrong(name);
+    *variants[i].sets = word != NULL ? strtol(word, NULL, 0) : variants[i].usual;
+  }
+  free(copy);
 }
 
 static void read_once(void) {
@@ -90,16 +160,7 @@ static void read_once(void) {
   const char* const only = getenv("ADAPTER_RANK");
   const char* const chosen = getenv("ADAPTER");
   if (chosen == NULL || (only != NULL && (rank == NULL || strcmp(rank, only) != 0))) return;
-  char* const copy = strdup(chosen);
-  char* rest = copy;
-  for (char* word; (word = strsep(&rest, ",")) != NULL;) {
-    char* const name = strsep(&word, ":");
-    unsigned i = 0;
-    while (i < sizeof variants / sizeof *variants && strcmp(name, variants[i].name) != 0) ++i;
-    if (i == sizeof variants / sizeof *variants) wrong(name);
-    *variants[i].sets = word != NULL ? atol(word) : variants[i].usual;
-  }
-  free(copy);
+  choose(chosen);
 }
 
 void read_behaviour(void) {

@@ -943,10 +943,10 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   ASSERT_TRUE(queues->connect_to_itself(LaneId{1}));
   EXPECT_EQ(settings(LaneId{1}).min_rnr_timer, code);
   EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
-  queues->adjust_rnr_timers(1);  // of the one that has it
+  EXPECT_TRUE(queues->adjust_an_rnr_timer());  // of the one that has it
   EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
   EXPECT_TRUE(queues->has_old_rnr_timers());
-  queues->adjust_rnr_timers(8);
+  EXPECT_TRUE(queues->adjust_an_rnr_timer());
   EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
   EXPECT_FALSE(queues->has_old_rnr_timers());
 }
@@ -1016,8 +1016,8 @@ TEST_F(QueuePairs, ThatAreRetiredCompleteAllTheyHad) {
     EXPECT_EQ(poll(), 0) << "the marker is nobody's";
     std::cout << posted << " work requests flushed in " << (EnginePair::wall() - start).ns / 1000
               << " us\n";
-    queues->destroy_retired();
-    queues->forget_retired();
+    queues->destroy_flushed();
+    EXPECT_FALSE(queues->has_retired());
   }
 }
 

@@ -15,9 +15,6 @@
 namespace weir {
 namespace {
 
-// Each is a system call under the lock; this many fit into a tick of a millisecond.
-constexpr std::size_t rnr_timers_at_once = 8;
-
 constexpr Duration slots_shrink_interval = seconds(1);
 
 }  // namespace
@@ -29,7 +26,7 @@ struct Engine::Turn {
   bool asked = false;  // a request may be served
   bool listens = true;
   bool lacks_pair = false;
-  std::uint32_t inline_bytes = 0;
+  verbs::Queues::Spare spare{};
 };
 
 void Engine::run_thread() {
@@ -38,7 +35,7 @@ void Engine::run_thread() {
 
   for (bool first = true;; first = false) {
     driver_.links().serve();
-    const Turn turn = begin_turn(first);
+    Turn turn = begin_turn(first);
     if (turn.ends) return;
     std::array<pollfd, 4> fds{{{driver_.thread().wake_fd(), POLLIN, 0},
                                {driver_.connections().fd(), POLLIN, 0},
@@ -49,14 +46,11 @@ void Engine::run_thread() {
     const Time woken = clock();
     // A pair takes long to make, so it is made without the lock: one for the first connection,
     // whoever asks for it, and one for each request that waits.
-    verbs::Queues::Pair spare;
-    if (turn.lacks_pair && (turn.asked || first)) {
-      spare = driver_.queues().make_spare(turn.inline_bytes);
-    }
+    if (turn.lacks_pair && (turn.asked || first)) driver_.queues().make_spare(turn.spare);
 
     std::lock_guard guard(lock_);
     if (stopping_) return;
-    if (spare != nullptr) driver_.queues().keep_spare(std::move(spare));
+    driver_.queues().keep_spare(std::move(turn.spare));
     if ((fds[0].revents & POLLIN) != 0) {
       driver_.thread().take_wake();
       driver_.on_woken();
@@ -71,7 +65,8 @@ void Engine::run_thread() {
       driver_.drain();
     }
     driver_.attend(woken);
-    driver_.queues().adjust_rnr_timers(rnr_timers_at_once);
+    driver_.queues().destroy_flushed();
+    if (!driver_.queues().adjust_an_rnr_timer()) ++core().counters().rnr_timer_refusals;
     driver_.node().look(woken, driver_.waits_for_node_since());
     if (woken >= next_shrink_) {
       next_shrink_ = woken + slots_shrink_interval;
@@ -90,7 +85,7 @@ Engine::Turn Engine::begin_turn(bool first) {
   if (turn.asked || first) turn.nap = {};
   turn.listens = stand_in_.listens();
   turn.lacks_pair = !driver_.queues().has_spare();
-  turn.inline_bytes = driver_.queues().inline_bytes();
+  turn.spare = driver_.queues().spare_wanted();
   return turn;
 }
 

@@ -186,8 +186,10 @@ void VerbsDriver::serve(const ibv_async_event& event, Time since) {
       if (lane != LaneId::none) core_.on_lane_error(clock(), lane, out_);
       break;
     }
-    case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_SRQ_ERR:
+      if (device_.calls_empty_srq_an_error()) break;  // it makes senders wait, and that is all
+      [[fallthrough]];
+    case IBV_EVENT_CQ_ERR:
     case IBV_EVENT_DEVICE_FATAL: break_down(ibv_event_type_str(event.event_type)); break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE: {

@@ -112,11 +112,8 @@ void VerbsDriver::make_lane_end(const ConnectAction& action) {
 // What is completed before the pair is gone counts; after that nothing of it can come.
 void VerbsDriver::drop(LaneId lane) {
   connections_->drop(lane);
-  queues_->retire_pair(lane);
-  await_flush();
-  queues_->destroy_retired();
-  drain();
-  queues_->forget_retired();
+  if (queues_->retire_pair(lane)) await_flush();
+  queues_->destroy_flushed();
   core_.on_dropped(clock(), lane, out_);
 }
 

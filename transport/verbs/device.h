@@ -31,6 +31,8 @@ class Device {
   // the peer. Never 0, because adapters hang with 0.
   std::uint8_t most_fetches_started() const { return most_fetches(limits_.max_qp_init_rd_atom); }
   std::uint8_t most_fetches_answered() const { return most_fetches(limits_.max_qp_rd_atom); }
+  // qedr sends SRQ_ERR when an SRQ has no receive left. (kernel, hw/qedr/main.c: SRQ_EMPTY)
+  bool calls_empty_srq_an_error() const { return limits_.vendor_id == 0x1077; }
   // The index of this partition in the port's table; an entry with full membership comes first. If
   // the table does not have it: nothing, and the reason in `why`.
   std::optional<std::uint16_t> pkey_index(std::uint16_t pkey, std::string& why) const;

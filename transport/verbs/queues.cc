@@ -1,19 +1,17 @@
 #include "transport/verbs/queues.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+
+#include "transport/verbs/refusals.h"
 
 namespace weir::verbs {
 namespace {
 
 constexpr std::size_t chain_max = 64;  // work requests linked on the stack at a time
-constexpr std::uint32_t pairs_planned = 16;
 
 static_assert(static_cast<int>(CompletionStatus::wr_flush_err) == IBV_WC_WR_FLUSH_ERR);
 static_assert(static_cast<int>(CompletionStatus::retry_exc_err) == IBV_WC_RETRY_EXC_ERR);
@@ -63,46 +61,18 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
   }
 }
 
-// The message that `what` could not be made; `limit`: how many the device allows.
-std::string cannot_create(const std::string& what, const Device& device, const std::string& limit) {
-  return "cannot create " + what + " on " + device.port().name() + ": " + std::strerror(errno) +
-         "; the device allows " + limit;
-}
-
-// Posting functions return the error; some set errno as well, and some do not.
-bool good(int error) {
-  if (error != 0) [[unlikely]]
-    errno = error > 0 ? error : EIO;
-  return error == 0;
-}
-
 }  // namespace
 
 std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_receives,
                                        const QueuePairOptions& options, std::string& why) {
   std::unique_ptr<Queues> queues(new Queues(device, options));
   queues->max_receives_ = max_receives;
-  const auto limit = static_cast<std::uint32_t>(device.limits().max_cqe);
-  const std::uint32_t depth =
-      std::min(limit, max_receives + pairs_planned * options.send_depth + 1);
-  // Without a channel the event thread only looks less often.
-  queues->channel_.reset(ibv_create_comp_channel(device.context()));
-  if (queues->channel_) {
-    const int fd = queues->channel_->fd;
-    ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
-  }
-  queues->cq_.reset(
-      ibv_create_cq(device.context(), static_cast<int>(depth), nullptr, queues->channel_.get(), 0));
-  if (!queues->cq_) {
-    why = cannot_create("a completion queue of " + std::to_string(depth) + " entries", device,
-                        std::to_string(limit) + " (max_cqe), and has " +
-                            std::to_string(device.limits().max_cq) + " such queues (max_cq)");
-    return nullptr;
-  }
-  queues->listen();
+  queues->completions_ = CompletionQueues::create(device, max_receives, options.send_depth, why);
+  if (!queues->completions_) return nullptr;
   ibv_srq_init_attr attributes{};
   attributes.attr.max_wr = max_receives;
   attributes.attr.max_sge = 1;
+  errno = 0;
   queues->srq_.reset(ibv_create_srq(device.pd(), &attributes));
   if (!queues->srq_) {
     why = cannot_create("a shared receive queue of " + std::to_string(max_receives) + " receives",
@@ -114,29 +84,6 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   return queues;
 }
 
-void Queues::take_events() {
-  ibv_cq* cq = nullptr;
-  void* context = nullptr;
-  while (channel_ && ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
-    ibv_ack_cq_events(cq, 1);
-    listen();
-  }
-}
-
-// Each work request may get a completion of its own (if it is flushed), and so may each posted
-// receive. One more is for a marker.
-std::uint32_t Queues::completions_with(std::uint32_t send_depth) const {
-  return max_receives_ + sends_ + send_depth + 1;
-}
-
-bool Queues::make_room_for_completions(std::uint32_t wanted) {
-  if (wanted <= static_cast<std::uint32_t>(cq_->cqe)) return true;
-  const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
-  if (wanted > limit) return good(EINVAL);
-  return ibv_resize_cq(cq_.get(), static_cast<int>(std::min(limit, wanted * 2))) == 0 ||
-         good(ibv_resize_cq(cq_.get(), static_cast<int>(wanted)));
-}
-
 std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
   return make_pair(lane, options_.send_depth, why);
 }
@@ -144,7 +91,7 @@ std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
 std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
   const auto entries = static_cast<std::uint32_t>(device_.limits().max_cqe);
   const auto pairs = static_cast<std::uint32_t>(device_.limits().max_qp);
-  const std::uint32_t wanted = completions_with(send_depth);
+  const std::uint32_t wanted = max_receives_ + sends_ + send_depth;
   if (wanted > entries / 2 || pair_count_ >= pairs / 2) {
     why = "cannot make a second queue pair to a peer on " + device_.port().name() +
           ", because half of the device's limits is kept for other peers. This process has " +
@@ -157,15 +104,9 @@ std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, 
 }
 
 std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
-  const std::uint32_t wanted = completions_with(send_depth);
-  if (!make_room_for_completions(wanted)) {
-    why = "the completion queue of " + device_.port().name() + " cannot grow from " +
-          std::to_string(cq_->cqe) + " to " + std::to_string(wanted) +
-          " entries: " + std::strerror(errno) + "; the device allows " +
-          std::to_string(device_.limits().max_cqe) + " (max_cqe). Lower btl_weir_window_max";
-    return 0;
-  }
-  const std::uint32_t number = add_pair(lane, send_depth);
+  ibv_cq* const cq = completions_->with_room(send_depth, why);
+  if (cq == nullptr) return 0;
+  const std::uint32_t number = add_pair(lane, cq, send_depth);
   if (number == 0) {
     why = cannot_create("a queue pair", device_,
                         std::to_string(device_.limits().max_qp) +
@@ -175,32 +116,52 @@ std::uint32_t Queues::make_pair(LaneId lane, std::uint32_t send_depth, std::stri
   return number;
 }
 
-Queues::Pair Queues::ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const {
+// `inline_bytes`: asked for, and then what the pair can have.
+Queues::Pair Queues::ask_for_pair(ibv_cq* cq, std::uint32_t send_depth,
+                                  std::uint32_t& inline_bytes) const {
   ibv_qp_init_attr attributes{};
-  attributes.send_cq = cq_.get();
-  attributes.recv_cq = cq_.get();
+  attributes.send_cq = cq;
+  attributes.recv_cq = cq;
   attributes.srq = srq_.get();
   attributes.qp_type = IBV_QPT_RC;
   attributes.cap.max_send_wr = send_depth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = inline_bytes;
-  return Pair(ibv_create_qp(device_.pd(), &attributes));
+  errno = 0;
+  Pair made(ibv_create_qp(device_.pd(), &attributes));
+  if (made) inline_bytes = std::min(inline_bytes, attributes.cap.max_inline_data);
+  return made;
 }
 
-Queues::Pair Queues::make_spare(std::uint32_t inline_bytes) const {
-  return ask_for_pair(options_.send_depth, inline_bytes);
+void Queues::make_spare(Spare& spare) const {
+  spare.pair = ask_for_pair(spare.cq, options_.send_depth, spare.inline_bytes);
 }
 
-std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
-  const bool fits = spare_ != nullptr && send_depth == options_.send_depth;
-  Pair made = fits ? std::move(spare_) : ask_for_pair(send_depth, options_.inline_bytes);
-  // Devices do not say how much they can post inline; they refuse a pair that wants too much. A
-  // device that refuses even without inline data has another reason.
-  for (std::uint32_t bytes = options_.inline_bytes; !made && errno == EINVAL && bytes > 0;) {
-    bytes = bytes < 64 ? 0 : bytes / 2;
-    made = ask_for_pair(send_depth, bytes);
-    if (made) options_.inline_bytes = bytes;
+void Queues::keep_spare(Spare spare) {
+  if (spare.pair == nullptr) return;
+  spare_ = std::move(spare.pair);
+  options_.inline_bytes = std::min(options_.inline_bytes, spare.inline_bytes);
+}
+
+// Devices do not say how much they can post inline. Some refuse a pair that wants too much, for
+// which not all set errno; others lower it. (rdma-core: bnxt_re, irdma refuse, hns, pvrdma lower)
+Queues::Pair Queues::ask_for_less_inline(ibv_cq* cq, std::uint32_t send_depth) {
+  constexpr std::uint32_t step = 32;
+  std::uint32_t bytes = options_.inline_bytes;
+  Pair made = ask_for_pair(cq, send_depth, bytes);
+  while (!made && bytes > 0) {
+    bytes = bytes > step ? (bytes - 1) / step * step : 0;
+    made = ask_for_pair(cq, send_depth, bytes);
   }
+  // A device that refuses even without inline data has another reason.
+  if (made) options_.inline_bytes = bytes;
+  return made;
+}
+
+std::uint32_t Queues::add_pair(LaneId lane, ibv_cq* cq, std::uint32_t send_depth) {
+  if (spare_ != nullptr && spare_->send_cq != cq) spare_.reset();
+  const bool fits = spare_ != nullptr && send_depth == options_.send_depth;
+  Pair made = fits ? std::move(spare_) : ask_for_less_inline(cq, send_depth);
   if (!made) return 0;
   if (pairs_.size() <= index(lane)) {
     pairs_.resize(index(lane) + 1);
@@ -211,48 +172,62 @@ std::uint32_t Queues::add_pair(LaneId lane, std::uint32_t send_depth) {
   pairs_[index(lane)] = std::move(made);
   depths_[index(lane)] = send_depth;
   sends_ += send_depth;
+  completions_->add(cq, send_depth);
   ++pair_count_;
   const std::uint32_t number = pairs_[index(lane)]->qp_num;
   numbers_.add(number, lane);
   return number;
 }
 
-void Queues::retire_pair(LaneId lane) {
-  marker_ = Marker::none;
-  if (pair(lane) == nullptr) return;
+bool Queues::retire_pair(LaneId lane) {
+  if (!has_pair(lane)) return false;
   ibv_qp_attr error{};
   error.qp_state = IBV_QPS_ERR;
   // If this fails, nothing was ever posted to the pair, or the device is gone.
-  if (ibv_modify_qp(pair(lane), &error, IBV_QP_STATE) == 0) marker_ = Marker::due;
-  marked_number_ = pair(lane)->qp_num;
-  retired_numbers_.push_back(pair(lane)->qp_num);
-  retired_.push_back(std::move(pairs_[index(lane)]));
-  sends_ -= depths_[index(lane)];
-  --pair_count_;
+  const bool ends = ibv_modify_qp(pair(lane), &error, IBV_QP_STATE) == 0;
+  retired_.push_back({.pair = std::move(pairs_[index(lane)]),
+                      .send_depth = depths_[index(lane)],
+                      .marker = ends ? Marker::due : Marker::none});
+  return true;
 }
 
 // A queue pair in error flushes its work requests in order [IBTA 10.3.1.5]. The marker writes no
 // bytes, should it be sent after all.
-bool Queues::is_flushed() {
-  if (marker_ == Marker::due) {
+bool Queues::is_flushed(Retired& retired) {
+  if (retired.marker == Marker::due) {
     ibv_send_wr marker{};
-    marker.wr_id = marker_bit | marked_number_;
+    marker.wr_id = marker_bit | retired.pair->qp_num;
     marker.opcode = IBV_WR_RDMA_WRITE;
     marker.send_flags = IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
-    const int error = ibv_post_send(retired_.back().get(), &marker, &bad);
+    const int error = ibv_post_send(retired.pair.get(), &marker, &bad);
     if (error == 0) {
-      marker_ = Marker::posted;
+      retired.marker = Marker::posted;
     } else if (std::abs(error) != ENOMEM) {  // ENOMEM: the send queue is full until a poll
-      marker_ = Marker::none;
+      retired.marker = Marker::none;
     }
   }
-  return marker_ == Marker::none;
+  return retired.marker == Marker::none;
 }
 
-void Queues::forget_retired() {
-  for (const std::uint32_t number : retired_numbers_) numbers_.remove(number);
-  retired_numbers_.clear();
+void Queues::on_marker(const ibv_wc& wc) {
+  for (Retired& retired : retired_) {
+    if (retired.pair->qp_num == (wc.wr_id & ~marker_bit)) retired.marker = Marker::none;
+  }
+}
+
+void Queues::destroy_flushed() {
+  constexpr std::size_t most_late = 64;
+  std::size_t surplus = retired_.size() > most_late ? retired_.size() - most_late : 0;
+  std::erase_if(retired_, [&](Retired& retired) {
+    numbers_.remove(retired.pair->qp_num);
+    if (!is_flushed(retired) && surplus == 0) return false;
+    if (surplus > 0) --surplus;
+    sends_ -= retired.send_depth;
+    completions_->remove(retired.pair->send_cq, retired.send_depth);
+    --pair_count_;
+    return true;
+  });
 }
 
 bool Queues::modify(LaneId lane, ibv_qp_attr attributes, int mask) {
@@ -288,16 +263,17 @@ void Queues::advertise_rnr_timer(std::uint8_t code) {
   old_rnr_timers_ = pairs_.size();
 }
 
-void Queues::adjust_rnr_timers(std::size_t most) {
+bool Queues::adjust_an_rnr_timer() {
   ibv_qp_attr attributes{};
   attributes.min_rnr_timer = options_.rnr_timer_code;
-  while (old_rnr_timers_ > 0 && most > 0) {
+  while (old_rnr_timers_ > 0) {
     const Pair& pair = pairs_[--old_rnr_timers_];
-    if (!pair) continue;
     // Allowed in RTR and RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
-    ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER);
-    --most;
+    if (pair && (pair->state == IBV_QPS_RTR || pair->state == IBV_QPS_RTS)) {
+      return ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER) == 0;
+    }
   }
+  return true;
 }
 
 bool Queues::bring_up(LaneId lane, ibv_qp_attr path) {

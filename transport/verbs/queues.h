@@ -17,6 +17,7 @@
 
 #include "base/time.h"
 #include "base/work.h"
+#include "transport/verbs/completion_queues.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/pair_numbers.h"
 #include "transport/wire/frame.h"
@@ -51,23 +52,31 @@ class Queues {
 
   // Makes a queue pair for `lane`, in RESET. If the device refuses: 0, and the reason in `why`.
   std::uint32_t create_pair(LaneId lane, std::string& why);
-  // A pair for the next `create_pair`; null if the device refuses. It takes long, so call it
-  // without the lock, with `inline_bytes()` read under the lock.
-  Pair make_spare(std::uint32_t inline_bytes) const;
+  // A pair for the next `create_pair`; none if the device refuses. `make_spare` takes long, so it is
+  // called without the lock, for a `spare_wanted` that was read under the lock.
+  struct Spare {
+    ibv_cq* cq = nullptr;
+    std::uint32_t inline_bytes = 0;  // wanted, and then had
+    Pair pair{};
+  };
+  Spare spare_wanted() const { return {completions_->newest(), options_.inline_bytes}; }
+  void make_spare(Spare& spare) const;
   bool has_spare() const { return spare_ != nullptr; }
-  void keep_spare(Pair pair) { spare_ = std::move(pair); }
+  void keep_spare(Spare spare);
   // As `create_pair`, for a second lane to a peer, with `send_depth` work requests. Also 0 if too
   // little would be left for the first lanes of further peers.
   std::uint32_t create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
-  // Ends the pair of `lane`, one at a time. A retired pair neither sends nor receives. Then the
-  // caller polls until `is_flushed`, and destroys the pair.
-  void retire_pair(LaneId lane);
-  // Whether all completions of the retired pair were polled. It posts a marker behind the last work
-  // request, so call it again after each poll. A pair that takes no marker counts as flushed.
-  bool is_flushed();
-  void destroy_retired() { retired_.clear(); }
-  // Frees the numbers of the destroyed pairs. Poll before: completions left may still name them.
-  void forget_retired();
+  // Ends the pair of `lane`; false: there is none. A retired pair neither sends nor receives. Then
+  // the caller polls until `is_flushed`, or has no more time, and calls `destroy_flushed`.
+  bool retire_pair(LaneId lane);
+  // Whether all completions of the pair retired last were polled. It posts a marker behind the last
+  // work request, so call it again after each poll. A pair that takes no marker counts as flushed.
+  bool is_flushed() { return retired_.empty() || is_flushed(retired_.back()); }
+  // Destroys the retired pairs that are flushed. Others stay until a later call, or until they are
+  // too many: to some adapters (qedr) a completion is a pointer to its pair. From now on completions
+  // of all of them belong to no lane.
+  void destroy_flushed();
+  bool has_retired() const { return !retired_.empty(); }
   bool has_pair(LaneId lane) const { return pair(lane) != nullptr; }
   // For reading the pair's attributes; nullptr if there is no pair.
   ibv_qp* pair(LaneId lane) const {
@@ -77,10 +86,11 @@ class Queues {
   // Moves a queue pair one step with the attributes that connection management filled in, and adds
   // ours (timers, retries). False, with errno set, on failure.
   bool modify(LaneId lane, ibv_qp_attr attributes, int mask);
-  // Sets the RNR NAK timer that later pairs advertise. `adjust_rnr_timers` changes at most `most`
-  // existing pairs a call, because each costs a system call. A pair that refuses keeps its timer.
+  // Sets the RNR NAK timer that later pairs advertise. `adjust_an_rnr_timer` changes that of the next
+  // existing pair: one, because each costs a system call, and on some adapters a firmware command.
+  // False: the pair refuses, and keeps its timer.
   void advertise_rnr_timer(std::uint8_t code);
-  void adjust_rnr_timers(std::size_t most);
+  bool adjust_an_rnr_timer();
   bool has_old_rnr_timers() const { return old_rnr_timers_ > 0; }
   // From RESET to RTS, connected to a queue pair of the same port: one with any number, or itself.
   bool connect_on_port(LaneId lane, std::uint32_t qp_number);
@@ -104,7 +114,7 @@ class Queues {
   template <typename Handle>
   int poll(int most, Handle&& handle) {
     std::array<ibv_wc, poll_most> done;
-    const int count = ibv_poll_cq(cq_.get(), most, done.data());
+    const int count = completions_->poll(most, done.data());
     for (int i = 0; i < count; ++i) {
       const ibv_wc& one = done[static_cast<std::size_t>(i)];
       if ((one.wr_id & marker_bit) != 0) [[unlikely]] {
@@ -124,20 +134,18 @@ class Queues {
 
   // Readable after a solicited frame (WorkRequest::solicited) has come; -1 if the device has no
   // completion channel. [IBTA 11.4.2.2]
-  int event_fd() const { return channel_ ? channel_->fd : -1; }
+  int event_fd() const { return completions_->event_fd(); }
   // Call when it is readable, before the poll.
-  void take_events();
+  void take_events() { completions_->take_events(); }
   // Arms `event_fd` for the next such frame. `take_events` does that, too.
-  void listen() {
-    if (channel_) ibv_req_notify_cq(cq_.get(), 1);
-  }
+  void listen() { completions_->listen(); }
+
+  std::size_t completion_queues() const { return completions_->count(); }
 
   // The lane of the queue pair with this number, or none.
   LaneId lane_of(std::uint32_t qp_number) const { return numbers_.find(qp_number); }
 
  private:
-  using CompletionChannel = std::unique_ptr<ibv_comp_channel, Destroyer<ibv_destroy_comp_channel>>;
-  using CompletionQueue = std::unique_ptr<ibv_cq, Destroyer<ibv_destroy_cq>>;
   using SharedReceiveQueue = std::unique_ptr<ibv_srq, Destroyer<ibv_destroy_srq>>;
 
   // The path that the pair of a lane was given. Kept here, because some devices forget the service
@@ -165,38 +173,36 @@ class Queues {
             wc.byte_len, lane_of(wc.qp_num), wc.wr_id & ~receive_bit};
   }
 
-  void on_marker(const ibv_wc& wc) {
-    // A late marker belongs to a pair whose flush is no longer awaited.
-    if ((wc.wr_id & ~marker_bit) == marked_number_) marker_ = Marker::none;
-  }
+  enum class Marker : std::uint8_t { none, due, posted };
+  struct Retired {
+    Pair pair;
+    std::uint32_t send_depth = 0;
+    Marker marker = Marker::none;
+  };
 
+  void on_marker(const ibv_wc& wc);
+  bool is_flushed(Retired& retired);
   static std::uint32_t flow_label(const ibv_qp& first, std::uint8_t number);
   // From RESET to RTS. `path`: address vector, MTU, port and partition, the peer's queue pair, PSNs
   // and max_rd_atomic.
   bool bring_up(LaneId lane, ibv_qp_attr path);
   std::uint32_t make_pair(LaneId lane, std::uint32_t send_depth, std::string& why);
-  Pair ask_for_pair(std::uint32_t send_depth, std::uint32_t inline_bytes) const;
-  std::uint32_t add_pair(LaneId lane, std::uint32_t send_depth);
-  std::uint32_t completions_with(std::uint32_t send_depth) const;
-  bool make_room_for_completions(std::uint32_t wanted);
+  Pair ask_for_pair(ibv_cq* cq, std::uint32_t send_depth, std::uint32_t& inline_bytes) const;
+  Pair ask_for_less_inline(ibv_cq* cq, std::uint32_t send_depth);
+  std::uint32_t add_pair(LaneId lane, ibv_cq* cq, std::uint32_t send_depth);
 
   const Device& device_;
   QueuePairOptions options_;
   std::uint32_t max_receives_ = 0;
   std::uint32_t pair_count_ = 0;
   std::uint32_t sends_ = 0;  // work requests of all pairs
-  CompletionChannel channel_;
-  CompletionQueue cq_;
+  std::unique_ptr<CompletionQueues> completions_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId
   std::size_t old_rnr_timers_ = 0;     // so many of the first pairs may have an older timer
   std::vector<std::uint32_t> depths_;  // work requests asked for, by LaneId
   std::vector<Path> paths_;            // by LaneId
-  enum class Marker : std::uint8_t { none, due, posted };
-  Marker marker_ = Marker::none;     // of the pair retired last
-  std::uint32_t marked_number_ = 0;  // its number
-  std::vector<Pair> retired_;
-  std::vector<std::uint32_t> retired_numbers_;
+  std::vector<Retired> retired_;
   Pair spare_;
   PairNumbers numbers_;
 };
