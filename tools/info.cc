@@ -168,6 +168,20 @@ std::string why_eager_max(const config::Settings& settings, std::size_t rails) {
                      bytes_text(btl::eager_max_of_a_full_node), sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+// For how long the port receives at its speed until so many bytes are used up. A round trip has to
+// be shorter: conf/README.
+std::int64_t covered_us(std::int64_t bytes, const verbs::PortChoice& port) {
+  return port.speed_mbps == 0 ? 0 : bytes * 8 / port.speed_mbps;
+}
+
+void print_covered(const config::Settings& settings, const verbs::PortChoice& port) {
+  const std::int64_t window = config::window_by_traffic(settings) * settings.buffer_bytes;
+  fmt::print("  {} of eager messages to one receiver cover a round trip of {} us on {}, {} of reads {} us\n",
+             bytes_text(window), covered_us(window, port), port.name(),
+             bytes_text(settings.reads_window_max_bytes),
+             covered_us(settings.reads_window_max_bytes, port));
+}
+
 void run(const InfoOptions& options) {
   const config::Configuration here = configuration_here();
   for (const config::Problem& problem : here.problems) {
@@ -211,6 +225,7 @@ void run(const InfoOptions& options) {
       fmt::print("  messages up to {} are sent without asking: {}\n",
                  bytes_text(eager_max_of(settings, rails.size())),
                  why_eager_max(settings, rails.size()));
+      print_covered(settings, rails.front());
     }
     for (std::size_t i = 0; rails.size() > 1 && i < rails.size(); ++i) {
       fmt::print("  rail {}: {}, for {}\n", i, rails[i].name(),

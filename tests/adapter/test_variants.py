@@ -5,6 +5,7 @@ wrong. A warning that the job goes on without something counts as right. Not `lo
 something.
 """
 
+import json
 import os
 import re
 
@@ -194,6 +195,25 @@ NO_BUFFERS = r"it refuses receive buffers \(Cannot allocate memory\)"
 def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
     """Rank 1 has the variant."""
     judge(run(job(variant, program, library, 1), AT_ONCE_S), False, says, never)
+
+
+@pytest.mark.lab("loopback")
+def test_the_adapter_report_tells_of_habits(library, run):
+    """What weir's authors read to know of an adapter that they do not have."""
+    def habits(profile):
+        done = run(f"{f'ADAPTER={profile} LD_PRELOAD={library} ' if profile else ''}weir doctor --adapter-report 2>&1 "
+                   "| sed '/^adapter: /d'")
+        judge(done, True, [])
+        return json.loads(done.stdout)["habits"]
+
+    ours, bnxt, qedr = habits(""), habits("bnxt_re"), habits("qedr")
+    assert ours["completion_queue"]["resize"] == "0"
+    assert bnxt["completion_queue"]["resize"].startswith("95: ")
+    assert ours["inline_data"]["256"]["has"] == 256 and bnxt["inline_data"]["256"] == "no errno"
+    assert ours["srq_limit"]["when_empty"] == [] and "SRQ catastrophic error" in qedr["srq_limit"]["when_empty"]
+    for one in ours, bnxt, qedr:
+        queue = one["send_queue"]
+        assert queue["posted"] >= queue["asked"] and queue["flushed"] == queue["posted"]
 
 
 # The traffic class of the node's administrator, and those of the user, are on the second lane, too.

@@ -16,10 +16,12 @@
 #include "tools/between/answer.h"
 #include "tools/between/ways.h"
 #include "tools/commands.h"
+#include "tools/doctor/adapter_report.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/show.h"
 #include "tools/here.h"
 #include "transport/btl/device_wish.h"
+#include "transport/verbs/choose_ports.h"
 
 namespace weir::tools {
 namespace doctor {
@@ -31,6 +33,7 @@ struct Options {
   bool json = false;
   between::Options between;
   bool answer = false;
+  bool adapter_report = false;
 };
 
 // Each check has its own deadlines; this one is for calls into a driver that never return.
@@ -159,6 +162,17 @@ void run_between(const Options& options) {
   if (const int status = between::run_doctor(all); status != 0) throw CLI::RuntimeError(status);
 }
 
+void print_adapter_report(Report& report, const verbs::DeviceWish& wish) {
+  const nlohmann::ordered_json found = in_time(report, "adapter", [wish] {
+    std::string why;
+    const std::vector<verbs::PortChoice> ports = verbs::choose_ports(wish, why);
+    const auto device = ports.empty() ? std::nullopt : verbs::Device::open(ports.front(), why);
+    return device ? adapter_report(*device) : nlohmann::ordered_json{{"error", why}};
+  });
+  fmt::print("{}\n", found.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  if (found.contains("error")) throw CLI::RuntimeError(1);
+}
+
 void run(const Options& options) {
   if (options.answer) throw CLI::RuntimeError(between::answer());
   if (options.between.all_pairs && !options.between.wanted()) {
@@ -168,13 +182,14 @@ void run(const Options& options) {
     run_between(options);
     return;
   }
-  Report report(options.json);
+  Report report(options.json || options.adapter_report);
   // It opens devices, for the profile of the port's fabric.
   const config::Configuration here = in_time(report, "device", configuration_here);
   const config::Settings& settings = here.settings;
   verbs::DeviceWish wish = btl::device_wish(settings);
   if (!options.device.empty()) wish.name = options.device;
   wish.gid_index = options.gid_index.value_or(wish.gid_index);
+  if (options.adapter_report) return print_adapter_report(report, wish);
   report.add(check_configuration(here));
   const Findings devices = check_devices();
   report.add(devices);
@@ -222,6 +237,7 @@ constexpr const char* manual =
     "  weir doctor --json | jq '.checks[] | select(.status != \"ok\")'\n"
     "  weir doctor --peer node7         the way from here to node7\n"
     "  weir doctor --hostfile hosts --all-pairs\n"
+    "  weir doctor --adapter-report > report.json\n"
     "  tools/lab/lab -- weir doctor     in a micro-VM with Soft-RoCE";
 
 }  // namespace
@@ -243,6 +259,9 @@ void add_doctor(CLI::App& app) {
   between::add_host_options(*command, options->between);
   command->add_flag("--all-pairs", options->between.all_pairs,
                     "Try the ways between all these hosts, not only those from here");
+  command->add_flag("--adapter-report", options->adapter_report,
+                    "Print what this adapter is and how it behaves where adapters differ, as JSON "
+                    "to send to weir's authors");
   // How it is started on the hosts: speaks JSON, and is for no person.
   command->add_flag("--answer", options->answer)->group("");
   command->footer(doctor::manual);
