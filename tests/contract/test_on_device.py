@@ -28,6 +28,13 @@ def test_on_device(program, check):
     check(program)
 
 
+@pytest.mark.lab("Linux 6.12")
+@pytest.mark.parametrize("program", ["rxe_contract_test", "rxe_rdma_test"])
+def test_on_the_next_kernel(program, check):
+    """Whose rxe works in other threads and in another order."""
+    check(program)
+
+
 @pytest.mark.lab("16 MiB of locked memory")
 def test_registration_with_little_locked_memory(check):
     check("registration_contract_test")

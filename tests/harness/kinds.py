@@ -52,6 +52,8 @@ add("wire with rails", ("--wire", "--rails", "2"))
 add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
 add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
+add("Linux 6.12", ("--kernel", "trixie"))
+add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
 add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
 add("packages", prepare=packages.ready)

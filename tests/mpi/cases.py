@@ -399,6 +399,14 @@ def brief():
         Case("rma_sync", 2, ["--rounds", "1"], note="by messages", mca=[("btl_weir_flags", "send")])]
 
 
+def brief_of_4_1():
+    """Whose windows by messages want a job of their own."""
+    cases = brief()[:-1]
+    for case in cases:
+        case.long = case.program in ("pingpong", "threads")
+    return cases
+
+
 def silent():
     """So that only the transport can notice. Stock transports fail them."""
     return killed(["--enable-recovery"], " silent runtime", check_named)

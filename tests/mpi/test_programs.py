@@ -108,6 +108,13 @@ def test_nodes(case, jobs):
     jobs.check(case)
 
 
+@pytest.mark.lab("Linux 6.12")
+@each(cases.brief_of_4_1())
+def test_brief_on_the_next_kernel(case, jobs):
+    """One program of each kind."""
+    jobs.check(case)
+
+
 @pytest.mark.lab("Open MPI 5.0")
 @each(cases.brief())
 def test_brief(case, jobs):

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.breaks_boot, pytest.mark.kernel_may_break]
 LENGTH_S = 3
 
 
-@on("wire")
+@on("wire", long=("wire of Linux 6.12",))
 def test_3_s_are_survived_or_the_adapter_connects_nobody(link_flaps):
     link_flaps(BESIDE)
 

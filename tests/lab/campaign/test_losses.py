@@ -30,7 +30,7 @@ def lossy(fabric, start, measured):
     return lossy
 
 
-@on(long=("wire",))
+@on(long=("wire", "wire of Linux 6.12"))
 def test_one_percent_of_the_packets(lossy):
     lossy(8, "loss", "1%")
 
@@ -43,7 +43,7 @@ def test_one_percent_of_the_packets_of_large_messages(lossy):
     assert job.counter("get_bytes").sum > 4 << 20, "too few packets were theirs for one to be lost"
 
 
-@on(long=("wire",))
+@on(long=("wire", "wire of Linux 6.12"))
 def test_one_percent_of_the_packets_of_one_sided_traffic(lossy):
     lossy(8, "loss", "1%", args=ONE_SIDED, mca=OSC_OVER_WEIR).check_carried("gets", "puts", "atomics")
 

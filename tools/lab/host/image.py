@@ -2,7 +2,7 @@
 
 Two layers, so that editing a guest script never downloads a kernel again:
 
-    kernel-<release>-<hash of MODULES>/   vmlinux, *.ko, one load list per module group
+    kernel-<suite>-<release>-<hash of MODULES>/   vmlinux, *.ko, one load list per module group
     initramfs-<hash of kernel and guest files>.cpio
 
 Every entry is made under a temporary name and renamed into place while the
@@ -31,15 +31,16 @@ GUEST_DIR = Path(__file__).resolve().parent.parent / "guest"
 MODULES = {
     "base": ["virtio_pci", "virtio_console", "virtio_rng", "9pnet_virtio", "9p", "overlay"],
     "net": ["virtio_net"],
-    # rxe needs a crc32 shash. The generic one: under TCG crc32-pclmul is slower.
-    "rdma": ["crc32_generic", "rdma_rxe", "rdma_ucm", "ib_umad"],
+    # rxe needs a crc32 shash. The generic one: under TCG crc32-pclmul is slower. Newer kernels need none.
+    "rdma": ["crc32_generic?", "rdma_rxe", "rdma_ucm", "ib_umad"],
     "wire": ["veth"],
     "shape": ["sch_netem", "sch_prio", "cls_flow"],
 }
 
-# rxe of 6.1; from 6.12 on it runs in workqueues, three times slower per message.
-SERIES = "6.1."
-RELEASE = "bookworm"       # which has it, for machines whose own release has another
+# The Debian release whose kernel is booted: 6.1. From 6.12 (trixie) on rxe runs in workqueues, three times
+# slower per message.
+SUITE = "bookworm"
+SERIES = {"bookworm": "6.1."}   # found on this machine, too, if it is of that release; of others the newest
 
 
 def cache_dir() -> Path:
@@ -59,28 +60,28 @@ def cache_lock(cache: Path):
         yield
 
 
-def prepare(say, update=False):
+def prepare(say, suite=SUITE, update=False):
     """The kernel directory and the initramfs to boot, made now if missing."""
     cache = cache_dir()
     with cache_lock(cache):
         for left in cache.glob("tmp-*"):        # by a run that was killed: nobody else holds the lock
             shutil.rmtree(left, ignore_errors=True)
-        kernel = _kernel(cache, say, update)
+        kernel = _kernel(cache, say, suite, update)
         return kernel, _initramfs(cache, kernel)
 
 
 # -- kernel ------------------------------------------------------------------
 
-def _kernel(cache, say, update):
+def _kernel(cache, say, suite, update):
     tag = hashlib.sha256(repr(MODULES).encode()).hexdigest()[:8]
-    have = sorted(cache.glob(f"kernel-*-{tag}"), key=lambda p: p.stat().st_mtime)
+    have = sorted(cache.glob(f"kernel-{suite}-*-{tag}"), key=lambda p: p.stat().st_mtime)
     if have and not update:
         return have[-1]
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         tmp = Path(tmp)
-        packages, package = _package(tmp, say)
+        packages, package = _package(tmp, say, suite)
         release = package.removeprefix("linux-image-")
-        target = cache / f"kernel-{release}-{tag}"
+        target = cache / f"kernel-{suite}-{release}-{tag}"
         if target.exists():
             return target
         say(f"fetching {package} (once)")
@@ -93,41 +94,51 @@ def _kernel(cache, say, update):
     return target
 
 
-def _package(tmp, say):
-    """The newest kernel of the series, and the packages that it is one of."""
-    here = Packages()
-    if found := _newest(here):
+def _package(tmp, say, suite):
+    """The newest kernel of the release, and the packages that it is one of."""
+    series = SERIES.get(suite, "")
+    if series and (found := _newest(here := Packages(), series)):
         return here, found
-    there = Packages(RELEASE, tmp, say)
-    if found := _newest(there):
+    there = Packages(suite, tmp, say)
+    if found := _newest(there, series):
         return there, found
-    raise LabError(f"neither this machine's release nor {RELEASE} has a linux-image-{SERIES}*-amd64")
+    raise LabError(f"Debian's {suite} has no linux-image-{series}*-amd64")
 
 
-def _newest(packages):
+def _newest(packages, series):
     """What the release would install, else the highest that it has."""
-    found = [p for p in packages.depends("linux-image-amd64") if p.startswith(f"linux-image-{SERIES}")]
+    found = [p for p in packages.depends("linux-image-amd64") if p.startswith(f"linux-image-{series}")]
     if not found:
-        found = [n for n in packages.names(f"linux-image-{SERIES}")
-                 if re.fullmatch(r"linux-image-6\.1\.[0-9.-]+-amd64", n)]
+        found = [n for n in packages.names(f"linux-image-{series}")
+                 if re.fullmatch(rf"linux-image-{re.escape(series)}[0-9.+deb-]+-amd64", n)]
     return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)], default=None)
 
 
 def _pick_modules(root, release, out):
+    if not (root / "lib").exists():      # usr-merged
+        (root / "lib").symlink_to("usr/lib")
     lib = root / "lib/modules" / release
     tool(["/sbin/depmod", "-b", str(root), release], "cannot index the kernel's modules")
     seen = set()
     for group, names in MODULES.items():
         files = []
         for name in names:
-            shown = tool(["/sbin/modprobe", "-d", str(root), "-S", release, "-C", "/dev/null",
-                          "--show-depends", name], f"kernel {release} has no module {name}")
+            try:
+                shown = tool(["/sbin/modprobe", "-d", str(root), "-S", release, "-C", "/dev/null",
+                              "--show-depends", name.rstrip("?")], f"kernel {release} has no module {name}")
+            except LabError:
+                if name.endswith("?"):
+                    continue
+                raise
             for line in shown.splitlines():
                 path = Path(line.split()[1]) if line.startswith("insmod ") else None
                 if path and path.name not in seen:
                     seen.add(path.name)
+                    module = path.read_bytes()
+                    if path.suffix == ".xz":
+                        path, module = path.with_suffix(""), lzma.decompress(module)
                     files.append(path.name)
-                    shutil.copy(path, out / path.name)
+                    (out / path.name).write_bytes(module)
         (out / f"{group}.list").write_text("".join(f + "\n" for f in files))
     if not lib.is_dir():
         raise LabError(f"kernel {release}: no modules in its package")

@@ -94,6 +94,8 @@ def parse(argv):
     machine.add_argument("--plugin", metavar="FILE[,KEY=VALUE...]",
                          help="a TCG plugin for QEMU, which then has no KVM (see tests/bench/map)")
     machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (tools/lab/root)")
+    machine.add_argument("--kernel", metavar="SUITE", default="bookworm",
+                         help="the kernel of this Debian release: bookworm (6.1, the default), trixie (6.12), testing")
     machine.add_argument("--update-kernel", action="store_true", help="fetch a newer kernel package if apt has one")
     cmd = p.add_argument_group("command")
     cmd.add_argument("--shell", action="store_true", help="an interactive shell instead of CMD (Ctrl-] ends it by force)")

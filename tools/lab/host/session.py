@@ -40,7 +40,7 @@ class Session:
         self.threads = {}
 
     def run(self):
-        kernel, initramfs = image.prepare(self.say, self.opt.update_kernel)
+        kernel, initramfs = image.prepare(self.say, self.opt.kernel, self.opt.update_kernel)
         cache = image.cache_dir()
         accel = self.opt.accel or vm.choose_accel(cache, kernel, initramfs, self.say)
         if self.opt.icount or self.opt.plugin:
