@@ -221,13 +221,37 @@ void add_ones(mca_bml_base_btl_t& to, Offered offered, int ones) {
 // Of these osc/rdma does without, if it is told so.
 void ask_for_other_atomics(mca_bml_base_btl_t& to, Offered offered) {
   mca_btl_base_module_t* const btl = to.btl;
-  const auto start = [&](mca_btl_base_atomic_op_t operation, int flags) {
-    return btl->btl_atomic_op(btl, to.btl_endpoint, offered.address, handle_of(offered), operation,
-                              1, flags, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  const auto start = [&](mca_btl_base_atomic_op_t operation, int flags, std::uint64_t from = 0) {
+    return btl->btl_atomic_op(btl, to.btl_endpoint, offered.address + from, handle_of(offered),
+                              operation, 1, flags, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
   };
   CHECK(start(MCA_BTL_ATOMIC_ADD, MCA_BTL_ATOMIC_FLAG_32BIT) == OPAL_ERR_NOT_SUPPORTED,
         "a sum of 32 bits is not refused");
   CHECK(start(MCA_BTL_ATOMIC_MAX, 0) == OPAL_ERR_NOT_SUPPORTED, "a maximum is not refused");
+  CHECK(start(MCA_BTL_ATOMIC_ADD, 0, 4) == OPAL_ERR_NOT_SUPPORTED,
+        "a sum at an address that is not aligned is not refused");
+  alignas(std::uint64_t) char result[16];
+  for (const std::uint64_t from : {0, 4}) {
+    CHECK(btl->btl_atomic_cswap(btl, to.btl_endpoint, result + 4 - from, offered.address + from,
+                                nullptr, handle_of(offered), 0, 1, 0, MCA_BTL_NO_ORDER, end,
+                                nullptr, nullptr) == OPAL_ERR_NOT_SUPPORTED,
+          "a swap is not refused, %s is not aligned", from == 0 ? "whose result" : "whose word");
+  }
+}
+
+// Of memory that a window of no bytes has not registered, nothing may be put and read.
+void move_nothing(mca_bml_base_btl_t& to, Offered offered) {
+  mca_btl_base_module_t* const btl = to.btl;
+  std::memset(offered.handle, 0, sizeof offered.handle);
+  char nothing;
+  for (const auto start : {btl->btl_get, btl->btl_put}) {
+    CHECK(start(btl, to.btl_endpoint, &nothing, 0, nullptr, handle_of(offered), 0, 0,
+                MCA_BTL_NO_ORDER, end, nullptr, nullptr) == OPAL_SUCCESS,
+          "a transfer of no bytes is refused");
+    while (ended == 0) opal_progress();
+    ended = 0;
+    CHECK(ended_with == OPAL_SUCCESS, "a transfer of no bytes ends with %d", ended_with);
+  }
 }
 
 // Reads the words from there, or writes them to there, and returns how that ended.
@@ -404,6 +428,8 @@ MPI_TEST(btl_calls) {
     add_ones(to, offered, ones);
     check::phase("atomics that adapters cannot do");
     ask_for_other_atomics(to, offered);
+    check::phase("transfers of nothing");
+    move_nothing(to, offered);
     check::phase("messages until one is turned back");
     sent = send_gaps_until_turned_back(to, most);
     let_go_on(to, offered);

@@ -151,7 +151,9 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
     return give_up_start(module, scratch, problem);
   }
   operation->epoch = module.flushes.begin();
-  if (!memory.covers(remote.address, request.length_bytes)) [[unlikely]]
+  // Without bytes, nothing is touched: the window may have none, and so no memory.
+  if (!memory.covers(remote.address, request.length_bytes) && request.length_bytes != 0)
+      [[unlikely]]
     return look_elsewhere(module, *operation, request, *remote.handle);
   request.token = Operations::token(*operation);
   // From here on the adapter may have the operation: if memory runs out now, the process must end.
@@ -179,17 +181,22 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
                {.length_bytes = size, .opcode = Opcode::write}, {callback, context, data});
 }
 
-// Adapters can add and compare-swap 64 bits. osc/rdma builds the rest from these if it gets
+// What adapters can do: add and compare-swap of aligned words of 64 bits. A post of anything else
+// fails, and with it the connection. osc/rdma builds the rest from gets and puts if it gets
 // OPAL_ERR_NOT_SUPPORTED. btl.h names OPAL_ERR_NOT_AVAILABLE, but with that get_accumulate of 4.1
 // does not end.
-bool adapter_can(int flags) { return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0; }
+bool adapter_can(int flags, std::uint64_t remote_address, const void* result) {
+  const std::uint64_t both = remote_address | reinterpret_cast<std::uint64_t>(result);
+  return (flags & MCA_BTL_ATOMIC_FLAG_32BIT) == 0 && both % sizeof(std::uint64_t) == 0;
+}
 
 [[gnu::hot]] int fetch(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_address,
                        std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
                        mca_btl_base_atomic_op_t op, std::uint64_t operand, int flags, int,
                        mca_btl_base_rdma_completion_fn_t callback, void* context,
                        void* data) noexcept {
-  if (op != MCA_BTL_ATOMIC_ADD || !adapter_can(flags)) return OPAL_ERR_NOT_SUPPORTED;
+  if (op != MCA_BTL_ATOMIC_ADD || !adapter_can(flags, remote_address, local_address))
+    return OPAL_ERR_NOT_SUPPORTED;
   return start(of(btl), endpoint, {local_address, local_handle}, {remote_address, remote_handle},
                {.length_bytes = 8, .opcode = Opcode::fetch_add, .operand = operand},
                {callback, context, data});
@@ -223,7 +230,7 @@ int compare_swap(mca_btl_base_module_t* btl, Endpoint* endpoint, void* local_add
                  std::uint64_t remote_address, Handle* local_handle, Handle* remote_handle,
                  std::uint64_t compare, std::uint64_t value, int flags, int,
                  mca_btl_base_rdma_completion_fn_t callback, void* context, void* data) noexcept {
-  if (!adapter_can(flags)) return OPAL_ERR_NOT_SUPPORTED;
+  if (!adapter_can(flags, remote_address, local_address)) return OPAL_ERR_NOT_SUPPORTED;
   const TransferRequest request{
       .length_bytes = 8, .opcode = Opcode::compare_swap, .operand = value, .compare = compare};
   const Local local{local_address, local_handle};
