@@ -154,6 +154,8 @@ def rma():
     # Twice 4 GiB.
     cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
                       mca=[("btl_weir_registration_memory_max", "8GiB")]))
+    cases.append(Case("large_memory", 2, ["--rounds", "1", "--unseen"], note="without registrations",
+                      mca=[("btl_weir_registration_memory_max", "0")], check=Carried("messages_sent")))
     # With c 4 the second lane is one that chains fit.
     add("large_memory", 2, ["gets", "chains"], ["--rounds", "2"], note="offloaded, c 4",
         mca=[("btl_weir_reads_max", "4")])

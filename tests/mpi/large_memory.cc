@@ -3,18 +3,23 @@
 // shared with a child. A transport that remembers registered memory too long sends, or writes to,
 // pages that are gone.
 //
-//   mpirun -n 2 large_memory [--rounds 6] [--largest 3M] [--counters]
+//   mpirun -n 2 large_memory [--rounds 6] [--largest 3M] [--unseen] [--counters]
 //
+// --unseen: pages are replaced behind the back of libc, too. Registrations do not survive that.
 // Even ranks exchange with odd ones, both ways at the same time; an odd one out only watches.
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <vector>
 
 #include "check.h"
@@ -133,6 +138,92 @@ void same_address() {
   fill(static_cast<unsigned char*>(moved), bytes);
   exchange(static_cast<unsigned char*>(moved), in, bytes, "what was moved");
   munmap(moved, bytes), munmap(fresh, bytes), munmap(in, bytes);
+}
+
+// Sent from and received into, and then again after the pages have been replaced.
+void replaced(const char* how, void* memory, std::size_t bytes,
+              const std::function<bool(void*)>& replace) {
+  check::phase(how);
+  CHECK(memory != MAP_FAILED, "there is no memory: %s", std::strerror(errno));
+  auto* const at = static_cast<unsigned char*>(memory);
+  unsigned char* const other = map(bytes);
+  for (const bool again : {false, true}) {
+    if (again) {
+      // Some need a newer kernel; the partner has the same.
+      if (!replace(at)) break;
+    }
+    fill(at, bytes);
+    exchange(at, other, bytes, "from there");
+    fill(other, bytes);
+    exchange(other, at, bytes, "to there");
+  }
+  munmap(other, bytes);
+}
+
+// By all that libc has for it; what this libc does not name has its number here.
+void replaced_in_all_ways() {
+  constexpr int dontneed_locked = 24, guard_install = 102, guard_remove = 103;
+  const std::size_t bytes = whole_pages(next_bytes());
+  constexpr int plain = MAP_PRIVATE | MAP_ANONYMOUS, shared = MAP_SHARED | MAP_ANONYMOUS;
+  const auto make = [&](int flags) {
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  };
+  const auto advise = [&](const char* name, int flags, int advice) {
+    void* const at = make(flags);
+    replaced(name, at, bytes, [&](void* from) {
+      return madvise(from, bytes, advice) == 0 &&
+             (advice != guard_install || madvise(from, bytes, guard_remove) == 0);
+    });
+    munmap(at, bytes);
+  };
+  advise("MADV_FREE", plain, MADV_FREE);
+  advise("MADV_REMOVE", shared, MADV_REMOVE);
+  advise("MADV_DONTNEED_LOCKED", plain, dontneed_locked);
+  advise("MADV_GUARD_INSTALL", plain, guard_install);
+
+  void* at = make(plain);
+  void* elsewhere = MAP_FAILED;
+  replaced("MREMAP_DONTUNMAP", at, bytes, [&](void* from) {
+    elsewhere = mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr);
+    return elsewhere != MAP_FAILED;
+  });
+  if (elsewhere != MAP_FAILED) munmap(elsewhere, bytes);
+  replaced("mremap onto it", at, bytes, [&](void* over) {
+    return mremap(make(plain), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, over) == over;
+  });
+  munmap(at, bytes);
+
+  const auto attach = [&](const void* to, int flags) {
+    const int id = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
+    void* const segment = shmat(id, to, flags);
+    shmctl(id, IPC_RMID, nullptr);
+    return segment;
+  };
+  at = attach(nullptr, 0);
+  replaced("shmdt and shmat", at, bytes,
+           [&](void* from) { return shmdt(from) == 0 && attach(from, 0) == from; });
+  replaced("SHM_REMAP", at, bytes, [&](void* over) { return attach(over, SHM_REMAP) == over; });
+  shmdt(at);
+}
+
+// In ways that no patch of libc can see.
+void replaced_unseen() {
+  const std::size_t bytes = whole_pages(next_bytes());
+  const auto size = static_cast<off_t>(bytes);
+  void* at = map(bytes);
+  replaced("madvise by syscall", at, bytes,
+           [&](void* from) { return syscall(SYS_madvise, from, bytes, MADV_DONTNEED) == 0; });
+  munmap(at, bytes);
+  const int file = memfd_create("large_memory", 0);
+  CHECK(file >= 0 && ftruncate(file, size) == 0, "memfd: %s", std::strerror(errno));
+  at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  replaced("ftruncate", at, bytes,
+           [&](void*) { return ftruncate(file, 0) == 0 && ftruncate(file, size) == 0; });
+  replaced("fallocate", at, bytes, [&](void*) {
+    return fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, size) == 0;
+  });
+  munmap(at, bytes);
+  close(file);
 }
 
 // Memory that may only be read can be sent; later it may be written to and received into.
@@ -281,6 +372,7 @@ MPI_TEST(large_memory) {
   check::Session session(argc, argv, "large_memory");
   const int rounds = static_cast<int>(session.options.number("rounds", 6));
   largest = static_cast<std::size_t>(session.options.number("largest", 3 << 20));
+  const bool unseen = session.options.flag("unseen");
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   seq = 0;
@@ -293,6 +385,8 @@ MPI_TEST(large_memory) {
     heap_shrinks();
     grows();
     same_address();
+    replaced_in_all_ways();
+    if (unseen) replaced_unseen();
     read_only();
     overlapping();
     forks();

@@ -67,21 +67,23 @@ volatile int other_events = 0;  // of another user of UCX in this process
 void count_event(ucm_event_type_t, ucm_event_t*, void*) { other_events = other_events + 1; }
 
 // For each way: is the registration forgotten, and was the other user told?
-void try_all(RegistrationCache& cache, bool expected, bool open_mpi_must_see) {
+// `weir_must_see`: also what neither UCX's hooks nor Open MPI's see.
+void try_all(RegistrationCache& cache, bool expected, bool open_mpi_must_see,
+             bool weir_must_see = false) {
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
   const auto map = [] {
     return static_cast<std::byte*>(mmap(nullptr, page, PROT_READ | PROT_WRITE, flags, -1, 0));
   };
-  const auto check = [&](const char* name, void* at, auto&& replace) {
+  const auto check = [&](const std::string& name, void* at, auto&& replace) {
     const std::uint32_t before = use(cache, at);
     const int events = other_events;
     open_mpi_events = 0;
     replace();
     const bool told = open_mpi_events > 0;
     const bool seen = use(cache, at) != before;
-    expect(seen == expected, std::string(name) + (seen ? " is seen" : " is not seen"));
-    if (open_mpi_must_see) expect(told, std::string(name) + ", by Open MPI's hooks");
-    if (expected) expect(other_events > events, std::string(name) + ", by other users of UCX too");
+    expect(seen == expected, name + (seen ? " is seen" : " is not seen"));
+    if (open_mpi_must_see) expect(told, name + ", by Open MPI's hooks");
+    if (expected) expect(other_events > events, name + ", by other users of UCX too");
   };
   std::byte* at = map();
   const auto again = [&] { mmap(at, page, PROT_READ | PROT_WRITE, flags | MAP_FIXED, -1, 0); };
@@ -90,6 +92,22 @@ void try_all(RegistrationCache& cache, bool expected, bool open_mpi_must_see) {
   check("mremap", at, [&] { mremap(at, page, 1000 * page, MREMAP_MAYMOVE); });
   at = map();
   check("madvise", at, [&] { madvise(at, page, MADV_DONTNEED); });
+  if (weir_must_see) {
+    constexpr int guard_install = 102, nobody_knows = 1000;
+    for (const int advice :
+         {MADV_FREE, MADV_REMOVE, MADV_DONTNEED_LOCKED, guard_install, nobody_knows})
+      check("advice " + std::to_string(advice), at, [&] { madvise(at, page, advice); });
+    check("mremap onto it", at,
+          [&] { mremap(map(), page, page, MREMAP_MAYMOVE | MREMAP_FIXED, at); });
+    check("MREMAP_DONTUNMAP", at,
+          [&] { mremap(at, page, page, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, nullptr); });
+    at = static_cast<std::byte*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, flags, -1, 0));
+    check("the end of a page", at + page / 2, [&] { madvise(at, 8, MADV_DONTNEED); });
+    const std::uint32_t key = use(cache, at);
+    madvise(at, page, MADV_DONTFORK);
+    madvise(at, page, MADV_WILLNEED);
+    expect(use(cache, at) == key, "harmless advice ends nothing");
+  }
   at = map();
   check("mmap with MAP_FIXED", at, again);
   const int id = shmget(IPC_PRIVATE, page, IPC_CREAT | 0600);
@@ -179,7 +197,7 @@ int main(int count, char** arguments) {
       auto cache = make(RegistrationCache::Hooks::forwarded, why);
       expect(cache != nullptr, "a cache " + why);
       if (cache == nullptr) break;
-      try_all(*cache, true, true);
+      try_all(*cache, true, true, true);
       try_heap(*cache);
       cache.reset();
       weir::btl::close_memory_hooks();

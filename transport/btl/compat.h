@@ -71,7 +71,9 @@ extern "C" {
 #include <opal/mca/btl/base/base.h>
 #include <opal/mca/btl/btl.h>
 #include <opal/mca/memory/base/base.h>
+#include <opal/mca/patcher/patcher.h>
 #include <opal/memoryhooks/memory.h>
+#include <opal/memoryhooks/memory_internal.h>
 #include <opal/runtime/opal.h>
 #include <opal/util/output.h>
 #include <opal/util/proc.h>

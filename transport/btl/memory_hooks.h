@@ -4,6 +4,7 @@
 // the other blind, silently. Any component with a grdma cache opens Open MPI's. So weir loads UCX,
 // then opens Open MPI's hooks itself and passes what they see on to UCX
 // (RegistrationCache::Hooks::forwarded): then both are told, whichever component comes later.
+// Open MPI's hooks miss some advice and some of mremap: for these weir patches libc once more.
 // tests/plugin/memory_hooks_test shows all of this.
 #pragma once
 

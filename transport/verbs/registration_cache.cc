@@ -183,9 +183,11 @@ void note_expected(ucm_event_type_t, ucm_event_t* event, void* argument) {
   if (expected->address - from < event->vm_unmapped.size) expected->seen = true;
 }
 
-// The name of the first call that takes pages away unseen; nullptr if all are seen.
-const char* find_blind_spot(const Ucx& ucx) {
+// The name of the first call that takes pages away unseen; nullptr if all are seen. `own`: without
+// what UCX's hooks alone do not see.
+const char* find_blind_spot(const Ucx& ucx, bool own) {
   constexpr int events = UCM_EVENT_VM_UNMAPPED | UCM_EVENT_FLAG_NO_INSTALL;
+  constexpr int advice_since_5_18 = 24;  // MADV_DONTNEED_LOCKED; seen before a kernel refuses it
   const std::size_t bytes = page_bytes();
   const auto map = [&](void* at, int flags) {
     return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
@@ -206,6 +208,12 @@ const char* find_blind_spot(const Ucx& ucx) {
     blind = "madvise";
   } else if (!sees(page, [&] { map(page, MAP_FIXED); })) {
     blind = "mmap with MAP_FIXED";
+  } else if (!own && !sees(page, [&] { madvise(page, bytes, advice_since_5_18); })) {
+    blind = "newer advice of madvise";
+  } else if (!own && !sees(page, [&] {
+               mremap(map(nullptr, 0), bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, page);
+             })) {
+    blind = "mremap onto them";
   } else if (void* moved = MAP_FAILED;
              !sees(page, [&] { moved = mremap(page, bytes, bytes * 2, MREMAP_MAYMOVE); })) {
     blind = "mremap";
@@ -449,7 +457,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
   }
   std::unique_ptr<RegistrationCache> cache(new RegistrationCache(std::move(state)));
   if (options.hooks != Hooks::none) {
-    if (const char* const blind = find_blind_spot(*ucx)) {
+    if (const char* const blind = find_blind_spot(*ucx, options.hooks == Hooks::own)) {
       why = std::string("memory given back by ") + blind +
             " would not be seen: other memory hooks are in the way";
       return nullptr;
@@ -546,8 +554,11 @@ void RegistrationCache::put(Registration* registration) {
 const RegistrationCounters& RegistrationCache::counters() const { return state_->counters; }
 
 void RegistrationCache::memory_goes_away(void* address, std::size_t length_bytes) {
+  // Pages go as a whole.
+  const std::size_t page = page_bytes();
+  const std::size_t whole_bytes = (length_bytes + page - 1) / page * page;
   if (auto* const forward = forward_to.load(std::memory_order_acquire)) {
-    forward(address, length_bytes);
+    forward(address, whole_bytes);
   }
 }
 

@@ -62,7 +62,7 @@ class RegistrationCache {
  public:
   // How the cache learns that memory goes away.
   enum class Hooks : std::uint8_t {
-    own,        // UCX patches munmap and the like
+    own,        // UCX patches munmap and the like; misses some advice, and mremap onto memory
     forwarded,  // another component has, and calls memory_goes_away (transport/btl/memory_hooks.h)
     none,       // not at all: only tests, to show the effect
   };
