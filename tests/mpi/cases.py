@@ -151,6 +151,7 @@ def rma():
             ["--rounds", "2"], long=not pair)
         add("large_traffic", np, ["gets", "registration_hits"], long=pair)
         add("table1_orderings", np, ["gets"], long=pair)
+    add("rma_windows", 2, ["puts"], ["--rounds", "0", "--many", "2300", "--made", "10000"], note="thousands", long=True)
     # Twice 4 GiB.
     cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
                       mca=[("btl_weir_registration_memory_max", "8GiB")]))

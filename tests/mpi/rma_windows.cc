@@ -1,11 +1,16 @@
 // rma_windows: all kinds of windows at the same time: created, allocated, dynamic and shared ones,
 // on the world and on halves of it, of different sizes (none too) and units, made and freed again.
 //
-//   mpirun -n 4 rma_windows [--rounds 5] [--without-dynamic] [--counters]
+//   mpirun -n 4 rma_windows [--rounds 5] [--without-dynamic] [--many 0] [--made 0] [--counters]
+//
+// --many: so many at the same time, each of a page of its own; --made: so many, one after the
+// other.
 
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "check.h"
@@ -199,12 +204,52 @@ void on_halves() {
   MPI_Comm_free(&half);
 }
 
+// One of many windows, each of which is a page.
+constexpr std::size_t page = 4096;
+void use_page(MPI_Win win, unsigned char* at) {
+  const int right = (rank + 1) % size, left = (rank + size - 1) % size;
+  Bytes out(page / 2);
+  ++seq;
+  check::fill(out.data(), out.size(), {rank, right, kPut, seq});
+  MPI_Win_fence(0, win);
+  MPI_Put(out.data(), count_of(out.size()), MPI_BYTE, right, 0, count_of(out.size()), MPI_BYTE,
+          win);
+  MPI_Win_fence(0, win);
+  check::verify(at, out.size(), {left, rank, kPut, seq}, "put into one of many");
+}
+
+void many(std::size_t alive, std::size_t made) {
+  check::phase("many windows at a time");
+  auto* const memory = static_cast<unsigned char*>(mmap(
+      nullptr, (alive + 1) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  CHECK(memory != MAP_FAILED, "mmap: %s", std::strerror(errno));
+  const auto create = [&](std::size_t i) {
+    MPI_Win win;
+    MPI_Win_create(memory + i * page, page, 1, MPI_INFO_NULL, check::world, &win);
+    return win;
+  };
+  std::vector<MPI_Win> wins(alive);
+  for (std::size_t i = 0; i < alive; ++i) wins[i] = create(i);
+  for (std::size_t i = 0; i < alive; i += 50) use_page(wins[i], memory + i * page);
+  for (MPI_Win& win : wins) MPI_Win_free(&win);
+  check::phase("many windows one after the other");
+  for (std::size_t i = 0; i < made; ++i) {
+    const std::size_t place = i % (alive + 1);
+    MPI_Win win = create(place);
+    if (i % 50 == 0) use_page(win, memory + place * page);
+    MPI_Win_free(&win);
+  }
+  munmap(memory, (alive + 1) * page);
+}
+
 }  // namespace
 
 MPI_TEST(rma_windows) {
   check::Session session(argc, argv, "rma_windows");
   const int rounds = static_cast<int>(session.options.number("rounds", 5));
   const bool without_dynamic = session.options.flag("without-dynamic");
+  const auto alive = static_cast<std::size_t>(session.options.number("many", 0));
+  const auto made = static_cast<std::size_t>(session.options.number("made", 0));
   const bool show_counters = session.options.flag("counters");
   session.options.done();
   seq = 0;
@@ -218,6 +263,7 @@ MPI_TEST(rma_windows) {
     on_halves();
     if (!without_dynamic) dynamic();
   }
+  if (alive + made > 0) many(alive, made);
 
   if (show_counters) counters.print(check::world);
   counters.close();

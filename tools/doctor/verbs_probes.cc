@@ -178,10 +178,11 @@ Findings probe_cache(const verbs::Device& device) {
   constexpr int times = 100;
   const auto again = Clock::now();
   for (int i = 0; i < times; ++i) cache->put(get());
-  return {
-      ok(name, fmt::format("UCX's registration cache sees memory that is unmapped; {} take {:.2f} "
-                           "ms at first, {:.1f} us when known",
-                           bytes_text(bytes), first_ms, ms_since(again) * 1e3 / times))};
+  return {ok(name, fmt::format("UCX's registration cache sees memory that is unmapped; {} take "
+                               "{:.2f} ms at first, {:.1f} us when known; the node's processes may "
+                               "have {} registrations together",
+                               bytes_text(bytes), first_ms, ms_since(again) * 1e3 / times,
+                               cache->counters().regions_limit))};
 }
 
 Findings probe_connection(const verbs::Device& device) {

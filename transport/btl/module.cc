@@ -191,6 +191,7 @@ void Module::make_registrations() {
   if (registration_state.load(std::memory_order_relaxed) != StartState::no) return;
   verbs::RegistrationCache::Options options;
   options.max_bytes = registration_bytes(settings);
+  options.sharers = processes_on_node() * (rails != nullptr ? most_rails : 1);
   if (options.max_bytes == 0) {  // as configured
     registration_state.store(StartState::failed, std::memory_order_release);
     return;
@@ -233,8 +234,13 @@ void Module::end_registrations() {
 
 void Module::warn_no_registration(int error) {
   if (warned_no_registration.exchange(true, std::memory_order_relaxed)) return;
-  complain("cannot register memory of the application (" + verbs::registration_error(error) +
-           "): such messages are copied. The job goes on.");
+  std::string why = verbs::registration_error(error);
+  if (error == ENOSPC) {
+    why = "all " + std::to_string(registration_cache->counters().regions_limit) +
+          " registrations are in use that this process may have, its share of the adapter's";
+  }
+  complain("cannot register memory of the application (" + why +
+           "): such messages are copied, and windows of it are refused. The job goes on.");
 }
 
 bool Module::end_job(opal_proc_t* proc, char* why) {

@@ -54,6 +54,7 @@ void RailEngines::start(std::size_t registration_bytes) {
     if (good && registration_bytes > 0) {
       verbs::RegistrationCache::Options options;
       options.max_bytes = registration_bytes;
+      options.sharers = processes_on_node() * most_rails;
       options.hooks = verbs::RegistrationCache::Hooks::forwarded;
       side.registrations = verbs::RegistrationCache::create(engine.device(), options, why);
       good = side.registrations != nullptr;

@@ -283,11 +283,15 @@ struct RegistrationCache::State {
 
   ucs_status_t enter(Request& request, Entry& entry, bool merged);
   void remove(Entry& entry);
-  bool has_room(std::size_t length_bytes) {
+  bool has_free_region() {
+    return std::atomic_ref(counters.regions).load(std::memory_order_relaxed) < options.max_regions;
+  }
+  // 0, or what the region exceeds: ENOSPC, ENOMEM, or E2BIG, for which no room can be made.
+  int limit_at(std::size_t length_bytes) {
     const std::uint64_t bytes = std::atomic_ref(counters.bytes).load(std::memory_order_relaxed);
-    return std::atomic_ref(counters.regions).load(std::memory_order_relaxed) <
-               options.max_regions &&
-           bytes <= options.max_bytes && length_bytes <= options.max_bytes - bytes;
+    if (length_bytes > options.max_region_bytes) return E2BIG;
+    if (bytes > options.max_bytes || length_bytes > options.max_bytes - bytes) return ENOMEM;
+    return has_free_region() ? 0 : ENOSPC;
   }
 
   Entry* look_up(Range range, Request& request) const;
@@ -309,9 +313,8 @@ ucs_status_t RegistrationCache::State::enter(Request& request, Entry& entry, boo
     return merged ? UCS_ERR_NO_ELEM : UCS_OK;
   }
   entry.registration = {address, length_bytes, 0, 0, access};
-  if (!has_room(length_bytes)) {
-    entry.error = ENOSPC;
-  } else {
+  entry.error = limit_at(length_bytes);
+  if (entry.error == 0) {
     errno = 0;
     entry.handle = registrar.enter(registrar.context, address, length_bytes, access,
                                    entry.registration.lkey, entry.registration.rkey);
@@ -362,8 +365,8 @@ void RegistrationCache::State::drop(Entry& entry) const {
   ucx->rcache_region_put(cache, &entry.super);
 }
 
-// Gives up unused registrations, the longest unused first, until `length_bytes` are free. False if
-// there was none to give up.
+// Gives up unused registrations, the longest unused first, until `length_bytes` are free. At the cap
+// of regions it gives up many, because each call looks at all. False if there was none to give up.
 bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   struct Unused {
     std::uint64_t last_used;
@@ -381,7 +384,8 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   }
   std::sort(unused.begin(), unused.end(),
             [](const Unused& a, const Unused& b) { return a.last_used < b.last_used; });
-  std::size_t given_up = 0;
+  const std::size_t least = has_free_region() ? 0 : unused.size() / 16;
+  std::size_t given_up = 0, count = 0;
   for (const Unused& old : unused) {
     Request request{Access::local_read, true};
     Entry* const entry = look_up(old.range, request);
@@ -389,7 +393,7 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
     std::atomic_ref(entry->evicted).store(true, std::memory_order_relaxed);
     given_up += old.range.length_bytes;
     drop(*entry);
-    if (given_up >= length_bytes) break;
+    if (given_up >= length_bytes && ++count > least) break;
   }
   return given_up > 0;
 }
@@ -431,6 +435,7 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
   state->ucx = ucx;
   state->registrar = registrar;
   state->options = options;
+  state->counters.regions_limit = options.max_regions;
 
   ucs_rcache_params_t parameters{};
   parameters.region_struct_size = sizeof(Entry);
@@ -469,6 +474,15 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
 std::unique_ptr<RegistrationCache> RegistrationCache::create(const Device& device, Options options,
                                                              std::string& why) {
   options.purge_on_fork = options.purge_on_fork && ibv_is_fork_initialized() != IBV_FORK_UNNEEDED;
+  const ibv_device_attr& limits = device.limits();
+  if (limits.max_mr > 0) {  // the rest is for buffers of our own, and for others
+    const auto all = static_cast<std::size_t>(limits.max_mr);
+    const std::size_t share = (all - all / 8) / std::max<std::size_t>(options.sharers, 1);
+    options.max_regions = std::min(options.max_regions, std::max<std::size_t>(share, 1));
+  }
+  if (limits.max_mr_size > 0) {
+    options.max_region_bytes = std::min<std::size_t>(options.max_region_bytes, limits.max_mr_size);
+  }
   return create(registrar_of(device), options, why);
 }
 
@@ -504,7 +518,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     return nullptr;
   }
   Request request{access};
-  while (length_bytes <= state.options.max_bytes) {
+  while (length_bytes <= std::min(state.options.max_bytes, state.options.max_region_bytes)) {
     Entry* const entry = state.look_up(range, request);
     if (entry == nullptr) {
       error = ENOMEM;
@@ -525,7 +539,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     error = entry->error;
     state.drop(*entry);
     if (is_exhaustion(error)) {
-      error = ENOMEM;
+      if (error != ENOSPC || state.has_free_region()) error = ENOMEM;
       if (range.length_bytes > needed.length_bytes) {
         range = needed;
       } else if (!state.make_room(needed.length_bytes)) {
@@ -539,6 +553,7 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     }
   }
   add(state.counters.failures);
+  if (is_exhaustion(error)) add(state.counters.limited);
   errno = error;
   return nullptr;
 }

@@ -19,15 +19,17 @@
 namespace weir::verbs {
 
 // X as in base/counters.h
-#define WEIR_REGISTRATION_COUNTERS(X)                                                          \
-  X(hits, "times", sum, "Buffers that were already registered")                                \
-  X(misses, "times", sum, "Buffers that had to be registered")                                 \
-  X(failures, "times", sum, "Buffers that could not be registered")                            \
-  X(evictions, "regions", sum,                                                                 \
-    "Unused registrations given up for new ones at a cap or memory limit")                     \
-  X(invalidations, "regions", sum, "Registrations ended by an unmap, a merge or wider rights") \
-  X(regions, "regions", now, "Registrations now")                                              \
-  X(bytes, "bytes", now, "Registered application memory now")                                  \
+#define WEIR_REGISTRATION_COUNTERS(X)                                                           \
+  X(hits, "times", sum, "Buffers that were already registered")                                 \
+  X(misses, "times", sum, "Buffers that had to be registered")                                  \
+  X(failures, "times", sum, "Buffers that could not be registered")                             \
+  X(limited, "times", sum, "Of these, those refused by a limit: bytes, regions, or their size") \
+  X(evictions, "regions", sum,                                                                  \
+    "Unused registrations given up for new ones at a cap or memory limit")                      \
+  X(invalidations, "regions", sum, "Registrations ended by an unmap, a merge or wider rights")  \
+  X(regions, "regions", now, "Registrations now")                                               \
+  X(regions_limit, "regions", now, "Most registrations: our share of what the adapter has")     \
+  X(bytes, "bytes", now, "Registered application memory now")                                   \
   X(bytes_peak, "bytes", most, "Most registered application memory so far")
 
 // Each counter is written atomically, and may be read at any time by plain loads.
@@ -68,8 +70,11 @@ class RegistrationCache {
   };
 
   struct Options {
-    std::size_t max_bytes = SIZE_MAX;  // of registrations, used and unused together
-    std::size_t max_regions = 4096;
+    // Of registrations, used and unused together. On a device at most a fair share of what it has.
+    std::size_t max_bytes = SIZE_MAX;
+    std::size_t max_regions = SIZE_MAX;
+    std::size_t max_region_bytes = SIZE_MAX;  // of one
+    std::size_t sharers = 1;  // caches that use this device, of all the node's processes
     Hooks hooks = Hooks::own;
     // End unused registrations before a fork, for the reason of `survive_forks` (memory.h).
     bool purge_on_fork = true;
@@ -79,7 +84,7 @@ class RegistrationCache {
   // reason in `why`; then application memory must not be registered at all.
   static std::unique_ptr<RegistrationCache> create(const Registrar& registrar,
                                                    const Options& options, std::string& why);
-  // The same on `device`; purges before a fork only where the kernel needs it.
+  // The same on `device`, within its limits; purges before a fork only where the kernel needs it.
   static std::unique_ptr<RegistrationCache> create(const Device& device, Options options,
                                                    std::string& why);
   ~RegistrationCache();  // ends all registrations, those in use too
@@ -88,9 +93,9 @@ class RegistrationCache {
   RegistrationCache& operator=(const RegistrationCache&) = delete;
 
   // A registration that covers these bytes with at least these rights, in use until `put`. If there
-  // can be none: nullptr with errno set, and the caller copies instead. ENOMEM: at a cap or the
-  // locked-memory limit, with nothing unused to give up. EFAULT and the like: memory that cannot be
-  // registered so.
+  // can be none: nullptr with errno set, and the caller copies instead. ENOMEM: at the cap of bytes
+  // or the locked-memory limit, with nothing unused to give up; ENOSPC: so at the cap of regions.
+  // EFAULT and the like: memory that cannot be registered so.
   Registration* get(const void* address, std::size_t length_bytes, Access access);
 
   void put(Registration* registration);

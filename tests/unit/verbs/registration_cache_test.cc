@@ -426,6 +426,54 @@ TEST_F(Registrations, AtTheCapTheLongestUnusedGoes) {
   munmap(at, 16 * page);
 }
 
+// As many as there is memory for: windows are in use from their beginning to their end.
+TEST_F(Registrations, AreNotLimitedByANumberOfTheirOwn) {
+  constexpr std::size_t count = 10000;
+  std::byte* const at = map(2 * count * page);
+  std::vector<Registration*> held;
+  for (std::size_t i = 0; i < count; ++i) {
+    held.push_back(cache->get(at + 2 * i * page, page, Access::all));
+    ASSERT_NE(held.back(), nullptr) << i;
+  }
+  for (Registration* const one : held) cache->put(one);
+  EXPECT_EQ(cache->counters().regions, count);
+  munmap(at, 2 * count * page);
+}
+
+TEST_F(Registrations, AtTheCapOfRegionsManyGoAtATime) {
+  cache.reset();
+  options.max_regions = 64;
+  open();
+  std::byte* const at = map(400 * page);
+  for (std::size_t i = 0; i < 65; ++i) EXPECT_NE(use(at + 2 * i * page, page), 0u);
+  EXPECT_EQ(cache->counters().evictions, 5u);
+  EXPECT_EQ(cache->counters().regions_limit, 64u);
+  std::vector<Registration*> held;
+  for (std::size_t i = 0; i < 64; ++i)
+    held.push_back(cache->get(at + (200 + 2 * i) * page, page, Access::local_write));
+  EXPECT_EQ(cache->get(at, page, Access::local_write), nullptr);
+  EXPECT_EQ(errno, ENOSPC);
+  EXPECT_EQ(cache->counters().limited, 1u);
+  for (Registration* const one : held) cache->put(one);
+  munmap(at, 400 * page);
+}
+
+TEST_F(Registrations, AreAtMostAsLongAsTheAdapterTakes) {
+  cache.reset();
+  options.max_region_bytes = 4 * page;
+  open();
+  std::byte* const at = map(16 * page);
+  const std::uint32_t first = use(at, 4 * page);
+  EXPECT_NE(first, 0u);
+  EXPECT_EQ(cache->get(at, 5 * page, Access::local_write), nullptr);
+  // They overlap, and would be too long as one.
+  EXPECT_NE(use(at + 2 * page, 4 * page), 0u);
+  EXPECT_NE(use(at, 4 * page), 0u);
+  EXPECT_EQ(cache->counters().limited, 1u);
+  EXPECT_LE(cache->counters().bytes_peak, 16 * page);
+  munmap(at, 16 * page);
+}
+
 TEST_F(Registrations, WhatIsInUseIsNotGivenUp) {
   cache.reset();
   options.max_bytes = 4 * page;
