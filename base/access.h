@@ -21,6 +21,10 @@ constexpr Access operator|(Access a, Access b) {
 constexpr Access operator&(Access a, Access b) {
   return static_cast<Access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
+// Those of `all` that are not in `some`.
+constexpr Access without(Access all, Access some) {
+  return static_cast<Access>(static_cast<unsigned>(all) & ~static_cast<unsigned>(some));
+}
 constexpr bool includes(Access all, Access some) { return (all & some) == some; }
 
 }  // namespace weir

@@ -12,6 +12,7 @@
 // Leaks of memory are reported in MPI_Finalize (check_leaks).
 
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <vector>
@@ -195,6 +196,7 @@ mca_btl_base_registration_handle_t* handle_of(Offered& offered) {
 }
 
 constexpr std::uint64_t other_word = 7;
+constexpr std::size_t page = 4096;
 int ended_with = 0;
 int ended = 0;
 
@@ -294,6 +296,36 @@ void get_by_the_handle_of_other_memory(mca_bml_base_btl_t& to, Offered offered) 
         "a get with the handle of other memory ends with %d", ended_with);
   CHECK(std::count(words.begin(), words.end(), other_word) == std::ssize(words),
         "a get with the handle of other memory brings the wrong words");
+}
+
+// Memory that its owner may only read is read, and not written: the caller hears of it, and the
+// connection stays. osc/rdma of 4.1 and 5.0 repeats some refused puts for ever: that ends the job.
+void write_to_read_only_memory(mca_bml_base_btl_t& to, Offered offered) {
+  to.btl->btl_register_error(to.btl, hear);
+  std::vector<std::uint64_t> words(100);
+  CHECK(move(Way::get, to, offered, offered.address, words) == OPAL_SUCCESS &&
+            words[99] == other_word,
+        "read-only memory is not read: %d", ended_with);
+  mca_btl_base_module_t* const btl = to.btl;
+  const auto put = [&] {
+    return btl->btl_put(btl, to.btl_endpoint, words.data(), offered.address, nullptr,
+                        handle_of(offered), 8, 0, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  };
+  CHECK(btl->btl_atomic_op(btl, to.btl_endpoint, offered.address, handle_of(offered),
+                           MCA_BTL_ATOMIC_ADD, 1, 0, MCA_BTL_NO_ORDER, end, nullptr,
+                           nullptr) == OPAL_ERR_NOT_SUPPORTED,
+        "a sum in read-only memory is not refused");
+  for (int i = 0; i < 100; ++i) {
+    CHECK(put() == OPAL_ERR_BAD_PARAM, "a put to read-only memory is not refused");
+    if (i % 10 == 0) move(Way::get, to, offered, offered.address, words);
+  }
+  CHECK(errors == 0 && ended == 0, "%d errors were reported, %d puts have ended", errors, ended);
+  while (errors == 0) put();
+  btl->btl_atomic_cswap(btl, to.btl_endpoint, nullptr, offered.address, nullptr, handle_of(offered),
+                        other_word, 1, 0, MCA_BTL_NO_ORDER, end, nullptr, nullptr);
+  put();
+  CHECK(errors == 2, "what follows a swap in read-only memory is no error");
+  errors = 0;
 }
 
 void get_what_is_not_there(mca_bml_base_btl_t& to, Offered offered) {
@@ -420,14 +452,27 @@ MPI_TEST(btl_calls) {
   const std::size_t handle_bytes = to.btl->btl_registration_handle_size;
   CHECK(handle_bytes <= sizeof offered.handle, "a handle has %zu bytes", handle_bytes);
   std::memcpy(offered.handle, handle, handle_bytes);
+  std::vector<std::uint64_t> read_only(1 << 17, other_word);
+  Offered to_be_read{reinterpret_cast<std::uint64_t>(read_only.data()) + page, 0, {}};
+  to_be_read.address -= to_be_read.address % page;
+  auto* const pages = reinterpret_cast<void*>(to_be_read.address);
+  const std::size_t read_only_bytes = read_only.size() * sizeof read_only[0] - 2 * page;
+  mprotect(pages, read_only_bytes, PROT_READ);
+  mca_btl_base_registration_handle_t* const handle_to_read = to.btl->btl_register_mem(
+      to.btl, MCA_BTL_ENDPOINT_ANY, pages, read_only_bytes, MCA_BTL_REG_FLAG_ACCESS_ANY);
+  CHECK(handle_to_read != nullptr, "read-only memory cannot be registered");
+  std::memcpy(to_be_read.handle, handle_to_read, handle_bytes);
   taken = 0;
   MPI_Bcast(&offered, sizeof offered, MPI_BYTE, 1, check::world);
+  MPI_Bcast(&to_be_read, sizeof to_be_read, MPI_BYTE, 1, check::world);
   constexpr int ones = 100;
   if (session.rank == 0) {
     check::phase("sums whose result nobody wants");
     add_ones(to, offered, ones);
     check::phase("atomics that adapters cannot do");
     ask_for_other_atomics(to, offered);
+    check::phase("read-only memory");
+    write_to_read_only_memory(to, to_be_read);
     check::phase("transfers of nothing");
     move_nothing(to, offered);
     check::phase("messages until one is turned back");
@@ -447,5 +492,7 @@ MPI_TEST(btl_calls) {
   }
   to.btl->btl_deregister_mem(to.btl, handle);
   to.btl->btl_deregister_mem(to.btl, handle_of_other);
+  to.btl->btl_deregister_mem(to.btl, handle_to_read);
+  mprotect(pages, read_only_bytes, PROT_READ | PROT_WRITE);
   return session.finish();
 }

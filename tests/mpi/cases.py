@@ -146,7 +146,7 @@ def rma():
         add("rma_sync", np, ["puts", "gets"], ["--rounds", str(5 - np)], long=pair)
         add("rma_data", np, ["puts", "gets"], long=pair)
         add("rma_atomics", np, ["atomics"], ["--count", "100", "--long", "20000"], long=pair)
-        add("rma_windows", np, ["puts", "gets"], long=pair)
+        add("rma_windows", np, ["puts", "gets"], ["--refused"], long=pair)
         add("large_memory", np, ["gets", "registration_misses", "registration_invalidations"],
             ["--rounds", "2"], long=not pair)
         add("large_traffic", np, ["gets", "registration_hits"], long=pair)

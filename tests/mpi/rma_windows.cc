@@ -204,6 +204,39 @@ void on_halves() {
   MPI_Comm_free(&half);
 }
 
+// Memory that the program itself may only read: others may read it, too.
+void read_only(bool refused) {
+  check::phase("windows of read-only memory");
+  constexpr std::size_t bytes = 300000;
+  const int right = (rank + 1) % size;
+  for (const bool all : {false, true}) {
+    ++seq;
+    auto* const memory = static_cast<unsigned char*>(
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    CHECK(memory != MAP_FAILED, "mmap: %s", std::strerror(errno));
+    check::fill(memory, bytes, {rank, -1, kGet, seq});
+    if (all || rank == 0) mprotect(memory, bytes, PROT_READ);
+    MPI_Win win;
+    MPI_Win_create(memory, bytes, 1, MPI_INFO_NULL, check::world, &win);
+    Bytes in(bytes);
+    MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+    MPI_Get(in.data(), bytes, MPI_BYTE, right, 0, bytes, MPI_BYTE, win);
+    MPI_Win_unlock(right, win);
+    check::verify(in.data(), bytes, {right, -1, kGet, seq}, "get of read-only memory");
+    if (refused && (all || right == 0)) {
+      const std::int64_t one = 1;
+      MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+      MPI_Win_lock(MPI_LOCK_SHARED, right, 0, win);
+      CHECK(MPI_Accumulate(&one, 1, MPI_INT64_T, right, 0, 1, MPI_INT64_T, MPI_SUM, win) !=
+                MPI_SUCCESS,
+            "a sum in read-only memory is no error");
+      MPI_Win_unlock(right, win);
+    }
+    MPI_Win_free(&win);
+    munmap(memory, bytes);
+  }
+}
+
 // One of many windows, each of which is a page.
 constexpr std::size_t page = 4096;
 void use_page(MPI_Win win, unsigned char* at) {
@@ -249,6 +282,7 @@ MPI_TEST(rma_windows) {
   const int rounds = static_cast<int>(session.options.number("rounds", 5));
   const bool without_dynamic = session.options.flag("without-dynamic");
   const auto alive = static_cast<std::size_t>(session.options.number("many", 0));
+  const bool refused = session.options.flag("refused");
   const auto made = static_cast<std::size_t>(session.options.number("made", 0));
   const bool show_counters = session.options.flag("counters");
   session.options.done();
@@ -261,6 +295,7 @@ MPI_TEST(rma_windows) {
     overlapping();
     shared_beside();
     on_halves();
+    read_only(refused);
     if (!without_dynamic) dynamic();
   }
   if (alive + made > 0) many(alive, made);

@@ -19,6 +19,7 @@
 #include <string>
 #include <type_traits>
 
+#include "base/access.h"
 #include "rendezvous/transfer.h"
 #include "transport/rail/divide.h"
 
@@ -30,16 +31,18 @@ constexpr std::uint64_t mix(std::uint64_t before, std::uint64_t word) {
   return (before ^ (before >> 32) ^ word) * odd;
 }
 
-// A key, and the memory it covers.
+// A key, the memory it covers, and what it does not allow.
 struct Export {
   std::uint32_t rkey = 0;
   std::uint32_t check = 0;  // of the others; 0: nothing is exported here
   std::uint64_t address = 0;
-  std::uint64_t length_bytes = 0;
+  std::uint64_t length_bytes : 60 = 0;
+  std::uint64_t lacks : 4 = 0;  // of Access: rights that were asked for and could not be had
 
-  static constexpr Export of(std::uint32_t rkey, std::uint64_t address,
-                             std::uint64_t length_bytes) {
-    Export made{rkey, 0, address, length_bytes};
+  static constexpr Export of(std::uint32_t rkey, std::uint64_t address, std::uint64_t length_bytes,
+                             Access lacks = Access::local_read) {
+    Export made{rkey, 0, address, length_bytes & UINT64_MAX >> 4,
+                static_cast<unsigned>(lacks) & 15};
     made.check = made.expected_check();
     return made;
   }
@@ -54,10 +57,18 @@ struct Export {
            from - address <= length_bytes - bytes;
   }
 
+  constexpr bool allows(Opcode opcode) const {
+    Access needed = Access::remote_atomic;
+    if (opcode == Opcode::read) needed = Access::remote_read;
+    if (opcode == Opcode::write) needed = Access::remote_write;
+    return (lacks & static_cast<unsigned>(needed)) == 0;
+  }
+
  private:
   // Never 0.
   constexpr std::uint32_t expected_check() const {
-    const std::uint64_t mixed = mix(mix(0, address ^ rkey), length_bytes);
+    const std::uint64_t mixed =
+        mix(mix(0, address ^ rkey), length_bytes | std::uint64_t{lacks} << 60);
     return static_cast<std::uint32_t>(mixed >> 32) | 1;
   }
 };

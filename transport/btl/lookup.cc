@@ -51,7 +51,7 @@ void finish_lookup(Module& module, const Operation& done, bool ok, bool tell) {
     request.rkey = memory->rkey;
   }
   module.engine->discard(done.scratch);
-  if (memory == nullptr) {
+  if (memory == nullptr || !operation.memory.allows(request.opcode)) {
     // A failed status is not enough: osc/rdma ignores the status of some operations, and would take
     // the data as valid.
     if (ok && tell) report_unknown_memory(module, operation, request);
@@ -70,8 +70,9 @@ void report_unknown_memory(Module& module, const Operation& operation,
                            const TransferRequest& request) {
   Endpoint* const endpoint = operation.endpoint;
   complain(to_text(request, operation.memory) + " of " + rank_text(endpoint->name) +
-           ", which has not registered that memory for one-sided operations. Attach memory to the "
-           "window before others use it, and detach it when they are done.");
+           ", which has not registered that memory for this. Attach memory to the window before "
+           "others use it, and detach it when they are done. What others write to must not be "
+           "read-only.");
   static char text[] =
       "the program used memory that its owner has not registered; see weir's message above";
   module.end_job(endpoint->proc, text);

@@ -76,6 +76,7 @@ struct Module : mca_btl_base_module_t {
   Pool<Descriptor> descriptors;
   Operations operations;
   Pool<Lookup> lookups;
+  Refusals refusals;
   RdmaCounters rdma_counters;
   FlushEpochs flushes;  // of these operations
   Pool<Handle> handles;

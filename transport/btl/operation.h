@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
 
 #include "rendezvous/transfer.h"
 #include "transport/btl/compat.h"
@@ -57,6 +58,36 @@ struct alignas(128) Operation {
   std::uint8_t generation = 0;  // how often the record was used; see Operations
 };
 static_assert(sizeof(Operation) == 128);
+
+// The refused operations, so that a caller that cannot go on after an error is noticed.
+//
+// Thread rule: any thread.
+class Refusals {
+ public:
+  struct Verdict {
+    bool is_new;       // the last one was another
+    bool is_hopeless;  // osc/rdma repeats it for ever, or would hang: it was a compare-and-swap
+  };
+  // `others`: how many operations were started so far.
+  Verdict judge(const TransferRequest& refused, std::uint64_t others) {
+    constexpr int for_ever = 1000;
+    std::lock_guard guard(lock_);
+    const bool again = refused.peer == last_.peer &&
+                       refused.remote_address == last_.remote_address &&
+                       refused.length_bytes == last_.length_bytes;
+    in_a_row_ = again && others == others_ ? in_a_row_ + 1 : 1;
+    const bool was_swap = again && last_.opcode == Opcode::compare_swap;
+    last_ = refused;
+    others_ = others;
+    return {!again, in_a_row_ == for_ever || (was_swap && refused.opcode == Opcode::write)};
+  }
+
+ private:
+  std::mutex lock_;
+  TransferRequest last_;
+  std::uint64_t others_ = 0;
+  int in_a_row_ = 0;
+};
 
 // An operation that waits for its key.
 struct Lookup {

@@ -46,14 +46,27 @@ bool is_exported(const Endpoint* endpoint, Access access) {
   return endpoint == MCA_BTL_ENDPOINT_ANY && (access & remote) != Access::local_read;
 }
 
+// Peers can read what its owner may only read, too: `access` becomes the rights that there are.
+verbs::Registration* register_as_allowed(verbs::RegistrationCache& cache, void* base,
+                                         std::size_t size, Access& access, bool exported) {
+  verbs::Registration* const all = cache.get(base, size, access);
+  const bool is_full = errno == ENOMEM || errno == ENOSPC;
+  if (all != nullptr || is_full || !exported || !includes(access, Access::remote_read)) return all;
+  access = Access::remote_read;
+  return cache.get(base, size, access);
+}
+
 // nullptr makes ob1 copy instead. A registration is for all peers, whatever `endpoint` is.
 Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base, std::size_t size,
                      std::uint32_t flags) noexcept {
   Module& module = of(btl);
   if (!module.start() || module.registrations() == nullptr) return nullptr;
   try {
-    const auto access = static_cast<Access>(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
-    verbs::Registration* const registration = module.registrations()->get(base, size, access);
+    const auto wanted = static_cast<Access>(flags & MCA_BTL_REG_FLAG_ACCESS_ANY);
+    const bool exported = is_exported(endpoint, wanted);
+    Access access = wanted;
+    verbs::Registration* const registration =
+        register_as_allowed(*module.registrations(), base, size, access, exported);
     if (registration == nullptr) {
       module.warn_no_registration(errno);
       return nullptr;
@@ -62,15 +75,14 @@ Handle* register_mem(mca_btl_base_module_t* btl, Endpoint* endpoint, void* base,
     handle->registration = registration;
     handle->exported = {.memory = Export::of(registration->rkey,
                                              reinterpret_cast<std::uint64_t>(registration->address),
-                                             registration->length_bytes)};
+                                             registration->length_bytes, without(wanted, access))};
     handle->listed = Directory::nowhere;
     handle->reader = module.trains.is_in_place_of_one(endpoint, access, size) ? endpoint : nullptr;
     if (module.rails != nullptr) {
-      module.rails->engines.register_memory(*handle, base, size, access,
-                                            is_exported(endpoint, access));
+      module.rails->engines.register_memory(*handle, base, size, access, exported);
     }
     if (handle->reader != nullptr) module.trains.on_announced(*endpoint);
-    Directory* const directory = is_exported(endpoint, access) ? module.directory() : nullptr;
+    Directory* const directory = exported ? module.directory() : nullptr;
     if (directory != nullptr) {
       handle->listed = directory->add(handle->exported.memory);
       directory->show(handle->exported);
@@ -118,6 +130,25 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return OPAL_ERR_OUT_OF_RESOURCE;
 }
 
+// The peer's memory lacks the right. osc/rdma hands an error on to the program. Where it cannot,
+// the job ends: it repeats the put of one piece of memory for ever, and after a swap it waits for
+// ever.
+[[gnu::cold, gnu::noinline]] int refuse(Module& module, const Endpoint& endpoint,
+                                        const TransferRequest& request, const Export& memory) {
+  const Counters& counters = module.engine->counters();
+  const auto verdict = module.refusals.judge(request, counters.gets + counters.puts);
+  if (verdict.is_new) {
+    complain(to_text(request, memory) + " of " + rank_text(endpoint.name) +
+             " is refused: its owner may only read that memory, or the kernel lets nobody pin it "
+             "for writing. Give a window that others write to memory that can be written.");
+  }
+  if (verdict.is_hopeless) {
+    static char text[] = "the program wrote to read-only memory; see weir's message above";
+    module.end_job(nullptr, text);
+  }
+  return is_atomic(request.opcode) ? OPAL_ERR_NOT_SUPPORTED : OPAL_ERR_BAD_PARAM;
+}
+
 // Starts an operation; `callback` reports its end. Inlined, because it has many arguments.
 [[gnu::always_inline]] inline int start(Module& module, Endpoint* endpoint, const Local& local,
                                         const Remote& remote, TransferRequest request,
@@ -129,6 +160,8 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   request.remote_address = remote.address;
   const Export memory = read_shared(remote.handle->exported.memory);
   request.rkey = memory.rkey;
+  if (!memory.allows(request.opcode)) [[unlikely]]
+    return refuse(module, *endpoint, request, memory);
   SendSlot* scratch = nullptr;
   Operation* operation = nullptr;
   try {

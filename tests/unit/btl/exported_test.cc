@@ -65,6 +65,21 @@ TEST(Export, SaysWhatWasAskedForAndWhatTheKeyCovers) {
             "an atomic operation on 8 bytes at 0x7f0000001000 (with a key of unknown memory)");
 }
 
+TEST(Export, SaysWhatItDoesNotAllow) {
+  const Export all = Export::of(1, somewhere, page);
+  const Export readable = Export::of(1, somewhere, page, without(Access::all, Access::remote_read));
+  for (const Opcode opcode :
+       {Opcode::read, Opcode::write, Opcode::fetch_add, Opcode::compare_swap}) {
+    EXPECT_TRUE(all.allows(opcode));
+    EXPECT_EQ(readable.allows(opcode), opcode == Opcode::read);
+  }
+  EXPECT_TRUE(readable.covers(somewhere, page));
+  EXPECT_FALSE(readable.covers(somewhere, page + 1));
+  Export mixed = readable;
+  mixed.lacks = 0;
+  EXPECT_FALSE(mixed.is_whole());
+}
+
 TEST(Exported, IsReadAsItIs) {
   Exported shared{.memory = Export::of(1, somewhere, page),
                   .directory_address = 5,
