@@ -65,11 +65,20 @@ static atomic_bool* is_gone(unsigned number) {
 /* ---- events ---- */
 
 /* libibverbs takes events from the device's own descriptor, and names it to the kernel with each
- * queue that it makes. */
-static void show_device_fd(struct ibv_context* context, int* shown) {
+ * queue that it makes: one thread at a time. */
+static pthread_mutex_t fd_lock = PTHREAD_MUTEX_INITIALIZER;
+static int show_device_fd(struct ibv_context* context) {
   const struct device* const device = device_of(context);
-  *shown = context->async_fd;
-  if (device != NULL && device->signal_fd > 0) context->async_fd = device->device_fd;
+  if (device == NULL || device->signal_fd <= 0) return -1;
+  pthread_mutex_lock(&fd_lock);
+  const int ours = context->async_fd;
+  context->async_fd = device->device_fd;
+  return ours;
+}
+static void show_our_fd(struct ibv_context* context, int ours) {
+  if (ours < 0) return;
+  context->async_fd = ours;
+  pthread_mutex_unlock(&fd_lock);
 }
 
 static void raise_event(struct device* device, enum ibv_event_type type) {
@@ -151,8 +160,7 @@ int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* eve
   struct device* const device = device_of(context);
   last_is_ours = device != NULL && device->signal_fd > 0 && take_event(device, event);
   if (last_is_ours) return 0;
-  int shown;
-  show_device_fd(context, &shown);
+  const int ours = show_device_fd(context);
   int result;
   do {
     result = REAL(ibv_get_async_event)(context, event);
@@ -163,7 +171,7 @@ int ibv_get_async_event(struct ibv_context* context, struct ibv_async_event* eve
     if (!swallowed) break;
     REAL(ibv_ack_async_event)(event);
   } while (true);
-  context->async_fd = shown;
+  show_our_fd(context, ours);
   return result;
 }
 
@@ -346,10 +354,9 @@ struct ibv_cq* ibv_create_cq(struct ibv_context* context, int entries, void* cq_
     errno = EINVAL;
     return NULL;
   }
-  int shown;
-  show_device_fd(context, &shown);
+  const int ours = show_device_fd(context);
   struct ibv_cq* const queue = REAL(ibv_create_cq)(context, entries, cq_context, channel, vector);
-  context->async_fd = shown;
+  show_our_fd(context, ours);
   struct device* const device = device_of(context);
   if (queue != NULL && device != NULL) device->queue = queue;
   return queue;
@@ -373,10 +380,9 @@ struct ibv_srq* ibv_create_srq(struct ibv_pd* domain, struct ibv_srq_init_attr* 
     errno = EOPNOTSUPP;
     return NULL;
   }
-  int shown;
-  show_device_fd(domain->context, &shown);
+  const int ours = show_device_fd(domain->context);
   struct ibv_srq* const receives = REAL(ibv_create_srq)(domain, attributes);
-  domain->context->async_fd = shown;
+  show_our_fd(domain->context, ours);
   struct device* const device = device_of(domain->context);
   if (receives != NULL && device != NULL) device->receives = receives;
   return receives;
@@ -394,10 +400,9 @@ struct ibv_qp* ibv_create_qp(struct ibv_pd* domain, struct ibv_qp_init_attr* att
     errno = ENOMEM;
     return NULL;
   }
-  int shown;
-  show_device_fd(domain->context, &shown);
+  const int ours = show_device_fd(domain->context);
   struct ibv_qp* const pair = REAL(ibv_create_qp)(domain, attributes);
-  domain->context->async_fd = shown;
+  show_our_fd(domain->context, ours);
   if (pair == NULL) return NULL;
   atomic_fetch_add(&queue_pairs, 1);
   atomic_store(is_gone(pair->qp_num), false);
