@@ -38,6 +38,7 @@ ELSEWHERE = {
     "tests/fuzz/run*": "tests/fuzz/test_fuzz.py",
     "tests/mutants/mutants *": "tests/mutants/test_mutants.py; hours",
     "ADAPTER=*": "tests/adapter/test_variants.py",
+    "STRICT=*": "tests/contract/test_on_device.py",
     "mpirun -np 2 -x ADAPTER=*": "tests/adapter/test_variants.py",
     "tests/bench/*": "a measurement",
     "build/bin/*_bench": "a measurement",
