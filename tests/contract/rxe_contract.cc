@@ -946,6 +946,10 @@ TEST_F(QueuePairs, ThatAreUpAndThoseToComeGetANewRnrTimer) {
   EXPECT_TRUE(queues->adjust_an_rnr_timer());  // of the one that has it
   EXPECT_NE(settings(LaneId{0}).min_rnr_timer, code);
   EXPECT_TRUE(queues->has_old_rnr_timers());
+  std::string why;
+  ASSERT_NE(queues->create_pair(LaneId{2}, why), 0u) << why;  // is not up, so it takes no timer yet
+  queues->advertise_rnr_timer(code);
+  EXPECT_TRUE(queues->adjust_an_rnr_timer());
   EXPECT_TRUE(queues->adjust_an_rnr_timer());
   EXPECT_EQ(settings(LaneId{0}).min_rnr_timer, code);
   EXPECT_FALSE(queues->has_old_rnr_timers());

@@ -268,8 +268,8 @@ bool Queues::adjust_an_rnr_timer() {
   attributes.min_rnr_timer = options_.rnr_timer_code;
   while (old_rnr_timers_ > 0) {
     const Pair& pair = pairs_[--old_rnr_timers_];
-    // Allowed in RTR and RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
-    if (pair && (pair->state == IBV_QPS_RTR || pair->state == IBV_QPS_RTS)) {
+    // Allowed in RTS [IBTA 11.2.5.2]; pairs in earlier states get it with the step to RTR.
+    if (pair && pair->state == IBV_QPS_RTS) {
       return ibv_modify_qp(pair.get(), &attributes, IBV_QP_MIN_RNR_TIMER) == 0;
     }
   }
