@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from harness import boots, events, leftovers
+from harness import boots, events, leftovers, strict
 from harness.kinds import ROOT
 
 SHARES = 10  # of the long tests; a run without --long has one of them
@@ -35,6 +35,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     option = config.option
     option.build = os.path.abspath(option.build)
+    strict.library = os.path.join(option.build, "mpi", "strict.so")
     option.for_guests = [word for word, wanted in (("--long", option.long), ("--host", option.host)) if wanted]
     for pair in option.mca:
         option.for_guests += ["--mca", *pair]

@@ -10,12 +10,12 @@ from harness.programs import run
 TAIL_LINES = 25
 
 
-def check(program, directory, limit_s, to_build="cmake --build build"):
+def check(program, directory, limit_s, to_build="cmake --build build", env=None):
     """Fails with the tests of it that failed or were skipped. How many tests there are."""
     if not os.access(program, os.X_OK):
         pytest.fail(f"{program} does not exist: {to_build}", pytrace=False)
     told = os.path.join(directory, "told.xml")
-    done = run(program, f"--gtest_output=xml:{told}", status=None, cwd=directory, limit_s=limit_s)
+    done = run(program, f"--gtest_output=xml:{told}", status=None, cwd=directory, limit_s=limit_s, env=env)
     said = done.stdout + done.stderr
     if not os.path.exists(told):  # it crashed, in what is named last
         pytest.fail(f"exit code {done.returncode}\n" + "\n".join(said.splitlines()[-TAIL_LINES:]), pytrace=False)

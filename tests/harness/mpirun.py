@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 
+from harness import strict
 from harness.nodes import kill, marked, nodes
 
 MARKER = "WEIR_TEST_JOB"  # in the environment of all that a job starts
@@ -14,12 +15,15 @@ END_S = 5  # for mpirun to take its ranks along
 LEAK = re.compile(r"^.*\bweir: .*\b(?:leaked|has a bug)\b.*$", re.M)
 
 
-def mpirun(mca=()):
-    """The beginning of a command: jobs over weir alone, which says what leaked; on all nodes of a lab."""
+def mpirun(mca=(), behind=(), watched=True):
+    """The beginning of a command: jobs over weir alone, which says what leaked; on all nodes of a lab. `watched`:
+    the rules of all adapters hold (harness/strict.py), with `behind` preloaded, too."""
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "weir,self",
                "--mca", "btl_weir_check_leaks", "on"]
     if len(nodes()) > 1:
         command += ["--hostfile", os.environ["LAB_HOSTFILE"], "--map-by", "node", "-x", MARKER]
+    for name, value in strict.environment(*behind).items() if watched else ():
+        command += ["-x", f"{name}={value}"]
     for key, value in mca:
         command += ["--mca", key, str(value)]
     return command

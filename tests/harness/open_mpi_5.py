@@ -10,7 +10,7 @@ import subprocess
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build-trixie")
 TARGETS = ["mca_btl_weir", "load_test", "btl_test", "memory_hooks_test", "registration_module", "unload_test",
-           "mpi_tests", "pvars_at_finalize", "btl_calls"]
+           "mpi_tests", "pvars_at_finalize", "btl_calls", "strict"]
 ROOT_COMMAND = [os.path.join(ROOT, "tools", "lab", "root"), "trixie"]
 
 

@@ -55,9 +55,8 @@ class Job:
 
     def command(self, plan="PLAN"):
         first = self.cases[0]
-        command = mpirun(self.mca)
-        if first.reads_counters and not first.ours:
-            command += ["-x", f"LD_PRELOAD={os.path.join(self.programs, COUNTERS_READER)}"]
+        reads = first.reads_counters and not first.ours
+        command = mpirun(self.mca, [os.path.join(self.programs, COUNTERS_READER)] if reads else [])
         command += first.launch + ["-n", str(self.np)]
         if self.alone and first.ours:
             return [*command, os.path.join(self.programs, first.program), *arguments_of(first)]

@@ -58,7 +58,7 @@ def test_plugin_under_asan(np, programs, mca, multiple, sanitized, build, root, 
     assert libasan, f"{plugin} is not built with the address sanitizer"
     plan = write_plan(tmp_path, [(np, program) for program in programs])
     options = "detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=0"
-    command = [*mpirun(mca), "-x", f"LD_PRELOAD={libasan[1]}", "-x", f"ASAN_OPTIONS={options}",
+    command = [*mpirun(mca, watched=False), "-x", f"LD_PRELOAD={libasan[1]}", "-x", f"ASAN_OPTIONS={options}",
                "-x", "UBSAN_OPTIONS=print_stacktrace=1", "-n", str(np),
                "mpi_tests", "--plan", plan, *(["--multiple"] if multiple else [])]
     environment = shlex.join([os.path.join(root, "tools", "env"), "--build", sanitized])
