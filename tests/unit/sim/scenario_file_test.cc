@@ -51,7 +51,7 @@ TEST(ScenarioFile, TheShippedOnesPlay) {
 TEST(ScenarioFile, AnEmptyOneHasTheDefaultsThatTheKeysTell) {
   std::string text;
   for (const ScenarioKey& key : scenario_keys()) {
-    text += std::string(key.name) + ": " + key.fallback + "\n";
+    text += std::string(key.form.name) + ": " + key.form.fallback + "\n";
   }
   const ScenarioFile written = parse_scenario(text, "s.yaml");
   for (const config::Problem& problem : written.problems) {

@@ -158,7 +158,8 @@ void list(const Options& options) {
 std::string keys_text() {
   std::string text = "\nScenario keys, each on a line 'key: value':\n";
   for (const sim::ScenarioKey& key : sim::scenario_keys()) {
-    text += fmt::format("  {:<17} {:<36} {}\n", key.name, key.takes, key.fallback);
+    const std::string takes = key.takes != nullptr ? key.takes : config::accepts(key.form);
+    text += fmt::format("  {:<17} {:<36} {}\n", key.form.name, takes, key.form.fallback);
     text +=
         fmt::format("  {:<17}   {}{}{}.\n", "", key.with, key.with.empty() ? "" : ": ", key.help);
   }

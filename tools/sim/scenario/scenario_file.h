@@ -4,24 +4,28 @@
 // Any thread.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/sim/network/scenario.h"
+#include "transport/config/schema.h"
 #include "transport/config/source.h"
 
 namespace weir::sim {
 
 struct ScenarioKey {
-  const char* name;
-  std::string takes;     // for a person
-  const char* fallback;  // the default, as text
-  std::string with;      // what it belongs to, as "endpoints: core"; empty: everything
+  config::Form form;
+  // With the number and the text that was written; returns what is wrong with it, or nothing.
+  std::string (*set)(network::Scenario&, std::int64_t, std::string_view);
+  std::string_view with;  // what it belongs to, as "endpoints: core"; empty: everything
   const char* help;
+  const char* takes = nullptr;  // for a person, of text
 };
 
 // Every key there is, in the order they are worth reading.
-std::vector<ScenarioKey> scenario_keys();
+std::span<const ScenarioKey> scenario_keys();
 
 struct ScenarioFile {
   network::Scenario scenario;
