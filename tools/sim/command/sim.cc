@@ -17,7 +17,7 @@
 
 #include "tools/commands.h"
 #include "tools/data_files.h"
-#include "tools/sim/figures/report.h"
+#include "tools/sim/figures/figure.h"
 #include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::tools {
@@ -130,9 +130,7 @@ void reproduce(const Options& options) {
     shown.emplace_back(figures[i], results[i]);
     const std::filesystem::path path = directory / "data" / figures[i].name;
     write_file(path.string() + ".csv", sim::figures::to_csv(results[i]));
-    const std::string picture = sim::figures::to_svg(shown.back());
-    if (!picture.empty()) write_file(path.string() + ".svg", picture);
-    all_drawn = all_drawn && !picture.empty();
+    all_drawn = sim::figures::draw(shown.back(), path.string() + ".svg") && all_drawn;
     good = good && shown.back().faults.empty();
     for (const Results::Row& row : results[i].rows) cpu_s += row.measured.cpu_s;
     points += results[i].rows.size();
@@ -141,7 +139,7 @@ void reproduce(const Options& options) {
   const std::string how =
       fmt::format("{} points{} in {:.0f} s, {:.0f} CPU seconds.", points,
                   options.smoke ? " of the smoke set" : "", took.count(), cpu_s);
-  write_file(directory / "README.md", sim::figures::to_markdown(shown, how, "data"));
+  write_file(directory / "README.md", sim::figures::to_markdown(shown, how));
   fmt::print("{}\n{}\n", how, (directory / "README.md").string());
   if (!all_drawn) {
     fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");

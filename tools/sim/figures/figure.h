@@ -107,4 +107,30 @@ std::vector<Results> play(
     const std::function<network::Measured(const network::Scenario&, std::uint64_t)>& run =
         network::run);
 
+// ---- what is left of a run (report.cc): for each figure its points as CSV and a picture, and one
+// report with what the papers say beside it
+
+// A figure that was played. Claims of points that were not played are left out.
+struct Shown {
+  Shown(const Figure& figure, const Results& results);
+
+  struct Row {
+    const Claim* claim;
+    double ours;
+    std::string verdict;
+  };
+  const Figure& figure;
+  const Results& results;
+  std::vector<Row> rows;
+  std::vector<std::string> faults;  // broken promises, and verdicts that are not the claim's
+};
+
+std::string to_csv(const Results& results);
+// As SVG, into that file. False where there is no gnuplot.
+bool draw(const Shown& shown, const std::string& file);
+// A table for the terminal.
+std::string to_text(const Shown& shown);
+// `how`: what it took. Pictures and CSV are in the folder data.
+std::string to_markdown(const std::vector<Shown>& figures, const std::string& how);
+
 }  // namespace weir::sim::figures

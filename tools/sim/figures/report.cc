@@ -1,15 +1,12 @@
-#include "tools/sim/figures/report.h"
-
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
+#include <regex>
+
+#include "tools/sim/figures/figure.h"
 
 namespace weir::sim::figures {
 namespace {
@@ -30,9 +27,7 @@ void add_new(std::vector<std::string>& names, const std::string& name) {
 
 // Within '…', where a quote is written twice.
 std::string quotable(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out;
+  return std::regex_replace(text, std::regex("'"), "''");
 }
 
 std::string gnuplot_script(const Shown& shown) {
@@ -104,23 +99,10 @@ std::string to_csv(const Results& results) {
   return csv;
 }
 
-std::string to_svg(const Shown& shown) {
-  // A file for each way: a pipe both ways to one process would need a second thread.
-  char name[] = "/tmp/weir-sim-XXXXXX";
-  const int file = ::mkstemp(name);
-  if (file < 0) return "";
-  ::close(file);
-  const std::string path = name;
-  std::ofstream(path) << "set output '" << path << ".svg'\n"
-                      << gnuplot_script(shown);
-  const std::string command = "gnuplot " + path + " >/dev/null 2>&1";
-  const int status = std::system(command.c_str());
-  std::ostringstream svg;
-  if (status == 0) svg << std::ifstream(path + ".svg").rdbuf();
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
-  std::filesystem::remove(path + ".svg", ignored);
-  return svg.str();
+bool draw(const Shown& shown, const std::string& file) {
+  const std::string script =
+      fmt::format("set output '{}'\n{}", quotable(file), gnuplot_script(shown));
+  return std::system(("gnuplot >/dev/null 2>&1 <<'END'\n" + script + "END\n").c_str()) == 0;
 }
 
 std::string to_text(const Shown& shown) {
@@ -134,8 +116,7 @@ std::string to_text(const Shown& shown) {
   return text;
 }
 
-std::string to_markdown(const std::vector<Shown>& figures, const std::string& how,
-                        const std::string& data) {
+std::string to_markdown(const std::vector<Shown>& figures, const std::string& how) {
   std::string text = "# The figures\n\nWritten by `weir sim reproduce`: " + how +
                      "\n\n|figure|claim|paper|ours|as claimed|\n|---|---|---|---|---|\n";
   std::string rest;
@@ -145,8 +126,8 @@ std::string to_markdown(const std::vector<Shown>& figures, const std::string& ho
       text += fmt::format("|{}|{}|{}|{}|{}|\n", figure.name, text_of(*claim),
                           claim->paper, number(ours), verdict);
     }
-    rest += fmt::format("\n## {}\n\n{}, {} ([data]({}/{}.csv)). {}\n\n![]({}/{}.svg)\n", figure.title,
-                        figure.name, figure.source, data, figure.name, figure.differs, data,
+    rest += fmt::format("\n## {}\n\n{}, {} ([data](data/{}.csv)). {}\n\n![](data/{}.svg)\n",
+                        figure.title, figure.name, figure.source, figure.name, figure.differs,
                         figure.name);
     for (const std::string& fault : shown.faults) rest += "\nBROKEN: " + fault + "\n";
   }
