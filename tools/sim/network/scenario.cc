@@ -1,14 +1,34 @@
 #include "tools/sim/network/scenario.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <memory>
 #include <numeric>
 
-#include "tools/sim/network/traffic.h"
-#include "tools/sim/network/whole_core.h"
+#include "tools/sim/network/packet.h"
+#include "tools/sim/random.h"
 
 namespace weir::sim::network {
+namespace {
+
+// send(rank, to) for each neighbour in the torus.
+template <typename Send>
+void halo(std::uint32_t ranks, Send&& send) {
+  auto ny = static_cast<std::uint32_t>(std::sqrt(ranks));
+  while (ranks % ny != 0) --ny;
+  const std::uint32_t nx = ranks / ny;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    const std::uint32_t x = rank % nx;
+    const std::uint32_t y = rank / nx;
+    send(rank, (x + 1) % nx + nx * y);
+    send(rank, (x + nx - 1) % nx + nx * y);
+    send(rank, x + nx * ((y + 1) % ny));
+    send(rank, x + nx * ((y + ny - 1) % ny));
+  }
+}
+
+}  // namespace
+
 double Measured::operator[](std::string_view name) const {
   for (const auto& [known, value] : values) {
     if (known == name) return value;
@@ -63,45 +83,52 @@ Roles draw_roles(const Scenario& scenario, std::uint64_t seed) {
   return roles;
 }
 
-Measured run(const Scenario& scenario, std::uint64_t seed) {
-  if (scenario.endpoints == EndpointsAre::core) return run_core(scenario, seed);
-  const Roles roles = draw_roles(scenario, seed);
-  const std::unique_ptr<Traffic> traffic = scenario.protocol == Protocol::push
-                                               ? make_pushing(scenario, roles)
-                                               : make_reading(scenario, roles);
-  Network network({.fabric = scenario.fabric, .slowness = roles.slowness}, *traffic, seed);
-  traffic->begin(network);
-
-  Measured result;
-  const double nodes = network.nodes();
-  constexpr std::uint64_t window = 1'000;
-  double best_window = 0;
-  std::uint64_t at_start = 0;
-  for (std::uint64_t cycle = 0; cycle < scenario.to_cycles && result.violation.empty();) {
-    const std::uint64_t before = traffic->total_flits();
-    if (cycle == scenario.from_cycles) {
-      traffic->start();
-      at_start = before;
-    }
-    std::uint64_t until = std::min((cycle / window + 1) * window, scenario.to_cycles);
-    if (cycle < scenario.from_cycles) until = std::min(until, scenario.from_cycles);
-    network.run_until(static_cast<Tick>(until) * ticks_a_cycle);
-    if (until - cycle == window) {
-      const std::uint64_t flits = traffic->total_flits() - before;
-      best_window = std::max(best_window, static_cast<double>(flits) / window / nodes);
-    }
-    cycle = until;
-    result.violation = network.violation();
+std::vector<std::vector<std::uint32_t>> count_messages(const Scenario& scenario, const Roles& roles,
+                                                       std::uint64_t seed) {
+  const std::uint32_t nodes = scenario.fabric.topology.nodes();
+  const std::uint32_t each = scenario.processes;
+  const std::uint32_t ranks = nodes * each;
+  std::vector<std::vector<std::uint32_t>> counts(ranks, std::vector<std::uint32_t>(ranks));
+  std::vector<NodeId> order(nodes);
+  std::iota(order.begin(), order.end(), 0u);
+  Random random = Random(seed).fork(4);
+  shuffle(order, random);
+  const auto send = [&](std::uint32_t from, std::uint32_t to, std::uint32_t count) {
+    if (from / each == to / each) return;
+    counts[order[from / each] * each + from % each][order[to / each] * each + to % each] += count;
+  };
+  const auto every_round = [&](std::uint32_t from, std::uint32_t to) {
+    send(from, to, scenario.rounds);
+  };
+  switch (scenario.pattern) {
+    case Pattern::halo_2d: halo(ranks, every_round); break;
+    case Pattern::opposite:
+      for (std::uint32_t i = 0; i < ranks; ++i) every_round(i, (i + ranks / 2) % ranks);
+      break;
+    case Pattern::all_to_all:
+      for (std::uint32_t stage = 0; stage < scenario.rounds; ++stage) {
+        // Fewer stages than ranks: spread over all distances.
+        const std::uint64_t distance =
+            scenario.rounds >= ranks ? stage + 1
+                                     : (stage + 1) * std::uint64_t{ranks} / (scenario.rounds + 1);
+        for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+          const std::uint64_t to = (rank + std::max<std::uint64_t>(distance, 1)) % ranks;
+          send(rank, static_cast<std::uint32_t>(to), 1);
+        }
+      }
+      break;
+    case Pattern::pairs:
+    case Pattern::incast:
+      for (NodeId target = 0; target < nodes; ++target) {
+        std::uint32_t process = 0;
+        for (const NodeId source : roles.sources[target]) {
+          counts[source * each + process][target * each + process] = scenario.rounds;
+          process = (process + 1) % each;
+        }
+      }
+      break;
   }
-  const auto cycles = static_cast<double>(scenario.to_cycles - scenario.from_cycles);
-  result.values = {
-      {"throughput", static_cast<double>(traffic->total_flits() - at_start) / cycles / nodes},
-      {"best_window", best_window},
-      {"latency_cycles", traffic->mean_latency() / ticks_a_cycle},
-      {"reads", traffic->mean_reads()}};
-  result.events = network.events();
-  result.trace_hash = network.trace_hash();
-  return result;
+  return counts;
 }
 
 }  // namespace weir::sim::network

@@ -35,11 +35,7 @@ using Queued = std::vector<std::int32_t>;
 
 class Wiring {
  public:
-  static std::unique_ptr<Wiring> dragonfly(const FabricConfig& config);
-  static std::unique_ptr<Wiring> tree(const FabricConfig& config);  // or a single switch
-  static std::unique_ptr<Wiring> make(const FabricConfig& config) {
-    return config.topology.shape == Shape::dragonfly ? dragonfly(config) : tree(config);
-  }
+  static std::unique_ptr<Wiring> make(const FabricConfig& config);
   virtual ~Wiring() = default;
 
   std::uint32_t nodes() const { return nodes_; }
