@@ -578,7 +578,7 @@ void Program::on_transfer(const TransferEnd& end) {
         if (operation.memory.data()[i] == target.page_byte(operation.offset + i)) continue;
         return world_.fabric.violation("a get ended with wrong bytes");
       }
-      operation.memory = {};
+      operation.memory = AlignedBytes();
       return;
     case Kind::put:
       // A shorter one leaves the rest of the last one there.

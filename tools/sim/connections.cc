@@ -37,29 +37,29 @@ void Connections::kill(Node node, bool told) {
   }
 }
 
-void Connections::attempt(Node from, Node to, EventQueue::Action arrive, EndId fails,
-                          std::uint32_t tries, EndId for_end) {
+void Connections::send(const Message& message, EventQueue::Action arrive) {
   const Duration delay = {fabric_.timing.connection_message.ns +
                           fabric_.random.up_to(fabric_.timing.connection_jitter).ns};
-  if (!fabric_.is_cut(from, to) && !fabric_.strikes(fabric_.hazards.lost_connection_message)) {
-    Time& last = last_arrival_[{from, to}];
+  if (!fabric_.is_cut(message.from, message.to) &&
+      !fabric_.strikes(fabric_.hazards.lost_connection_message)) {
+    Time& last = last_arrival_[{message.from, message.to}];
     last = std::max(last, fabric_.events.now() + delay);
     fabric_.events.at(last, std::move(arrive));
     return;
   }
   fabric_.events.after(fabric_.timing.connection_repeat, [=, this] {
-    if (for_end != EndId::none && find(for_end) == nullptr) return;
-    if (tries > 1) return attempt(from, to, arrive, fails, tries - 1, for_end);
-    fail(fails, FailReason::connect_timeout);
+    if (message.for_end != EndId::none && find(message.for_end) == nullptr) return;
+    Message again = message;
+    again.tries = (again.tries == 0 ? fabric_.timing.connection_tries : again.tries) - 1;
+    if (again.tries > 0) return send(again, arrive);
+    fail(message.fails, FailReason::connect_timeout);
   });
 }
 
 EndId Connections::connect(Node from, Node to, QpNumber qp, const wire::Hello& hello) {
   const End end{.node = from, .remote_node = to, .qp = qp, .phase = Phase::asking};
   const EndId id = add(end);
-  attempt(
-      from, to, [this, id, end, hello] { request(id, end, hello); }, id,
-      fabric_.timing.connection_tries, id);
+  send({from, to, id, id}, [this, id, end, hello] { request(id, end, hello); });
   return id;
 }
 
@@ -68,9 +68,8 @@ EndId Connections::connect(Node from, Node to, QpNumber qp, const wire::Hello& h
 void Connections::request(EndId asker, const End& from, const wire::Hello& hello) {
   if (find(asker) == nullptr && fabric_.random.chance(500)) return;
   if (!listens(from.remote_node)) {
-    return message(
-        from.remote_node, from.node, [this, asker] { fail(asker, FailReason::connect_refused); },
-        asker);
+    return send({from.remote_node, from.node, asker},
+                [this, asker] { fail(asker, FailReason::connect_refused); });
   }
   const EndId id = add({.node = from.remote_node,
                         .remote_node = from.node,
@@ -88,9 +87,8 @@ bool Connections::accept(EndId id, QpNumber qp, const wire::Hello& hello) {
   end->phase = Phase::accepting;
   if (Nic* nic = fabric_.nics[end->node]) nic->connect_qp(qp, end->remote_node, end->remote_qp);
   const EndId asker = end->remote;
-  attempt(
-      end->node, end->remote_node, [this, asker, id, qp, hello] { answer(asker, id, qp, hello); },
-      id, fabric_.timing.connection_tries, id);
+  send({end->node, end->remote_node, id, id},
+       [this, asker, id, qp, hello] { answer(asker, id, qp, hello); });
   return true;
 }
 
@@ -99,9 +97,8 @@ void Connections::answer(EndId asker, EndId acceptor, QpNumber qp, const wire::H
   End* end = find(asker);
   if (end == nullptr || end->phase != Phase::asking) {  // dropped meanwhile: says so
     if (const End* other = find(acceptor)) {
-      message(
-          other->remote_node, other->node,
-          [this, acceptor] { fail(acceptor, FailReason::connect_timeout); }, acceptor);
+      send({other->remote_node, other->node, acceptor},
+           [this, acceptor] { fail(acceptor, FailReason::connect_timeout); });
     }
     return;
   }
@@ -119,15 +116,12 @@ bool Connections::establish(EndId asker) {
   const EndId acceptor = end->remote;
   if (Nic* nic = fabric_.nics[end->node])
     nic->connect_qp(end->qp, end->remote_node, end->remote_qp);
-  message(
-      end->node, end->remote_node,
-      [this, acceptor] {
-        End* other = find(acceptor);
-        if (other == nullptr || other->phase != Phase::accepting) return;
-        other->phase = Phase::established;
-        tell(other->node, acceptor, {.kind = News::established});
-      },
-      acceptor);
+  send({end->node, end->remote_node, acceptor}, [this, acceptor] {
+    End* other = find(acceptor);
+    if (other == nullptr || other->phase != Phase::accepting) return;
+    other->phase = Phase::established;
+    tell(other->node, acceptor, {.kind = News::established});
+  });
   return true;
 }
 
@@ -135,20 +129,16 @@ void Connections::reject(EndId id, wire::Reject reason) {
   const End* end = find(id);
   if (end == nullptr) return;
   const EndId asker = end->remote;
-  const Node from = end->node;
-  const Node to = end->remote_node;
+  const Message message{end->node, end->remote_node, asker};
   ends_.erase(id);
-  message(
-      from, to,
-      [this, asker, reason] {
-        const End* other = find(asker);
-        if (other == nullptr || other->phase != Phase::asking) return;
-        const Node node = other->node;
-        ends_.erase(asker);
-        acceptor_of_.erase(asker);
-        tell(node, asker, {.kind = News::rejected, .reject = reason});
-      },
-      asker);
+  send(message, [this, asker, reason] {
+    const End* other = find(asker);
+    if (other == nullptr || other->phase != Phase::asking) return;
+    const Node node = other->node;
+    ends_.erase(asker);
+    acceptor_of_.erase(asker);
+    tell(node, asker, {.kind = News::rejected, .reject = reason});
+  });
 }
 
 // An attempt came to nothing; the process drops its end when it hears of it.
@@ -177,19 +167,17 @@ void Connections::drop(EndId id) {
 void Connections::hang_up(const End& end, EndId remote) {
   if (remote == EndId::none) return;
   const bool was_established = end.phase == Phase::established;
-  attempt(
-      end.node, end.remote_node,
-      [this, remote, was_established] {
-        const End* other = find(remote);
-        if (other == nullptr) return;
-        if (!was_established && other->phase != Phase::established) {
-          return fail(remote, FailReason::connect_timeout);
-        }
-        const Node node = other->node;
-        ends_.erase(remote);
-        tell(node, remote, {.kind = News::gone});
-      },
-      EndId::none, 1, EndId::none);
+  send({.from = end.node, .to = end.remote_node, .fails = EndId::none, .tries = 1},
+       [this, remote, was_established] {
+         const End* other = find(remote);
+         if (other == nullptr) return;
+         if (!was_established && other->phase != Phase::established) {
+           return fail(remote, FailReason::connect_timeout);
+         }
+         const Node node = other->node;
+         ends_.erase(remote);
+         tell(node, remote, {.kind = News::gone});
+       });
 }
 
 }  // namespace weir::sim

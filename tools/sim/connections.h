@@ -66,19 +66,22 @@ class Connections {
     Phase phase;
   };
 
+  struct Message {
+    Node from;
+    Node to;
+    EndId fails;                  // if no try gets through; perhaps none
+    EndId for_end = EndId::none;  // nothing is repeated once this is gone
+    std::uint32_t tries = 0;      // 0: as often as it is usual
+  };
+
   End* find(EndId id);
   EndId add(const End& end);
   bool listens(Node node) const { return node < listeners_.size() && listeners_[node]; }
   void tell(Node node, EndId end, const ConnectionNews& news) {
     if (listens(node)) listeners_[node](end, news);
   }
-  // Runs `arrive` after a while, on the other side; if no try gets through, `fails` does, if any.
-  void message(Node from, Node to, EventQueue::Action arrive, EndId fails) {
-    attempt(from, to, std::move(arrive), fails, fabric_.timing.connection_tries, EndId::none);
-  }
-  // As often at the most. Nothing is repeated for an end that is gone (`for_end`, if any).
-  void attempt(Node from, Node to, EventQueue::Action arrive, EndId fails, std::uint32_t tries,
-               EndId for_end);
+  // Runs `arrive` after a while, on the other side.
+  void send(const Message& message, EventQueue::Action arrive);
   void request(EndId asker, const End& from, const wire::Hello& hello);
   void answer(EndId asker, EndId acceptor, QpNumber qp, const wire::Hello& hello);
   void fail(EndId id, FailReason reason);

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <utility>
-#include <vector>
 
 #include "base/time.h"
 
@@ -20,30 +20,24 @@ class EventQueue {
   using Action = std::function<void()>;
 
   Time now() const { return now_; }
-  bool empty() const { return heap_.empty(); }
-  std::size_t size() const { return heap_.size(); }
+  bool empty() const { return events_.empty(); }
   std::uint64_t steps() const { return steps_; }
 
   // The time of the next event.
-  Time next() const { return heap_.empty() ? Time::never() : heap_.front().when; }
+  Time next() const { return events_.empty() ? Time::never() : events_.begin()->first; }
 
   // `when` in the past means now.
-  void at(Time when, Action action) {
-    heap_.push_back({std::max(when, now_), added_++, std::move(action)});
-    std::push_heap(heap_.begin(), heap_.end(), later);
-  }
+  void at(Time when, Action action) { events_.emplace(std::max(when, now_), std::move(action)); }
 
   void after(Duration delay, Action action) { at(now_ + delay, std::move(action)); }
 
   // Runs the next event. False if there is none.
   bool step() {
-    if (heap_.empty()) return false;
-    std::pop_heap(heap_.begin(), heap_.end(), later);
-    Event event = std::move(heap_.back());
-    heap_.pop_back();
-    now_ = event.when;
+    if (events_.empty()) return false;
+    const auto event = events_.extract(events_.begin());
+    now_ = event.key();
     ++steps_;
-    event.action();
+    event.mapped()();
     return true;
   }
 
@@ -54,19 +48,8 @@ class EventQueue {
   }
 
  private:
-  struct Event {
-    Time when;
-    std::uint64_t number;
-    Action action;
-  };
-
-  static bool later(const Event& a, const Event& b) {
-    return a.when != b.when ? a.when > b.when : a.number > b.number;
-  }
-
-  std::vector<Event> heap_;
+  std::multimap<Time, Action> events_;  // which keeps those of the same time in order
   Time now_{};
-  std::uint64_t added_ = 0;
   std::uint64_t steps_ = 0;
 };
 

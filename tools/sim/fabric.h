@@ -4,20 +4,65 @@
 // Single-threaded.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
 #include "tools/sim/event_queue.h"
 #include "tools/sim/random.h"
-#include "tools/sim/wire.h"
 
 namespace weir::sim {
 
 class Nic;
+
+using Node = std::uint32_t;  // a process with its adapter
+
+// What carries the messages of adapters to each other. An adapter hands over whole messages; they
+// arrive whole, as events of the fabric, and those of a stream in the order in which they were
+// handed over. What is lost on the way never arrives; to repeat it is the adapters' business.
+class Wire {
+ public:
+  // The messages of one queue pair, one way: what it asks, or what it answers.
+  enum class Stream : std::uint32_t {};
+
+  enum class Kind : std::uint8_t {
+    data,     // goes into memory
+    control,  // for the adapter alone: a request to read, an acknowledgement
+  };
+
+  using Action = EventQueue::Action;
+  // Asked when a message leaves: what to do when it arrives. Empty: there is nothing to send.
+  using Load = std::function<Action()>;
+
+  struct Counts {
+    std::uint64_t events = 0;  // of packets, if there are any
+    std::uint64_t hash = 0;    // of everything that happened
+  };
+
+  virtual ~Wire() = default;
+
+  virtual Stream open(Node from, Node to) = 0;
+  // How long a queue pair is busy with a message before it takes up the next one.
+  virtual Duration line_time(std::uint32_t bytes) const = 0;
+  // The message leaves now.
+  virtual void send(Stream stream, Kind kind, std::uint32_t bytes, Action arrive) = 0;
+  // The message takes its place in the order now, and leaves at `leaves`.
+  virtual void send_at(Time leaves, Stream stream, Kind kind, std::uint32_t bytes, Load load) = 0;
+
+  // Lets a wire with a clock of its own come up to the next event of the fabric.
+  virtual void catch_up() {}
+  // Whether nothing was lost or made that should not be.
+  virtual bool adds_up() const { return true; }
+  virtual Counts counts() const { return {}; }
+};
 
 // How an adapter behaves where adapters differ.
 enum class SrqLimitStyle : std::uint8_t {
@@ -96,8 +141,8 @@ class Fabric {
   template <typename... Parts>
   void trace(Node node, const Parts&... parts) {
     if (!trace_sink) return;
-    std::string line = std::to_string(events.now().ns) + " node " + std::to_string(node) + ": ";
-    (append(line, parts), ...);
+    std::string line = fmt::format("{} node {}: ", events.now().ns, node);
+    ((line += fmt::format("{}", parts)), ...);
     trace_sink(line);
   }
 
@@ -108,20 +153,11 @@ class Fabric {
   }
   std::uint64_t hash = 0;
 
-  bool is_cut(Node a, Node b) const {
-    for (const Cut& cut : cuts) {
-      if ((cut.a == a && cut.b == b) || (cut.a == b && cut.b == a)) return true;
-    }
-    return false;
-  }
+  bool is_cut(Node a, Node b) const { return cuts_.contains(std::minmax(a, b)); }
   // Nothing passes between the two from now on, and nobody is told.
-  void cut(Node a, Node b) { cuts.push_back({a, b}); }
+  void cut(Node a, Node b) { cuts_.insert(std::minmax(a, b)); }
   // One cut between them is over.
-  void mend(Node a, Node b) {
-    const auto found = std::find_if(cuts.begin(), cuts.end(),
-                                    [&](const Cut& cut) { return cut.a == a && cut.b == b; });
-    if (found != cuts.end()) cuts.erase(found);
-  }
+  void mend(Node a, Node b) { cuts_.erase(cuts_.find(std::minmax(a, b))); }
 
   Duration latency() {
     Duration d = {timing.link.ns + random.up_to(timing.jitter).ns};
@@ -130,15 +166,7 @@ class Fabric {
   }
 
  private:
-  static void append(std::string& line, const char* text) { line += text; }
-  static void append(std::string& line, std::uint64_t number) { line += std::to_string(number); }
-  static void append(std::string& line, const std::string& text) { line += text; }
-
-  struct Cut {
-    Node a;
-    Node b;
-  };
-  std::vector<Cut> cuts;
+  std::multiset<std::pair<Node, Node>> cuts_;  // the lower one first
 };
 
 }  // namespace weir::sim

@@ -27,7 +27,7 @@
 //     under way when only the other end broke does.)
 //
 // What is fetched is on the line of the responder's queue pair, one after the other with its
-// sends. Whether queue pairs get into each other's way is the wire's business (wire.h). Local keys
+// sends. Whether queue pairs get into each other's way is the wire's business (fabric.h). Local keys
 // are not looked at.
 //
 // Single-threaded; everything happens in events of the fabric.

@@ -127,7 +127,7 @@ bool OneSided::on_end(const TransferEnd& end) {
     return false;
   }
   check(operation);
-  operation.memory = {};  // there may be many
+  operation.memory = AlignedBytes();  // there may be many
   return true;
 }
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <new>
 #include <vector>
 
 #include "tools/sim/engine.h"
@@ -29,31 +30,20 @@ struct OneSidedScript {
   std::uint32_t announced_bytes = 0;  // what each message announces (application.h); 0: nothing
 };
 
-// Bytes that start at a cache line: where chunks are cut depends on addresses, and a run must not.
-class AlignedBytes {
- public:
-  static constexpr std::uint32_t line = 64;
+inline constexpr std::size_t line_bytes = 64;
 
-  AlignedBytes() = default;
-  explicit AlignedBytes(std::size_t size, std::byte value = std::byte{0})
-      : storage_(size + line, value), size_(size) {}
-
-  std::byte* data() { return storage_.data() + offset(); }
-  const std::byte* data() const { return storage_.data() + offset(); }
-  std::size_t size() const { return size_; }
-  std::byte* begin() { return data(); }
-  std::byte* end() { return data() + size_; }
-  const std::byte* begin() const { return data(); }
-  const std::byte* end() const { return data() + size_; }
-
- private:
-  std::size_t offset() const {
-    return (line - reinterpret_cast<std::uintptr_t>(storage_.data()) % line) % line;
+template <typename T>
+struct LineAllocator {
+  using value_type = T;
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{line_bytes}));
   }
-
-  std::vector<std::byte> storage_;  // moves keep its address
-  std::size_t size_ = 0;
+  void deallocate(T* at, std::size_t) { ::operator delete(at, std::align_val_t{line_bytes}); }
+  friend bool operator==(const LineAllocator&, const LineAllocator&) = default;
 };
+
+// They start at a cache line: where chunks are cut depends on addresses, and a run must not.
+using AlignedBytes = std::vector<std::byte, LineAllocator<std::byte>>;
 
 class OneSided {
  public:

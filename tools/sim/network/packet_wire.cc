@@ -22,7 +22,6 @@
 #include "tools/sim/fabric.h"
 #include "tools/sim/network/network.h"
 #include "tools/sim/network/whole_core.h"
-#include "tools/sim/wire.h"
 
 namespace weir::sim::network {
 namespace {

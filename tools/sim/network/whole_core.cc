@@ -28,7 +28,7 @@ Core::Config core_config(const Scenario& scenario) {
   core.shrink_after = {};
   core.transfers = scheduler_config(scenario);
   // Addresses of memory differ from run to run; where chunks are cut must not.
-  core.transfers.plan.alignment_bytes = AlignedBytes::line;
+  core.transfers.plan.alignment_bytes = line_bytes;
   if (scenario.budget_of == BudgetOf::connection) {
     core.max_rd_atomic = std::min(core.max_rd_atomic, scenario.reads);
     core.transfers.reads.reads = ChunkBudget::no_limit;
