@@ -58,11 +58,9 @@ void Application::fill(std::byte* at, std::uint32_t size, std::uint64_t key) {
 }
 
 bool Application::matches(const std::byte* at, std::uint32_t size, std::uint64_t key) {
-  for (std::uint32_t i = 0; i < size; i += 8) {
-    key = key * 6364136223846793005ull + 1442695040888963407ull;
-    if (std::memcmp(at + i, &key, std::min(8u, size - i)) != 0) return false;
-  }
-  return true;
+  std::vector<std::byte> expected(size);
+  fill(expected.data(), size, key);
+  return std::equal(expected.begin(), expected.end(), at);
 }
 
 // ---- phases ----
@@ -221,9 +219,8 @@ void Application::on_message(const Delivery& delivery) {
                                      engine_.core().max_payload_bytes());
   if (delivery.length_bytes != size || delivery.tag != static_cast<std::uint8_t>(number) ||
       !matches(delivery.payload, size, key(from, engine_.node(), number))) {
-    fabric_.violation("node " + std::to_string(engine_.node()) + ": message " +
-                      std::to_string(number) + " from node " + std::to_string(from) +
-                      " is not what was sent");
+    fabric_.violation(fmt::format("node {}: message {} from node {} is not what was sent",
+                                  engine_.node(), number, from));
   }
   if (peer.to_receive == 0) fabric_.violation("more messages arrived than were sent");
   peer.to_receive -= peer.to_receive > 0 ? 1 : 0;
@@ -251,8 +248,8 @@ void Application::on_retired(SendSlot* slot, bool delivered) {
 void Application::on_failure(const Failure& failure) {
   Peer& peer = peers_[node_of_[index(failure.peer)]];
   if (!peer.may_fail) {
-    fabric_.violation(std::string("a healthy peer was given up: ") + to_text(failure.reason) +
-                      ", " + to_text(failure.completion));
+    fabric_.violation(fmt::format("a healthy peer was given up: {}, {}", to_text(failure.reason),
+                                  to_text(failure.completion)));
   }
   if (peer.failed) fabric_.violation("a failure was reported twice");
   peer.failed = true;
@@ -270,28 +267,26 @@ bool Application::excused() const {
 }
 
 std::string Application::describe() const {
-  std::string text = "node " + std::to_string(engine_.node()) + ":";
+  std::string text = fmt::format("node {}:", engine_.node());
   if (engine_.dead()) return text + " dead";
-  const Counters& counters = engine_.core().counters();
+  const Core& core = engine_.core();
   for (Node node = 0; node < peers_.size(); ++node) {
     const Peer& peer = peers_[node];
     if (peer.id == PeerId::none) continue;
-    text += " [peer " + std::to_string(node) + " " + to_text(engine_.core().state(peer.id)) +
-            " to send " + std::to_string(peer.to_send) + " to receive " +
-            std::to_string(peer.to_receive) + " notices " + std::to_string(peer.notifications) +
-            (peer.failed ? " failed" : "");
-    const Core::Standing standing = engine_.core().standing(peer.id);
-    text += " pending " + std::to_string(standing.pending_frames) + " credits " +
-            std::to_string(standing.credits) + "/" + std::to_string(standing.control_credits) +
-            " out " + std::to_string(standing.credits_out) + "]";
+    const Core::Standing standing = core.standing(peer.id);
+    text += fmt::format(" [peer {} {} to send {} to receive {} notices {}{}", node,
+                        to_text(core.state(peer.id)), peer.to_send, peer.to_receive,
+                        peer.notifications, peer.failed ? " failed" : "");
+    text += fmt::format(" pending {} credits {}/{} out {}]", standing.pending_frames,
+                        standing.credits, standing.control_credits, standing.credits_out);
   }
-  const Core::ProxyStanding proxy = engine_.core().proxy_standing();
-  text += " given " + std::to_string(proxy.given) + (proxy.jammed ? " jammed" : "") +
-          (proxy.serves ? " serves" : "") + " in hand " + std::to_string(proxy.in_hand);
-  return text + " window " + std::to_string(counters.window) + " posted " +
-         std::to_string(counters.receives_posted) + " (adapter " +
-         std::to_string(engine_.nic().posted()) + ") credits out " +
-         std::to_string(counters.credits_out) + " kept " + std::to_string(kept_.size());
+  const Core::ProxyStanding proxy = core.proxy_standing();
+  text += fmt::format(" given {}{}{} in hand {}", proxy.given, proxy.jammed ? " jammed" : "",
+                      proxy.serves ? " serves" : "", proxy.in_hand);
+  const Counters& counters = core.counters();
+  return text + fmt::format(" window {} posted {} (adapter {}) credits out {} kept {}",
+                            counters.window, counters.receives_posted, engine_.nic().posted(),
+                            counters.credits_out, kept_.size());
 }
 
 }  // namespace weir::sim

@@ -189,8 +189,7 @@ void Engine::check_at_rest() const {
   if (!core_.conserved()) fabric_.violation("buffers or credits do not add up");
   if (core_.has_transfers()) fabric_.violation("a transfer never ended");
   if (slots_lent_ == 0) return;
-  fabric_.violation("node " + std::to_string(node()) + ": " + std::to_string(slots_lent_) +
-                    " slots never came back");
+  fabric_.violation(fmt::format("node {}: {} slots never came back", node(), slots_lent_));
 }
 
 Status Engine::carry(PeerId peer, const SendSlot& frame) {
@@ -551,8 +550,8 @@ void Engine::check_nobody_waits() {
     most_ns += lost_event_costs.ns;
   }
   if ((now - std::max(waits_since_, visited_at_)).ns <= most_ns) return;
-  fabric_.violation("node " + std::to_string(node()) +
-                    ": a message waits for an application that computes");
+  fabric_.violation(
+      fmt::format("node {}: a message waits for an application that computes", node()));
 }
 
 // ---- the event thread ----

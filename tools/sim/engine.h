@@ -160,21 +160,11 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   // A violation unless all that was lent is back, and nothing is under way.
   void check_at_rest() const;
   std::uint64_t slabs_dropped() const { return slabs_dropped_; }
-  // This process's tokens, out or waited for, as the host's pool has them.
-  Host::Pool::Holder tokens_drawn() const {
-    return door_ == nullptr ? Host::Pool::Holder{} : door_->requests.holder(door_->requests.slot());
-  }
-  // The same of its read budget.
-  Host::Pool::Holder read_tokens_drawn() const {
-    return door_ == nullptr ? Host::Pool::Holder{} : door_->reads.holder(door_->reads.slot());
-  }
+  // What the processes of its host share; nullptr: it shares nothing.
+  const Host::Door* door() const { return door_.get(); }
   // Takes back what dead processes of the host held.
   void reap() {
     if (door_ != nullptr && !dead_) host_->reap(*door_);
-  }
-  // Tokens of the host and of its read budget that are in use or waited for, by all its processes.
-  std::uint64_t asked() const {
-    return door_ == nullptr ? 0 : door_->requests.asked() + door_->reads.asked();
   }
 
  private:

@@ -133,8 +133,7 @@ bool OneSided::on_end(const TransferEnd& end) {
 
 void OneSided::check(const Operation& operation) {
   Target& target = targets_[operation.to];
-  const std::string where =
-      "node " + std::to_string(engine_.node()) + ", to node " + std::to_string(operation.to) + ": ";
+  const std::string where = fmt::format("node {}, to node {}: ", engine_.node(), operation.to);
   switch (operation.kind) {
     case Kind::get:
       for (std::size_t i = 0; i < operation.memory.size(); ++i) {

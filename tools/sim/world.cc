@@ -1,8 +1,8 @@
 #include "tools/sim/world.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
-#include <ranges>
 
 namespace weir::sim {
 namespace {
@@ -15,6 +15,14 @@ class World {
     fabric_.trace_sink = std::move(trace);
     if (plan.wire) fabric_.wire = plan.wire(fabric_);
     const auto count = static_cast<Node>(plan.scripts.size());
+    const auto groups_of = [&](std::uint32_t each) { return (count + each - 1) / each; };
+    if (plan.processes_per_host > 0) hosts_.resize(groups_of(plan.processes_per_host));
+    token_movers_.resize(hosts_.size());
+    read_movers_.resize(hosts_.size());
+    for (std::size_t i = 0; plan.adapter.contexts > 0 && i < groups_of(plan.processes_per_adapter);
+         ++i) {
+      adapters_.emplace_back(plan.adapter, plan.seed + i);
+    }
     for (Node node = 0; node < count; ++node) {
       Engine::Config config = plan.engine;
       config.core.self = name_of(node);
@@ -22,7 +30,7 @@ class World {
       config.nic.limit_style = plan.limit_styles[node];
       config.nic.loses_fetches = plan.limit_styles[node] == SrqLimitStyle::rxe;
       config.core.fetches_apart = config.nic.loses_fetches;
-      config.nic.shared = adapter_of(node);
+      if (!adapters_.empty()) config.nic.shared = &adapters_[node / plan.processes_per_adapter];
       config.nic.srq_depth = std::max(config.core.window.max, config.core.window.most);
       if (plan.mixed_adapters) {
         const std::uint64_t drawn = mix(mix(plan.seed) + node);
@@ -30,8 +38,8 @@ class World {
             1 + static_cast<std::uint32_t>(drawn % config.core.max_rd_atomic);
       }
       config.nic.max_rd_atomic = config.core.fetches_answered = config.core.max_rd_atomic;
-      engines_.push_back(
-          std::make_unique<Engine>(fabric_, connections_, node, config, host_of(node)));
+      Host* const host = hosts_.empty() ? nullptr : &hosts_[node / plan.processes_per_host];
+      engines_.push_back(std::make_unique<Engine>(fabric_, connections_, node, config, host));
       applications_.push_back(std::make_unique<Application>(
           fabric_, *engines_.back(), plan.scripts[node], mix(plan.seed + 7)));
       if (plan.stands_in) engines_.back()->let_stand_in(*applications_.back());
@@ -63,40 +71,20 @@ class World {
  private:
   static PeerName name_of(Node node) { return {7, node}; }
 
-  Host* host_of(Node node) {
-    if (plan_.processes_per_host == 0) return nullptr;
-    while (hosts_.size() <= node / plan_.processes_per_host)
-      hosts_.push_back(std::make_unique<Host>());
-    return hosts_[node / plan_.processes_per_host].get();
-  }
-
-  auto nodes_of(std::size_t host) const {
-    const auto each = static_cast<Node>(plan_.processes_per_host);
-    const auto first = static_cast<Node>(host) * each;
-    return std::views::iota(first, std::min(first + each, static_cast<Node>(engines_.size())));
-  }
-  SharedAdapter* adapter_of(Node node) {
-    if (plan_.adapter.contexts == 0) return nullptr;
-    const std::size_t place = node / plan_.processes_per_adapter;
-    while (adapters_.size() <= place) {
-      adapters_.push_back(std::make_unique<SharedAdapter>(plan_.adapter, plan_.seed + place));
-    }
-    return adapters_[place].get();
-  }
-
-  // What the processes of a host that moved recently have taken. Nobody excuses these.
+  // What the processes of a host have taken, and those of them that moved recently: nobody excuses
+  // these.
   class Movers {
    public:
     void begin(std::size_t processes) {
       seen_.resize(processes);
       ++looks_;
-      out_ = 0;
-      changed_ = 0;
+      all_ = out_ = changed_ = 0;
+      excused_ = false;
       taker_ = nullptr;
     }
-    // A look at a process. It has taken `out`, and a ticket of it `waits`.
-    void look(std::size_t process, Time now, const Host::Pool::Holder& holder, std::uint64_t out,
-              bool waits) {
+    // A look at a process. It uses `used` and has taken `out`, and a ticket of it `waits`.
+    void look(std::size_t process, Time now, const Host::Pool::Holder& holder, std::uint64_t used,
+              std::uint64_t out, bool waits, const Counters& counters) {
       Seen& seen = seen_[process];
       const bool drew = holder.drawn != seen.drawn;
       const bool moved = drew || holder.returned != seen.returned;
@@ -109,14 +97,19 @@ class World {
               .drew_in_look = drew ? looks_ : seen.drew_in_look,
               .moved_after = moved ? seen.looked : seen.moved_after,
               .looked = now};
+      all_ += used;
       if (now - seen.moved_after < excused_after) out_ += out;
+      excused_ = excused_ || counters.tokens_excused > 0;
       if (took) taker_ = &seen;
     }
-    // They have more than `limit`, and one has just taken some, who asked last. (One that asked
-    // earlier may have been passed as one that stood still. If several did something since the last
-    // look, who was first is not known.)
-    bool exceed(std::uint64_t limit) const {
-      return out_ > limit && changed_ == 1 && taker_ != nullptr &&
+    std::uint64_t all() const { return all_; }
+    // They use more than `limit`. If some did not wait for one that stood still, those that move
+    // have more than `most`, and one has just taken some, who asked last. (One that asked earlier
+    // may have been passed as one that stood still. If several did something since the last look,
+    // who was first is not known.)
+    bool exceed(std::uint64_t limit, std::uint64_t most) const {
+      if (!excused_) return all_ > limit;
+      return out_ > most && changed_ == 1 && taker_ != nullptr &&
              std::ranges::all_of(seen_, [this](const Seen& other) {
                return &other == taker_ || other.drew_in_look < taker_->drew_in_look;
              });
@@ -136,74 +129,67 @@ class World {
     };
     std::vector<Seen> seen_;
     std::uint64_t looks_ = 0;
+    std::uint64_t all_ = 0;
     std::uint64_t out_ = 0;
-    std::uint32_t changed_ = 0;
+    std::uint64_t changed_ = 0;
+    bool excused_ = false;
     const Seen* taker_ = nullptr;  // of those that changed, if there is one
   };
 
-  // The living processes of a host have taken no more tokens than exist. If some did not
-  // wait for one that stood still, this holds for those that move.
-  void check_tokens() {
-    if (hosts_.empty() || plan_.engine.core.admission.policy == Admission::Policy::off) return;
-    const std::uint64_t limit = plan_.engine.core.admission.tokens;
-    token_movers_.resize(hosts_.size());
-    for (std::size_t host = 0; host < hosts_.size(); ++host) {
-      std::uint64_t out = 0;
-      bool excused = false;
-      token_movers_[host].begin(plan_.processes_per_host);
-      for (Node node : nodes_of(host)) {
-        if (!alive(node)) continue;
-        const Counters& counters = engines_[node]->core().counters();
-        const Host::Pool::Holder drawn = engines_[node]->tokens_drawn();
-        if (drawn.out < counters.tokens_out ||
-            (drawn.out > counters.tokens_out && !engines_[node]->core().waits_for_node())) {
-          fabric_.violation("node " + std::to_string(node) + " has " +
-                            std::to_string(counters.tokens_out) + " tokens out, its pool says " +
-                            std::to_string(drawn.out));
-        }
-        out += counters.tokens_out;
-        excused = excused || counters.tokens_excused > 0;
-        token_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
-                                 counters.tokens_out, drawn.out != counters.tokens_out);
-      }
-      outcome_.tokens_out_most = std::max(outcome_.tokens_out_most, out);
-      if (excused ? token_movers_[host].exceed(limit) : out > limit) {
-        fabric_.violation("a host has more tokens out than there are");
-      }
+  // look(node, core, door) at each living process of a host.
+  template <typename Look>
+  void look_at(std::size_t host, Movers& movers, Look&& look) {
+    const auto each = static_cast<Node>(plan_.processes_per_host);
+    const auto first = static_cast<Node>(host) * each;
+    movers.begin(each);
+    for (Node node = first; node < std::min<std::size_t>(first + each, engines_.size()); ++node) {
+      if (alive(node)) look(node, engines_[node]->core(), *engines_[node]->door());
     }
   }
 
-  // The same of reads, a host at a look: each has a token at least, except those of chains.
-  void check_reads() {
-    if (hosts_.empty()) return;
-    const Core::Config& core = plan_.engine.core;
-    const std::size_t host = read_looks_++ % hosts_.size();
-    const bool counts = !plan_.engine.own_reads && core.transfers.chain_bytes == 0;
-    std::uint64_t out = 0;
-    bool excused = false;
-    read_movers_.resize(hosts_.size());
-    read_movers_[host].begin(plan_.processes_per_host);
-    for (Node node : nodes_of(host)) {
-      if (!alive(node)) continue;
-      const Counters& counters = engines_[node]->core().counters();
-      const Host::Pool::Holder drawn = engines_[node]->read_tokens_drawn();
-      out += counters.reads_out;
-      if (counts && counters.reads_out > drawn.out) {
-        fabric_.violation("node " + std::to_string(node) + " has reads out without tokens");
+  // The living processes of a host have taken no more tokens than exist.
+  void check_tokens(std::size_t host) {
+    const Admission::Config& admission = plan_.engine.core.admission;
+    if (admission.policy == Admission::Policy::off) return;
+    Movers& movers = token_movers_[host];
+    look_at(host, movers, [&](Node node, const Core& core, const Host::Door& door) {
+      const std::uint64_t out = core.counters().tokens_out;
+      const Host::Pool::Holder drawn = door.requests.holder(door.requests.slot());
+      if (drawn.out < out || (drawn.out > out && !core.waits_for_node())) {
+        fabric_.violation(
+            fmt::format("node {} has {} tokens out, its pool says {}", node, out, drawn.out));
       }
-      excused = excused || counters.tokens_excused > 0;
-      const bool waits = engines_[node]->core().waits_for_node();
-      read_movers_[host].look(node % plan_.processes_per_host, fabric_.events.now(), drawn,
-                              waits ? counters.reads_out : drawn.out, waits);
+      movers.look(node % plan_.processes_per_host, fabric_.events.now(), drawn, out, out,
+                  drawn.out != out, core.counters());
+    });
+    outcome_.tokens_out_most = std::max(outcome_.tokens_out_most, movers.all());
+    if (movers.exceed(admission.tokens, admission.tokens)) {
+      fabric_.violation("a host has more tokens out than there are");
     }
-    outcome_.reads_out_most = std::max(outcome_.reads_out_most, out);
-    const BudgetController::Config& reads = core.transfers.reads;
-    if (!counts || reads.adaptive) return;
+  }
+
+  // The same of reads: each has a token at least, except those of chains.
+  void check_reads(std::size_t host) {
+    const Scheduler::Config& transfers = plan_.engine.core.transfers;
+    const bool counts = !plan_.engine.own_reads && transfers.chain_bytes == 0;
+    Movers& movers = read_movers_[host];
+    look_at(host, movers, [&](Node node, const Core& core, const Host::Door& door) {
+      const std::uint64_t out = core.counters().reads_out;
+      const Host::Pool::Holder drawn = door.reads.holder(door.reads.slot());
+      if (counts && out > drawn.out) {
+        fabric_.violation(fmt::format("node {} has reads out without tokens", node));
+      }
+      const bool waits = core.waits_for_node();
+      movers.look(node % plan_.processes_per_host, fabric_.events.now(), drawn, out,
+                  waits ? out : drawn.out, waits, core.counters());
+    });
+    outcome_.reads_out_most = std::max(outcome_.reads_out_most, movers.all());
+    if (!counts || transfers.reads.adaptive) return;
     const std::uint64_t limit =
-        std::uint64_t{reads.reads} * NodeReads::tokens(core.transfers.plan.chunk_bytes);
+        std::uint64_t{transfers.reads.reads} * NodeReads::tokens(transfers.plan.chunk_bytes);
     // A chunk that is larger than all of the budget may go alone.
-    const std::uint64_t alone = NodeReads::tokens(ChunkPlan(core.transfers.plan).largest_bytes());
-    if (excused ? read_movers_[host].exceed(std::max(limit, alone)) : out > limit) {
+    const std::uint64_t alone = NodeReads::tokens(ChunkPlan(transfers.plan).largest_bytes());
+    if (movers.exceed(limit, std::max(limit, alone))) {
       fabric_.violation("a host has more reads out than its budget");
     }
   }
@@ -248,12 +234,7 @@ class World {
         forget_later(fault.node, fault.other);
         forget_later(fault.other, fault.node);
         break;
-      case Fault::Kind::lose_way:
-        if (engines_[fault.node]->nic().break_some_qp(fault.pick,
-                                                      CompletionStatus::retry_exc_err)) {
-          ++outcome_.broken_pairs;
-        }
-        break;
+      case Fault::Kind::lose_way: break_some_qp(fault, CompletionStatus::retry_exc_err); break;
       case Fault::Kind::outage:
         ++outcome_.outages;
         fabric_.cut(fault.node, fault.other);
@@ -261,9 +242,7 @@ class World {
         break;
       case Fault::Kind::break_pair:
         if (!alive(fault.node)) break;
-        if (engines_[fault.node]->nic().break_some_qp(fault.pick, CompletionStatus::general_err)) {
-          ++outcome_.broken_pairs;
-        }
+        break_some_qp(fault, CompletionStatus::general_err);
         for (Node node = 0; node < engines_.size(); ++node) {
           forget_later(node, fault.node);
           forget_later(fault.node, node);
@@ -272,12 +251,16 @@ class World {
     }
   }
 
+  void break_some_qp(const Fault& fault, CompletionStatus status) {
+    Nic& nic = engines_[fault.node]->nic();
+    outcome_.broken_pairs += nic.break_some_qp(fault.pick, status) ? 1 : 0;
+  }
+
   // By now whoever had a connection there knows of the end, even if it had nothing to send.
   void check_noticed(Node node, Node other) {
     if (node == other || !alive(node)) return;
     if (engines_[node]->core().state(PeerId{other}) == PeerState::ready) {
-      fabric_.violation("node " + std::to_string(node) + " did not notice the end of node " +
-                        std::to_string(other));
+      fabric_.violation(fmt::format("node {} did not notice the end of node {}", node, other));
     }
   }
 
@@ -301,8 +284,8 @@ class World {
       }
       if (!fabric_.violations.empty()) return false;
       if (fabric_.events.steps() % 8 == 0) {
-        check_tokens();
-        check_reads();
+        for (std::size_t host = 0; host < hosts_.size(); ++host) check_tokens(host);
+        if (!hosts_.empty()) check_reads(read_looks_++ % hosts_.size());
         if (plan_.stands_in) {
           for (const auto& engine : engines_) engine->check_nobody_waits();
         }
@@ -352,7 +335,10 @@ class World {
       if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
         fabric_.violation("credits are out although no peer is connected");
       }
-      if (engine.asked() != 0) fabric_.violation("tokens of the host were not given back");
+      const Host::Door* const door = engine.door();
+      if (door != nullptr && door->requests.asked() + door->reads.asked() != 0) {
+        fabric_.violation("tokens of the host were not given back");
+      }
     }
   }
 
@@ -386,8 +372,8 @@ class World {
   const Plan& plan_;
   Fabric fabric_;
   Connections connections_;
-  std::vector<std::unique_ptr<Host>> hosts_;
-  std::vector<std::unique_ptr<SharedAdapter>> adapters_;
+  std::deque<Host> hosts_;
+  std::vector<SharedAdapter> adapters_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<std::unique_ptr<Application>> applications_;
   Outcome outcome_;
