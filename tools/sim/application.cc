@@ -36,10 +36,6 @@ void Application::add_peer(Node node, PeerId id) {
 
 // ---- messages both ends can compute ----
 
-std::uint64_t Application::key(Node from, Node to, std::uint64_t number) const {
-  return mix(content_seed_ ^ mix(std::uint64_t{from} << 40 | std::uint64_t{to} << 32 | number));
-}
-
 std::uint32_t Application::size_of(std::uint64_t content_seed, const Script& sender, Node from,
                                    Node to, std::uint64_t number, std::uint32_t most) {
   if (sender.bytes > 0) return std::min(sender.bytes, most);
@@ -55,12 +51,6 @@ void Application::fill(std::byte* at, std::uint32_t size, std::uint64_t key) {
     key = key * 6364136223846793005ull + 1442695040888963407ull;
     std::memcpy(at + i, &key, std::min(8u, size - i));
   }
-}
-
-bool Application::matches(const std::byte* at, std::uint32_t size, std::uint64_t key) {
-  std::vector<std::byte> expected(size);
-  fill(expected.data(), size, key);
-  return std::equal(expected.begin(), expected.end(), at);
 }
 
 // ---- phases ----
@@ -147,11 +137,6 @@ void Application::turn() {
   schedule(std::min(longest_sleep, script_.turn * (std::int64_t{1} << quiet_turns_)));
 }
 
-bool Application::deals_with_node() const {
-  const Core& core = engine_.core();
-  return core.waits_for_node() || core.waits_for_server() || core.proxy_standing().serves;
-}
-
 void Application::send_some() {
   const std::uint32_t count = random_.between(1, script_.burst);
   const auto start = static_cast<Node>(random_.below(peers_.size()));
@@ -193,20 +178,15 @@ bool Application::send_one(Node to, Peer& peer) {
     status =
         engine_.send_filled(peer.id, size, tag, [&](std::byte* at) { fill(at, size, content); });
   }
-  if (!took(status, peer)) return false;
+  if (status == Status::too_large) fabric_.violation("a message of a legal size was too large");
+  if (status == Status::peer_failed) {
+    if (!peer.may_fail) fabric_.violation("a send to a healthy peer was refused as failed");
+    peer.to_send = 0;
+  }
+  if (status != Status::ok) return false;
   ++peer.sent;
   --peer.to_send;
   return true;
-}
-
-bool Application::took(Status status, Peer& peer) {
-  if (status == Status::ok) return true;
-  if (status == Status::peer_failed && !peer.may_fail) {
-    fabric_.violation("a send to a healthy peer was refused as failed");
-  }
-  if (status == Status::too_large) fabric_.violation("a message of a legal size was too large");
-  if (status == Status::peer_failed) peer.to_send = 0;
-  return false;
 }
 
 // ---- upcalls ----

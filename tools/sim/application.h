@@ -7,6 +7,7 @@
 // Single-threaded; runs in events of the fabric.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -70,7 +71,11 @@ class Application : public Upcalls {
   static std::uint32_t size_of(std::uint64_t content_seed, const Script& sender, Node from, Node to,
                                std::uint64_t number, std::uint32_t most);
   static void fill(std::byte* at, std::uint32_t size, std::uint64_t key);
-  static bool matches(const std::byte* at, std::uint32_t size, std::uint64_t key);
+  static bool matches(const std::byte* at, std::uint32_t size, std::uint64_t key) {
+    std::vector<std::byte> expected(size);
+    fill(expected.data(), size, key);
+    return std::equal(expected.begin(), expected.end(), at);
+  }
 
   // Upcalls
   void on_message(const Delivery& delivery) override;
@@ -101,14 +106,18 @@ class Application : public Upcalls {
     std::uint64_t until_turn;
   };
 
-  std::uint64_t key(Node from, Node to, std::uint64_t number) const;
+  std::uint64_t key(Node from, Node to, std::uint64_t number) const {
+    return mix(content_seed_ ^ mix(std::uint64_t{from} << 40 | std::uint64_t{to} << 32 | number));
+  }
   void schedule(Duration delay);
   void turn();
   void send_some();
   bool send_one(Node to, Peer& peer);
-  bool took(Status status, Peer& peer);
   bool is_done(Node node) const;
-  bool deals_with_node() const;
+  bool deals_with_node() const {
+    const Core& core = engine_.core();
+    return core.waits_for_node() || core.waits_for_server() || core.proxy_standing().serves;
+  }
   bool excused() const;  // some peer may fail
 
   Fabric& fabric_;

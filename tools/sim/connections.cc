@@ -6,22 +6,6 @@ namespace weir::sim {
 
 using News = ConnectionNews::Kind;
 
-Connections::End* Connections::find(EndId id) {
-  const auto found = ends_.find(id);
-  return found == ends_.end() ? nullptr : &found->second;
-}
-
-EndId Connections::add(const End& end) {
-  const EndId id{next_++};
-  ends_[id] = end;
-  return id;
-}
-
-void Connections::listen(Node node, Listener listener) {
-  if (listeners_.size() <= node) listeners_.resize(node + 1);
-  listeners_[node] = std::move(listener);
-}
-
 void Connections::kill(Node node, bool told) {
   listen(node, nullptr);
   std::vector<EndId> mine;

@@ -40,7 +40,10 @@ class Connections {
   explicit Connections(Fabric& fabric) : fabric_(fabric) {}
 
   using Listener = std::function<void(EndId end, const ConnectionNews& news)>;
-  void listen(Node node, Listener listener);
+  void listen(Node node, Listener listener) {
+    if (listeners_.size() <= node) listeners_.resize(node + 1);
+    listeners_[node] = std::move(listener);
+  }
   // The process is gone. With `told`, its kernel says goodbye for it.
   void kill(Node node, bool told);
 
@@ -74,8 +77,15 @@ class Connections {
     std::uint32_t tries = 0;      // 0: as often as it is usual
   };
 
-  End* find(EndId id);
-  EndId add(const End& end);
+  End* find(EndId id) {
+    const auto found = ends_.find(id);
+    return found == ends_.end() ? nullptr : &found->second;
+  }
+  EndId add(const End& end) {
+    const EndId id{next_++};
+    ends_[id] = end;
+    return id;
+  }
   bool listens(Node node) const { return node < listeners_.size() && listeners_[node]; }
   void tell(Node node, EndId end, const ConnectionNews& news) {
     if (listens(node)) listeners_[node](end, news);

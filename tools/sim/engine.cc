@@ -118,9 +118,7 @@ SendSlot* Engine::acquire(std::uint32_t payload_bytes) {
 // What is read from a slot after this is wrong, and looks it.
 void Engine::discard(SendSlot* slot) {
   std::memset(slot->frame, 0xdb, slot->capacity_bytes);
-  slot->notify = false;
-  slot->wakes = false;
-  slot->is_car = false;
+  slot->notify = slot->wakes = slot->is_car = false;
   slot->user = nullptr;
   free_slots_[slot->pool].push_back(slot);
   --slots_lent_;
@@ -133,24 +131,12 @@ Status Engine::send(PeerId peer, SendSlot* slot, std::uint32_t length_bytes, std
   return status;
 }
 
-void Engine::transfer(const TransferRequest& request) {
-  core_.transfer(now(), request, out_);
-  if (!dead_) finish_transfer();
-  settle();
-}
-
 void Engine::finish_send() {
   settle();
   if (leaves_work()) note_work_left();
 }
 
 // ---- among rails ----
-
-bool Engine::connect(PeerId peer) {
-  core_.connect(now(), peer, out_);
-  settle();
-  return core_.state(peer) == PeerState::ready;
-}
 
 std::optional<std::uint32_t> Engine::hold(PeerId peer, bool even_if_ready) {
   drain();
@@ -166,23 +152,6 @@ std::optional<std::vector<SendSlot*>> Engine::give_away(PeerId peer, std::uint32
                                     [&](SendSlot* slot) { frames.push_back(slot); });
   settle();
   return gave ? std::optional(std::move(frames)) : std::nullopt;
-}
-
-std::vector<SendSlot*> Engine::take_unsent(PeerId peer) {
-  std::vector<SendSlot*> frames;
-  core_.take_unsent(peer, [&](SendSlot* slot) { frames.push_back(slot); });
-  return frames;
-}
-
-void Engine::let_go(PeerId peer) {
-  core_.let_go(now(), peer, out_);
-  settle();
-}
-
-bool Engine::send_handover(PeerId peer, const HandoverMessage& message) {
-  const bool sent = core_.send_handover(peer, message, out_);
-  settle();
-  return sent;
 }
 
 void Engine::check_at_rest() const {
@@ -239,16 +208,6 @@ void Engine::post_receives() {
   for (const ReceivePost& post : out_.receives) fabric_.note(index(post.buffer));
   nic_.post_receives(out_.receives);
   out_.receives.clear();
-}
-
-void Engine::arm(SrqArm limit) {
-  fabric_.note(limit.limit);
-  nic_.arm(limit);
-}
-
-void Engine::advertise_rnr_timer(std::uint8_t code) {
-  fabric_.note(code);
-  nic_.advertise_rnr_timer(rnr_timer_duration(code));
 }
 
 void Engine::hand_up(const Retired& retired) {
@@ -327,59 +286,39 @@ void Engine::carry_out(const ConnectAction& action) {
   fabric_.note(node(), action.kind, index(action.peer), index(action.lane), action.request,
                action.reason, action.hello.credits, action.hello.control_credits,
                action.hello.attempt, action.theirs.qp_number, action.reads);
-  if (action.kind == Kind::reject) {
-    const auto found = requests_.find(action.request);
-    if (found == requests_.end()) return fabric_.violation("an unknown request was refused");
-    if (action.silent) {
-      connections_.forget(found->second);
-    } else {
-      connections_.reject(found->second, action.reason);
-    }
-    requests_.erase(found);
-    return;
-  }
   if (action.kind == Kind::drop) return forget(action.lane);
   if (action.kind == Kind::lane_end) return make_lane_end(action);
-
+  const auto request = requests_.extract(action.request);
+  if (request.empty() && (action.kind == Kind::reject || action.kind == Kind::accept)) {
+    return fabric_.violation("an unknown request was answered");
+  }
+  if (action.kind == Kind::reject) {
+    return action.silent ? connections_.forget(request.mapped())
+                         : connections_.reject(request.mapped(), action.reason);
+  }
   while (core_.lacks_control_slots()) {
     core_.lend_control_slot(acquire(0));
     --slots_lent_;  // for good
   }
-  if (lanes_.count(action.lane) != 0) {
-    fabric_.violation("a lane was made that exists already");
-  }
-  LanePair& lane = lanes_[action.lane];
+  const auto [place, is_new] = lanes_.try_emplace(action.lane);
+  if (!is_new) fabric_.violation("a lane was made that exists already");
+  LanePair& lane = place->second;
   lane.qp = nic_.create_qp(config_.core.queue.depth);
   lane_of_qp_[lane.qp] = action.lane;
-  switch (action.kind) {
-    case Kind::connect: {
-      const wire::Card& card = core_.card(action.peer);
-      if (card.port == 0) {
-        core_.on_connect_failed(now(), action.lane, FailReason::connect_unreachable, out_);
-        break;
-      }
-      lane.end = connections_.connect(node(), node_at(card), lane.qp, action.hello);
-      lane_of_end_[lane.end] = action.lane;
-      break;
-    }
-    case Kind::accept: {
-      const auto found = requests_.find(action.request);
-      if (found == requests_.end()) return fabric_.violation("an unknown request was accepted");
-      lane.end = found->second;
-      requests_.erase(found);
-      lane_of_end_[lane.end] = action.lane;
-      if (!connections_.accept(lane.end, lane.qp, action.hello)) {
-        core_.on_connect_failed(now(), action.lane, FailReason::no_resources, out_);
-      }
-      break;
-    }
-    case Kind::loop:
-      nic_.connect_qp(lane.qp, node(), lane.qp);
-      core_.on_established(now(), action.lane, out_);
-      break;
-    case Kind::reject:
-    case Kind::drop:
-    case Kind::lane_end: break;
+  if (action.kind == Kind::loop) {
+    nic_.connect_qp(lane.qp, node(), lane.qp);
+    return core_.on_established(now(), action.lane, out_);
+  }
+  const wire::Card& card = core_.card(action.peer);
+  if (action.kind == Kind::connect && card.port == 0) {
+    return core_.on_connect_failed(now(), action.lane, FailReason::connect_unreachable, out_);
+  }
+  lane.end = action.kind == Kind::accept
+                 ? request.mapped()
+                 : connections_.connect(node(), node_at(card), lane.qp, action.hello);
+  lane_of_end_[lane.end] = action.lane;
+  if (action.kind == Kind::accept && !connections_.accept(lane.end, lane.qp, action.hello)) {
+    core_.on_connect_failed(now(), action.lane, FailReason::no_resources, out_);
   }
 }
 
@@ -404,14 +343,13 @@ void Engine::make_lane_end(const ConnectAction& action) {
 }
 
 void Engine::forget(LaneId lane) {
-  const auto found = lanes_.find(lane);
-  if (found == lanes_.end()) return fabric_.violation("a lane was dropped that does not exist");
-  if (found->second.end != EndId::none) {
-    lane_of_end_.erase(found->second.end);
-    connections_.drop(found->second.end);
+  const auto found = lanes_.extract(lane);
+  if (found.empty()) return fabric_.violation("a lane was dropped that does not exist");
+  const auto [qp, end] = found.mapped();
+  if (end != EndId::none) {
+    lane_of_end_.erase(end);
+    connections_.drop(end);
   }
-  const QpNumber qp = found->second.qp;
-  lanes_.erase(found);
   nic_.destroy_qp(qp);
   drain();
   lane_of_qp_.erase(qp);
@@ -464,23 +402,6 @@ int Engine::hand_up_all(Upcalls& upcalls) {
   return count;
 }
 
-bool Engine::try_close(PeerId peer) {
-  core_.close(now(), peer, out_);
-  settle();
-  return core_.closed(peer);
-}
-
-bool Engine::try_close_all() {
-  bool all = true;
-  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) all = try_close(PeerId{i}) && all;
-  return all;
-}
-
-void Engine::abandon_all() {
-  for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now(), PeerId{i}, out_);
-  settle();
-}
-
 void Engine::kill(bool told) {
   if (dead_) return;
   dead_ = true;
@@ -514,16 +435,6 @@ void Engine::ring() {
   });
 }
 
-void Engine::stand_in() {
-  const std::optional<Duration> pause = turn();
-  if (pause) fabric_.events.after(*pause, [this] { stand_in(); });
-}
-
-bool Engine::waits(std::uint64_t& visits) {
-  visits = visits_;
-  return !dead_ && absence_.still_waits(has_for_stand_in());
-}
-
 int Engine::hand_up_some(std::uint64_t visits) {
   if (dead_ || visits != visits_ || failures_arrived_ > 0) return 0;
   const int count = hand_up_all(*stand_in_);
@@ -555,16 +466,6 @@ void Engine::check_nobody_waits() {
 }
 
 // ---- the event thread ----
-
-void Engine::soon(EventQueue::Action step) {
-  thread_free_ = std::max(thread_free_,
-                          fabric_.events.now() + fabric_.random.up_to(fabric_.timing.event_thread));
-  fabric_.events.at(thread_free_, [this, step = std::move(step)] { run_thread(step); });
-}
-
-void Engine::wake_thread() {
-  soon([this] { on_woken(); });
-}
 
 void Engine::run_thread(const EventQueue::Action& step) {
   if (dead_) return;
@@ -650,10 +551,6 @@ void Engine::begin_service() {
       serve_request();
     });
   });
-}
-
-void Engine::check() {
-  if (!core_.conserved()) fabric_.violation("buffers or credits do not add up");
 }
 
 }  // namespace weir::sim

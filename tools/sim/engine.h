@@ -102,21 +102,40 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   }
 
   // A get, put or atomic.
-  void transfer(const TransferRequest& request);
+  void transfer(const TransferRequest& request) {
+    core_.transfer(now(), request, out_);
+    if (!dead_) finish_transfer();
+    settle();
+  }
 
   // ---- among rails, as transport/engine has it ----
   // `serve` is called by the event thread when there is news.
   void watch_links(std::function<void()> serve) { serve_links_ = std::move(serve); }
   std::vector<LinkNews> take_links() { return std::exchange(arrived_links_, {}); }
-  bool connect(PeerId peer);
+  bool connect(PeerId peer) {
+    core_.connect(now(), peer, out_);
+    settle();
+    return core_.state(peer) == PeerState::ready;
+  }
   std::optional<std::uint32_t> hold(PeerId peer, bool even_if_ready);
   std::optional<std::uint32_t> received_before_end(PeerId peer) const {
     return core_.received_before_end(peer);
   }
   std::optional<std::vector<SendSlot*>> give_away(PeerId peer, std::uint32_t received);
-  std::vector<SendSlot*> take_unsent(PeerId peer);
-  void let_go(PeerId peer);
-  bool send_handover(PeerId peer, const HandoverMessage& message);
+  std::vector<SendSlot*> take_unsent(PeerId peer) {
+    std::vector<SendSlot*> frames;
+    core_.take_unsent(peer, [&](SendSlot* slot) { frames.push_back(slot); });
+    return frames;
+  }
+  void let_go(PeerId peer) {
+    core_.let_go(now(), peer, out_);
+    settle();
+  }
+  bool send_handover(PeerId peer, const HandoverMessage& message) {
+    const bool sent = core_.send_handover(peer, message, out_);
+    settle();
+    return sent;
+  }
   Status carry(PeerId peer, const SendSlot& frame);
   std::vector<TransferRequest> withdraw(PeerId peer);
 
@@ -138,9 +157,20 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   void release(BufferId buffer) { note_released(buffer); }
 
   // ---- leaving ----
-  bool try_close(PeerId peer);
-  bool try_close_all();
-  void abandon_all();
+  bool try_close(PeerId peer) {
+    core_.close(now(), peer, out_);
+    settle();
+    return core_.closed(peer);
+  }
+  bool try_close_all() {
+    bool all = true;
+    for (std::uint32_t i = 0; i < core_.peer_count(); ++i) all = try_close(PeerId{i}) && all;
+    return all;
+  }
+  void abandon_all() {
+    for (std::uint32_t i = 0; i < core_.peer_count(); ++i) core_.abandon(now(), PeerId{i}, out_);
+    settle();
+  }
 
   // ---- trouble ----
   // The event thread hears that the port is down.
@@ -189,9 +219,15 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   int poll_completions();
   void post_receives();
   void post_work();
-  void arm(SrqArm limit);
+  void arm(SrqArm limit) {
+    fabric_.note(limit.limit);
+    nic_.arm(limit);
+  }
   void listen() { nic_.listen(); }
-  void advertise_rnr_timer(std::uint8_t code);
+  void advertise_rnr_timer(std::uint8_t code) {
+    fabric_.note(code);
+    nic_.advertise_rnr_timer(rnr_timer_duration(code));
+  }
   void provide_slab();
   void drop_slab();
   void carry_out(const ConnectAction& action);
@@ -201,13 +237,18 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   void hand_up(const LinkNews& news);
   void hand_up(const TransferEnd& end);
   void hand_up(PeerName) {}  // all know all
-  void wake_thread();
+  void wake_thread() {
+    soon([this] { on_woken(); });
+  }
   bool is_alive(ProcessId id) const { return host_->lives(id); }
   void reap_node() { reap(); }
 
   // What StandInLoop wants done.
   friend class StandInLoop<Engine>;
-  bool waits(std::uint64_t& visits);
+  bool waits(std::uint64_t& visits) {
+    visits = visits_;
+    return !dead_ && absence_.still_waits(has_for_stand_in());
+  }
   int hand_up_some(std::uint64_t visits);
   void called_in_vain() { absence_.was_in_vain(); }
 
@@ -217,16 +258,25 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
   void make_lane_end(const ConnectAction& action);
   void join_proxy();
   void spoil_free_cells();
-  void check();
+  void check() {
+    if (!core_.conserved()) fabric_.violation("buffers or credits do not add up");
+  }
 
   // The event thread hears of something a little later, in order, and runs `step`.
-  void soon(EventQueue::Action step);
+  void soon(EventQueue::Action step) {
+    thread_free_ = std::max(
+        thread_free_, fabric_.events.now() + fabric_.random.up_to(fabric_.timing.event_thread));
+    fabric_.events.at(thread_free_, [this, step = std::move(step)] { run_thread(step); });
+  }
   void run_thread(const EventQueue::Action& step);
   int hand_up_all(Upcalls& upcalls);
   void hear_event();
   bool has_for_stand_in() const;
   void ring();
-  void stand_in();
+  void stand_in() {
+    const std::optional<Duration> pause = turn();
+    if (pause) fabric_.events.after(*pause, [this] { stand_in(); });
+  }
   void serve_requests();
   void begin_service();
   void sleep();

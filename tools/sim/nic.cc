@@ -24,18 +24,7 @@ Nic::Nic(Fabric& fabric, Node node, const Config& config)
   fabric_.nics[node] = this;
 }
 
-Nic::QueuePair* Nic::find(QpNumber qp) {
-  const auto found = qps_.find(qp);
-  return found == qps_.end() ? nullptr : &found->second;
-}
-
 // ---- queue pairs ----
-
-QpNumber Nic::create_qp(std::uint32_t send_depth) {
-  const QpNumber number{next_qp_++};
-  qps_[number].depth = send_depth;
-  return number;
-}
 
 void Nic::connect_qp(QpNumber number, Node remote_node, QpNumber remote_qp,
                      std::uint32_t most_fetches) {
@@ -176,19 +165,6 @@ void Nic::transmit(QpNumber number) {
   watch(number);
 }
 
-// Everything that is not answered will leave again.
-void Nic::go_back(QueuePair& qp) {
-  ++qp.round;
-  qp.sent = qp.acked;
-  qp.fetching = 0;
-}
-
-// Patience starts when the last byte of the oldest request has left, and is for the time that what
-// it fetches takes on the line. (Between packets of a long message adapters hear of each other.)
-Duration Nic::answer_time(const Send& oldest) const {
-  return fabric_.wire->line_time(fetches(oldest.request.opcode) ? oldest.request.length_bytes : 0);
-}
-
 Time Nic::fails_at(const QueuePair& qp) const {
   const Send& oldest = qp.sends.front();
   return std::max(qp.last_answer, oldest.first_left) + answer_time(oldest) + fabric_.timing.retries;
@@ -247,26 +223,6 @@ void Nic::on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round
     again->stalled = false;
     transmit(number);
   });
-}
-
-// A request's name in the shared adapter.
-std::uint64_t Nic::context_of(QpNumber number, std::uint64_t sequence) const {
-  return std::uint64_t{node_} << 48 | static_cast<std::uint64_t>(number) << 32 |
-         (sequence & UINT32_MAX);
-}
-
-void Nic::when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then) {
-  if (config_.shared == nullptr) return then();
-  fabric_.events.at(config_.shared->end(fabric_.events.now(), context_of(number, sequence)),
-                    std::move(then));
-}
-
-// The other end executed everything before `sequence`. A fetch is done only when its data is here:
-// if that was lost, the fetch is repeated, or with the other end gone the retries run out.
-void Nic::acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence) {
-  while (qp.acked < sequence && !qp.sends.empty() && !fetches(qp.sends.front().request.opcode)) {
-    finish_oldest(number, qp);
-  }
 }
 
 // rxe_comp.c (Linux 6.1): an acknowledgement with the very number of a response that it waits for.
@@ -372,12 +328,6 @@ Wire::Action Nic::back_at(const Packet& packet, std::function<void(Nic&)> then) 
   };
 }
 
-// What is repeated is answered for all that was executed. [IBTA 9.7.5.1.2]
-void Nic::acknowledge_again(Packet packet, QueuePair& qp) {
-  packet.sequence = qp.expected - 1;
-  answer(packet, qp, Answer::ack);
-}
-
 void Nic::post_receives(std::span<const ReceivePost> posts) {
   if (srq_.size() + posts.size() > config_.srq_depth) {
     return fabric_.violation("the shared receive queue was posted beyond its depth");
@@ -394,10 +344,6 @@ void Nic::arm(SrqArm arm) {
   if (armed_ && config_.limit_style == SrqLimitStyle::hardware && srq_.size() < limit_) {
     fire_limit();
   }
-}
-
-void Nic::consumed() {
-  if (armed_ && srq_.size() < limit_) fire_limit();
 }
 
 void Nic::fire_limit() {

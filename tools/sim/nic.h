@@ -27,8 +27,8 @@
 //     under way when only the other end broke does.)
 //
 // What is fetched is on the line of the responder's queue pair, one after the other with its
-// sends. Whether queue pairs get into each other's way is the wire's business (fabric.h). Local keys
-// are not looked at.
+// sends. Whether queue pairs get into each other's way is the wire's business (fabric.h). Local
+// keys are not looked at.
 //
 // Single-threaded; everything happens in events of the fabric.
 #pragma once
@@ -75,7 +75,11 @@ class Nic {
   Node node() const { return node_; }
 
   // ---- queue pairs ----
-  QpNumber create_qp(std::uint32_t send_depth);
+  QpNumber create_qp(std::uint32_t send_depth) {
+    const QpNumber number{next_qp_++};
+    qps_[number].depth = send_depth;
+    return number;
+  }
   // From here on it receives, and what is posted is sent.
   // `most_fetches`: under way, if fewer than max_rd_atomic.
   void connect_qp(QpNumber qp, Node remote_node, QpNumber remote_qp,
@@ -195,25 +199,54 @@ class Nic {
 
   enum class Answer : std::uint8_t { ack, rnr, too_long, no_access };
 
-  QueuePair* find(QpNumber qp);
+  QueuePair* find(QpNumber qp) {
+    const auto found = qps_.find(qp);
+    return found == qps_.end() ? nullptr : &found->second;
+  }
   bool is_well_formed(const WorkRequest& request);
   void transmit(QpNumber number);
-  void go_back(QueuePair& qp);
+  // Everything that is not answered will leave again.
+  void go_back(QueuePair& qp) {
+    ++qp.round;
+    qp.sent = qp.acked;
+    qp.fetching = 0;
+  }
   void on_packet(const Packet& packet);
   void on_send(const Packet& packet, QueuePair& qp);
   void receive(QpNumber number, const std::vector<std::byte>& bytes, bool solicited);
   void answer(const Packet& packet, QueuePair& qp, Answer answer);
   Wire::Action back_at(const Packet& packet, std::function<void(Nic&)> then);
-  void acknowledge_again(Packet packet, QueuePair& qp);
+  // What is repeated is answered for all that was executed. [IBTA 9.7.5.1.2]
+  void acknowledge_again(Packet packet, QueuePair& qp) {
+    packet.sequence = qp.expected - 1;
+    answer(packet, qp, Answer::ack);
+  }
   void on_answer(QpNumber number, std::uint64_t sequence, std::uint64_t round, Answer answer,
                  Duration wait);
   // What to call when the shared adapter has dealt with an answer: at once, if there is none.
-  void when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then);
-  std::uint64_t context_of(QpNumber number, std::uint64_t sequence) const;
-  void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence);
+  void when_served(QpNumber number, std::uint64_t sequence, EventQueue::Action then) {
+    if (config_.shared == nullptr) return then();
+    fabric_.events.at(config_.shared->end(fabric_.events.now(), context_of(number, sequence)),
+                      std::move(then));
+  }
+  // A request's name in the shared adapter.
+  std::uint64_t context_of(QpNumber number, std::uint64_t sequence) const {
+    return std::uint64_t{node_} << 48 | static_cast<std::uint64_t>(number) << 32 |
+           (sequence & UINT32_MAX);
+  }
+  // The other end executed everything before `sequence`. A fetch is done only when its data is
+  // here: if that was lost, the fetch is repeated, or with the other end gone the retries run out.
+  void acknowledge(QpNumber number, QueuePair& qp, std::uint64_t sequence) {
+    while (qp.acked < sequence && !qp.sends.empty() && !fetches(qp.sends.front().request.opcode)) {
+      finish_oldest(number, qp);
+    }
+  }
   void finish_oldest(QpNumber number, QueuePair& qp);
   void refuse(const Packet& packet, QueuePair& qp, Answer reason);
-  void give_up(const Packet& packet, QueuePair& qp, Answer reason);
+  void give_up(const Packet& packet, QueuePair& qp, Answer reason) {
+    answer(packet, qp, reason);
+    fail_sends(packet.to_qp, qp, CompletionStatus::wr_flush_err);
+  }
   bool permitted(const WorkRequest& request) const;
   void on_write(const Packet& packet, QueuePair& qp);
   void on_read(const Packet& packet, QueuePair& qp);
@@ -222,14 +255,22 @@ class Nic {
                  std::function<bool(std::vector<std::byte>&)> fetch);
   void on_data(QpNumber number, std::uint64_t sequence, const std::vector<std::byte>& bytes);
   bool takes_for_data(const QueuePair& qp, std::uint64_t sequence) const;
-  Duration answer_time(const Send& oldest) const;
+  // Patience starts when the last byte of the oldest request has left, and is for the time that
+  // what it fetches takes on the line. (Between packets of a long message adapters hear of each
+  // other.)
+  Duration answer_time(const Send& oldest) const {
+    return fabric_.wire->line_time(fetches(oldest.request.opcode) ? oldest.request.length_bytes
+                                                                  : 0);
+  }
   Time fails_at(const QueuePair& qp) const;
   Time repeats_at(const QueuePair& qp) const;
   void watch(QpNumber number);
   void fail_sends(QpNumber number, QueuePair& qp, CompletionStatus status);
   void complete(QpNumber number, const Completion& completion, bool solicited = false);
   void notify();
-  void consumed();
+  void consumed() {
+    if (armed_ && srq_.size() < limit_) fire_limit();
+  }
   void fire_limit();
 
   Fabric& fabric_;

@@ -144,11 +144,6 @@ void Nic::refuse(const Packet& packet, QueuePair& qp, Answer reason) {
   });
 }
 
-void Nic::give_up(const Packet& packet, QueuePair& qp, Answer reason) {
-  answer(packet, qp, reason);
-  fail_sends(packet.to_qp, qp, CompletionStatus::wr_flush_err);
-}
-
 void Nic::on_data(QpNumber number, std::uint64_t sequence, const std::vector<std::byte>& bytes) {
   QueuePair* qp = find(number);
   // Data for a queue pair that is broken lands nowhere: its memory may be used again.

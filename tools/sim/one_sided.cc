@@ -20,10 +20,6 @@ OneSided::OneSided(Fabric& fabric, Engine& engine, const OneSidedScript& script)
       script_(script),
       random_(fabric.random.fork(engine.node() + 1000)) {}
 
-std::byte OneSided::page_byte(std::uint64_t offset) const {
-  return static_cast<std::byte>((offset * 131 + offset / 251 + engine_.node() * 17) & 0xff);
-}
-
 void OneSided::meet(std::vector<OneSided*> all) {
   all_ = std::move(all);
   targets_.resize(all_.size());
@@ -102,11 +98,6 @@ void OneSided::start(PeerId peer, Kind kind, Node to, std::uint64_t offset, Alig
   ++targets_[to].under_way;
   ++under_way_;
   engine_.transfer(request);
-}
-
-bool OneSided::is_done(Node to) const {
-  const Target& target = targets_[to];
-  return target.under_way == 0 && (target.to_do + target.to_fetch == 0 || target.gone);
 }
 
 bool OneSided::on_end(const TransferEnd& end) {

@@ -36,9 +36,9 @@ template <typename T>
 struct LineAllocator {
   using value_type = T;
   T* allocate(std::size_t count) {
-    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{line_bytes}));
+    return static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{line_bytes}));
   }
-  void deallocate(T* at, std::size_t) { ::operator delete(at, std::align_val_t{line_bytes}); }
+  void deallocate(T* at, std::size_t) { ::operator delete (at, std::align_val_t{line_bytes}); }
   friend bool operator==(const LineAllocator&, const LineAllocator&) = default;
 };
 
@@ -57,7 +57,10 @@ class OneSided {
   // Starts what may be started now.
   void start_some(Node to, PeerId peer);
   // Nothing left to start or to wait for at `to`.
-  bool is_done(Node to) const;
+  bool is_done(Node to) const {
+    const Target& target = targets_[to];
+    return target.under_way == 0 && (target.to_do + target.to_fetch == 0 || target.gone);
+  }
   // The peer is gone: what ended without success is excused, the rest is not started.
   void give_up(Node to) { targets_[to].gone = true; }
 
@@ -90,7 +93,9 @@ class OneSided {
   std::uint64_t page_bytes() const {
     return std::max(script_.operations > 0 ? 2 * script_.largest : 0, script_.announced_bytes);
   }
-  std::byte page_byte(std::uint64_t offset) const;
+  std::byte page_byte(std::uint64_t offset) const {
+    return static_cast<std::byte>((offset * 131 + offset / 251 + engine_.node() * 17) & 0xff);
+  }
   void start(PeerId peer, Kind kind, Node to, std::uint64_t offset, AlignedBytes memory);
   void check(const Operation& operation);
 

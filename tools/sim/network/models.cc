@@ -189,7 +189,7 @@ class Reading final : public Traffic {
     read.missing_flits -= packet.flits;
     if (read.missing_flits > 0) return;
     const Read done = read;
-    free_.push_back(packet.number);
+    reads_.remove(packet.number);
     const auto took = static_cast<double>(now() - done.posted) * tick_ns_;
     const Time time{static_cast<std::int64_t>(static_cast<double>(now()) * tick_ns_)};
     nodes_[node].scheduler->on_chunk_done(time, done.transfer, done.bytes,
@@ -204,7 +204,7 @@ class Reading final : public Traffic {
       if (!node.scheduler->conserved()) return false;
       under_way += node.scheduler->reads().chunks();
     }
-    return under_way + free_.size() == reads_.size();
+    return under_way == reads_.count();
   }
 
   double mean_reads() const override {
@@ -243,18 +243,13 @@ class Reading final : public Traffic {
     SchedulerWithPeers* const scheduler = nodes_[node].scheduler.get();
     Chunk chunk;
     while (scheduler != nullptr && scheduler->next(chunk)) {
-      if (free_.empty()) {
-        free_.push_back(static_cast<std::uint32_t>(reads_.size()));
-        reads_.emplace_back();
-      }
-      const std::uint32_t id = free_.back();
-      free_.pop_back();
-      reads_[id] = {.reader = node,
-                    .source = static_cast<NodeId>(scheduler->request(chunk.transfer).token),
-                    .bytes = chunk.length_bytes,
-                    .missing_flits = flits_of(chunk.length_bytes),
-                    .transfer = chunk.transfer,
-                    .posted = now()};
+      const std::uint32_t id =
+          reads_.add({.reader = node,
+                      .source = static_cast<NodeId>(scheduler->request(chunk.transfer).token),
+                      .bytes = chunk.length_bytes,
+                      .missing_flits = flits_of(chunk.length_bytes),
+                      .transfer = chunk.transfer,
+                      .posted = now()});
       nodes_[node].to_send[1].push_back({id, 1});
       network().kick(node);
     }
@@ -264,8 +259,7 @@ class Reading final : public Traffic {
   Roles roles_;
   double tick_ns_;
   std::vector<Node> nodes_;
-  std::vector<Read> reads_;
-  std::vector<std::uint32_t> free_;
+  Numbered<Read> reads_;
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "tools/sim/network/network.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -42,16 +44,17 @@ void Network::run_until(Tick until) {
 }
 
 void Network::check() {
-  const auto cycle = [](Tick tick) { return std::to_string(tick / ticks_a_cycle); };
+  const auto cycle = [](Tick tick) { return tick / ticks_a_cycle; };
   if (!conserved()) {
-    violation_ = "flits or credits are lost or made by cycle " + cycle(now());
+    violation_ = fmt::format("flits or credits are lost or made by cycle {}", cycle(now()));
   } else if (!endpoints_.conserved()) {
-    violation_ = "what the endpoints keep account of does not add up by cycle " + cycle(now());
-  } else if (under_way_ > 0 && now() - moved_ > config_.patience) {
-    violation_ = "no progress since cycle " + cycle(moved_) + ", with " +
-                 std::to_string(under_way_) + " packets under way";
+    violation_ =
+        fmt::format("what the endpoints keep account of does not add up by cycle {}", cycle(now()));
+  } else if (!idle() && now() - moved_ > config_.patience) {
+    violation_ = fmt::format("no progress since cycle {}, with {} packets under way", cycle(moved_),
+                             packets_.count());
   }
-  if (under_way_ == 0) moved_ = now();
+  if (idle()) moved_ = now();
 }
 
 void Network::act(Kind kind, const Event& event) {
@@ -72,11 +75,6 @@ void Network::act(Kind kind, const Event& event) {
   }
 }
 
-void Network::add_credits(std::uint32_t output, std::uint32_t flits) {
-  outputs_[output].credits += flits;
-  used_[output / channels] -= static_cast<std::int32_t>(flits);
-}
-
 void Network::credited(std::uint32_t output, std::uint32_t flits) {
   add_credits(output, flits);
   const Port port = output / channels;
@@ -85,16 +83,6 @@ void Network::credited(std::uint32_t output, std::uint32_t flits) {
   } else if (!ports_[port].crossing) {
     arbitrate(port);
   }
-}
-
-PacketId Network::make_packet() {
-  if (free_.empty()) {
-    packets_.emplace_back();
-    return static_cast<PacketId>(packets_.size() - 1);
-  }
-  const PacketId id = free_.back();
-  free_.pop_back();
-  return id;
 }
 
 // Onto the link of `port`, whose next buffer has room.
@@ -125,14 +113,11 @@ void Network::inject(NodeId node) {
     const std::uint32_t room = outputs_[port * channels + channel].credits;
     Packet packet;
     if (room == 0 || !endpoints_.next(node, kind, room, packet)) continue;
-    const PacketId id = make_packet();
     packet.kind = kind;
     packet.source = node;
     packet.born = now();
-    packets_[id] = packet;
-    ++under_way_;
     injected_flits_ += packet.flits;
-    send(port, channel, id);
+    send(port, channel, packets_.add(packet));
     state.inject_due = true;
     events_.at(state.link_free, injection, {node});
     return;
@@ -230,13 +215,6 @@ void Network::crossed(Port port, std::uint32_t from) {
   if (!ports_[port].crossing) arbitrate(port);
 }
 
-// `flits` of an input channel are free; whoever feeds it hears a link later.
-void Network::return_credit(std::uint32_t at, std::uint32_t flits) {
-  const Link& link = wiring_->links()[at / channels];
-  events_.at(now() + link.cycles * ticks_a_cycle, credit,
-             {link.peer * channels + at % channels, flits});
-}
-
 // The node has the packet's head at that time.
 void Network::sink(NodeId node, PacketId id, Tick head) {
   const Packet& packet = packets_[id];
@@ -253,9 +231,8 @@ void Network::deliver(PacketId id) {
   const Packet packet = packets_[id];
   return_credit(packet.input, packet.flits);
   delivered_flits_ += packet.flits;
-  --under_way_;
   moved_ = now();
-  free_.push_back(id);
+  packets_.remove(id);
   endpoints_.arrived(packet.target, packet);
 }
 
@@ -281,7 +258,8 @@ bool Network::conserved() const {
     for (PacketId id = inputs_[at].head; id != none; id = packets_[id].next) count(id);
     flits[at] += inputs_[at].moving;
   }
-  if (packets != under_way_ || injected_flits_ - delivered_flits_ != under_way_flits) return false;
+  if (packets != packets_.count() || injected_flits_ - delivered_flits_ != under_way_flits)
+    return false;
   const std::int64_t capacity = config_.fabric.vc_flits;
   for (Port port = 0; port < ports_.size(); ++port) {
     std::int64_t used = 0;

@@ -1,10 +1,5 @@
 // The fabric: routers with input buffers, virtual cut-through, credits for each virtual channel.
 //
-//   node ─▶ input channel ─▶ route ─▶ wait for the output ─▶ crossbar ─▶ link ─▶ next input … ─▶
-//   sink
-//              ▲                                                │
-//              └──────────────── credits ◀──────────────────────┘ when the last flit has left
-//
 // The head of each input channel is routed and stands in line at its output; an output serves
 // whoever waits longest among those whose next buffer has room for the whole packet. The crossbar
 // is faster than a link, so an output takes packets ahead; what it has taken is bounded by the
@@ -56,7 +51,7 @@ class Network {
   std::uint64_t delivered_flits() const { return delivered_flits_; }
   // Of everything that happened, in its order.
   std::uint64_t trace_hash() const { return trace_; }
-  bool idle() const { return under_way_ == 0; }
+  bool idle() const { return packets_.count() == 0; }
 
   // Recounts every flit and every credit.
   bool conserved() const;
@@ -97,7 +92,10 @@ class Network {
   static std::uint32_t channel_of(PacketKind kind, std::uint32_t channel) {
     return channel + (kind == PacketKind::request ? data_channels : 0);
   }
-  void add_credits(std::uint32_t output, std::uint32_t flits);
+  void add_credits(std::uint32_t output, std::uint32_t flits) {
+    outputs_[output].credits += flits;
+    used_[output / channels] -= static_cast<std::int32_t>(flits);
+  }
   void act(Kind kind, const Event& event);
   void credited(std::uint32_t output, std::uint32_t flits);
   void arrive(PacketId id);
@@ -105,14 +103,18 @@ class Network {
   void arbitrate(Port port);
   void cross(Port port, std::uint32_t output);
   void crossed(Port port, std::uint32_t input);
-  void return_credit(std::uint32_t output, std::uint32_t flits);
+  // `flits` of an input channel are free; whoever feeds it hears a link later.
+  void return_credit(std::uint32_t at, std::uint32_t flits) {
+    const Link& link = wiring_->links()[at / channels];
+    events_.at(now() + link.cycles * ticks_a_cycle, credit,
+               {link.peer * channels + at % channels, flits});
+  }
   void sink(NodeId node, PacketId id, Tick head);
   void deliver(PacketId id);
   void inject(NodeId node);
   void mark(Packet& packet, const Output& output);
   void send(Port port, std::uint32_t channel, PacketId id);
   void check();
-  PacketId make_packet();
 
   Config config_;
   Endpoints& endpoints_;
@@ -120,15 +122,13 @@ class Network {
   Random random_;
   std::vector<Tick> crossing_;  // the crossbar, by flits
   Wheel<Event, kinds> events_;
-  std::vector<Packet> packets_;
-  std::vector<PacketId> free_;
+  Numbered<Packet> packets_;
   std::vector<Input> inputs_;    // port * channels + channel
   std::vector<Output> outputs_;  // the same
   std::vector<PortState> ports_;
   Queued used_;                  // credits of all channels, by port
   std::vector<Tick> sink_free_;  // by node
   std::uint32_t line_ = 0;       // numbers in line
-  std::uint64_t under_way_ = 0;  // packets
   std::uint64_t injected_flits_ = 0;
   std::uint64_t delivered_flits_ = 0;
   std::uint64_t trace_ = 0;

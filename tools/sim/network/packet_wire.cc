@@ -2,14 +2,12 @@
 // sent over the links of a node in turn with those of its other queue pairs, and put in order again
 // by the target, for packets overtake each other under adaptive routing.
 //
-//   Nic::transmit ─▶ send │ packets ─▶ Network ─▶ packets │ all there, and all before them ─▶ event
-//
 // An acknowledgement or a request to read is one flit, on the channels of requests; what goes into
 // memory takes those of data.
 //
-// The event queue leads. Before each of its events the network plays on to that time, or to the
-// tick in which a message arrives, which is an event that may come before. What leaves at the time
-// of an event is in the network in the first tick that is not before it.
+// The event queue leads; a tick in which a message arrives is an event that may come before the
+// next one. What leaves at the time of an event is in the network in the first tick that is not
+// before.
 //
 // Single-threaded.
 #include <algorithm>
@@ -104,18 +102,13 @@ class PacketWire final : public Wire, private Endpoints {
   Time time_of(Tick tick) const { return {tick * cycle_ps_ / (1'000 * ticks_a_cycle)}; }
 
   MessageId add(Stream stream, Kind kind, std::uint32_t bytes) {
-    if (free_.empty()) {
-      free_.push_back(static_cast<MessageId>(messages_.size()));
-      messages_.emplace_back();
-    }
-    const MessageId id = free_.back();
-    free_.pop_back();
     const std::uint32_t flits = std::max(flits_of(bytes), 1u);
-    messages_[id] = {.stream = stream,
-                     .kind = kind == Kind::data ? PacketKind::data : PacketKind::request,
-                     .unsent_flits = flits,
-                     .missing_flits = flits,
-                     .arrive = {}};
+    const MessageId id =
+        messages_.add({.stream = stream,
+                       .kind = kind == Kind::data ? PacketKind::data : PacketKind::request,
+                       .unsent_flits = flits,
+                       .missing_flits = flits,
+                       .arrive = {}});
     flow(stream).order.push_back(id);
     return id;
   }
@@ -145,7 +138,7 @@ class PacketWire final : public Wire, private Endpoints {
         fabric_.events.at(time_of(network_.now()), std::move(message.arrive));
       }
       message = {};
-      free_.push_back(first);
+      messages_.remove(first);
     }
   }
 
@@ -183,7 +176,7 @@ class PacketWire final : public Wire, private Endpoints {
   bool conserved() const override {
     std::uint64_t waiting = 0;
     for (const Flow& flow : flows_) waiting += flow.order.size();
-    return waiting + free_.size() == messages_.size() && under_way_ <= waiting;
+    return waiting == messages_.count() && under_way_ <= waiting;
   }
 
   Fabric& fabric_;
@@ -191,8 +184,7 @@ class PacketWire final : public Wire, private Endpoints {
   std::uint32_t processes_;  // of a node
   Network network_;
   std::vector<Flow> flows_;  // by stream
-  std::vector<Message> messages_;
-  std::vector<MessageId> free_;
+  Numbered<Message> messages_;
   std::vector<std::array<std::list<Stream>, 2>> turns_;  // by node and PacketKind: who sends
   std::uint64_t under_way_ = 0;                          // messages that left and are not over
 };

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "tools/sim/network/packet.h"
 #include "tools/sim/random.h"
 
 namespace weir::sim::network {

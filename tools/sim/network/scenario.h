@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "rendezvous/scheduler.h"
-#include "tools/sim/network/config.h"
+#include "tools/sim/network/wiring.h"
 
 namespace weir::sim::network {
 

@@ -60,6 +60,39 @@ void share_adapter(const Scenario& scenario, Plan& plan) {
   }
 }
 
+// What nodes that receive and are not slow get a cycle, in flits, until each has all it ever gets.
+double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& plan,
+                      const Outcome& outcome) {
+  const std::uint32_t each = scenario.processes;
+  double sum = 0;
+  std::uint32_t count = 0;
+  for (std::uint32_t node = 0; node < roles.slowness.size(); ++node) {
+    std::uint64_t messages = 0;
+    Time served = outcome.begun;
+    for (std::uint32_t i = node * each; i < (node + 1) * each; ++i) {
+      for (const Script& script : plan.scripts) messages += script.messages[i];
+      served = std::max(served, outcome.served[i]);
+    }
+    if (messages == 0 || roles.slowness[node] > 1 || served == outcome.begun) continue;
+    const double flits = static_cast<double>(messages * scenario.message_bytes) / flit_bytes;
+    sum += flits * scenario.cycle_ns / static_cast<double>((served - outcome.begun).ns);
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+// How long a process took to have all it ever gets, in the mean.
+double mean_served_us(const Outcome& outcome) {
+  double sum = 0;
+  double count = 0;
+  for (const Time served : outcome.served) {
+    if (served <= outcome.begun) continue;
+    sum += static_cast<double>((served - outcome.begun).ns) / 1'000;
+    ++count;
+  }
+  return count > 0 ? sum / count : 0;
+}
+
 }  // namespace
 
 Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
@@ -97,43 +130,6 @@ Plan core_plan(const Scenario& scenario, std::uint64_t seed) {
   };
   return plan;
 }
-
-namespace {
-
-// What nodes that receive and are not slow get a cycle, in flits, until each has all it ever gets.
-double rate_of_others(const Scenario& scenario, const Roles& roles, const Plan& plan,
-                      const Outcome& outcome) {
-  const std::uint32_t each = scenario.processes;
-  double sum = 0;
-  std::uint32_t count = 0;
-  for (std::uint32_t node = 0; node < roles.slowness.size(); ++node) {
-    std::uint64_t messages = 0;
-    Time served = outcome.begun;
-    for (std::uint32_t i = node * each; i < (node + 1) * each; ++i) {
-      for (const Script& script : plan.scripts) messages += script.messages[i];
-      served = std::max(served, outcome.served[i]);
-    }
-    if (messages == 0 || roles.slowness[node] > 1 || served == outcome.begun) continue;
-    const double flits = static_cast<double>(messages * scenario.message_bytes) / flit_bytes;
-    sum += flits * scenario.cycle_ns / static_cast<double>((served - outcome.begun).ns);
-    ++count;
-  }
-  return count == 0 ? 0 : sum / count;
-}
-
-// How long a process took to have all it ever gets, in the mean.
-double mean_served_us(const Outcome& outcome) {
-  double sum = 0;
-  double count = 0;
-  for (const Time served : outcome.served) {
-    if (served <= outcome.begun) continue;
-    sum += static_cast<double>((served - outcome.begun).ns) / 1'000;
-    ++count;
-  }
-  return count > 0 ? sum / count : 0;
-}
-
-}  // namespace
 
 Measured run_core(const Scenario& scenario, std::uint64_t seed) {
   const Plan plan = core_plan(scenario, seed);

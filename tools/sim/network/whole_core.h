@@ -1,16 +1,10 @@
 // Processes that are all of the transport's core on the fabric of a scenario: the world of
 // tools/sim/world.h with its checks, its adapters' messages as packets (packet_wire.cc).
 //
-//   a node        `processes` that take turns at its link, and share its read budget by the pool of
-//                 tools/sim/host.h, unless `budget` says otherwise. What a process of a node has
-//                 for another one there goes by shared memory, and is left out.
-//   budget        process: c each. connection: each has c under way, and nothing else bounds them:
-//                 max_rd_atomic, as it is where nobody counts.
-//   what is sent  `pattern` says who sends to whom and how many messages, as fast as may be: nobody
-//                 waits for anybody's message before he sends his own.
-//   small ones    up to `eager_bytes` are eager frames
-//   large ones    are announced by an eager frame of `announcement_bytes`, and fetched by the
-//                 receiver; nobody tells the sender. Nothing is matched.
+// A process of a node has nothing for another one there: shared memory carries that. Messages up to
+// `eager_bytes` are eager frames. Large ones are announced by an eager frame of
+// `announcement_bytes` and fetched by the receiver; nobody tells the sender, and nothing is
+// matched.
 //
 // Connections are made before, over a connection manager that has its own way (connections.h).
 //
