@@ -30,23 +30,32 @@ bool find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// UCX does not promise this interface, and all versions have the same soname. Versions after 1.13
-// have the alignment in the call, not in the cache, and have ucs_rcache_set_default_params.
-template <typename Parameters>
-bool made_for(void* ucs) {
-  constexpr bool headers_before = requires(Parameters parameters) { parameters.max_alignment; };
-  const bool library_before = dlsym(ucs, "ucs_rcache_set_default_params") == nullptr;
-  return headers_before == library_before;
+// UCX does not promise this interface: functions get other parameters and structures other members,
+// under one soname. Only libucp tells the version.
+std::string made_for_another(void* ucp) {
+  decltype(&ucp_get_version) get_version = nullptr;
+  if (!find(ucp, "ucp_get_version", get_version)) return "this UCX does not say its version";
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned patch = 0;
+  get_version(&major, &minor, &patch);
+  if (major == UCP_API_MAJOR && minor == UCP_API_MINOR) return {};
+  const std::string there = std::to_string(major) + "." + std::to_string(minor);
+  return "UCX " + there + " is installed, and weir was built for " + std::to_string(UCP_API_MAJOR) +
+         "." + std::to_string(UCP_API_MINOR) + "; build weir again with the headers of UCX " + there;
 }
 
-const char* load(Ucx& ucx) {
+std::string load(Ucx& ucx) {
   // Never unloaded: libc jumps into it.
   constexpr int flags = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   const KeepSignalHandlers keep;
   void* const ucs = dlopen("libucs.so.0", flags);
   void* const ucm = ucs != nullptr ? dlopen("libucm.so.0", flags) : nullptr;
-  if (ucm == nullptr) return "UCX (libucs.so.0, libucm.so.0; package libucx0) is not installed";
-  if (!made_for<ucs_rcache_params_t>(ucs)) return "weir was built for another version of UCX";
+  void* const ucp = ucm != nullptr ? dlopen("libucp.so.0", flags) : nullptr;
+  if (ucp == nullptr) {
+    return "UCX (libucs.so.0, libucm.so.0, libucp.so.0; package libucx0) is not installed";
+  }
+  if (std::string another = made_for_another(ucp); !another.empty()) return another;
   const bool all = find(ucs, "ucs_rcache_create", ucx.rcache_create) &&
                    find(ucs, "ucs_rcache_destroy", ucx.rcache_destroy) &&
                    find(ucs, "ucs_rcache_get", ucx.rcache_get) &&
@@ -58,15 +67,15 @@ const char* load(Ucx& ucx) {
                    find(ucm, "ucm_set_external_event", ucx.set_external_event) &&
                    find(ucm, "ucm_vm_munmap", ucx.vm_munmap) &&
                    find(ucm, "ucm_global_opts", ucx.ucm_options);
-  return all ? nullptr : "this version of UCX has no registration cache that weir knows";
+  return all ? "" : "this version of UCX has no registration cache that weir knows";
 }
 
 }  // namespace
 
 const Ucx* load_ucx(std::string& why) {
   static Ucx ucx;
-  static const char* const problem = load(ucx);
-  if (problem == nullptr) return &ucx;
+  static const std::string& problem = *new std::string(load(ucx));  // outlives static destructors
+  if (problem.empty()) return &ucx;
   why = problem;
   return nullptr;
 }

@@ -10,6 +10,7 @@
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 extern "C" {
 #include <ucm/api/ucm.h>
+#include <ucp/api/ucp.h>
 #include <ucs/memory/rcache.h>
 }
 #pragma GCC diagnostic pop
@@ -32,8 +33,9 @@ struct Ucx {
   const ucm_global_config_t* ucm_options;
 };
 
-// Loads UCX for good; the process keeps its signal handlers. If UCX is missing, or not the version
-// that weir was built for: nullptr, and the reason in `why`. Any thread, any number of times.
+// Loads UCX for good; the process keeps its signal handlers. If UCX is missing, or its major.minor
+// version is not that of the headers: nullptr, and the reason in `why`. Any thread, any number of
+// times.
 const Ucx* load_ucx(std::string& why);
 
 // Whether this process has loaded UCX already, by weir or another library.
