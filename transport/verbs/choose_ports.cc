@@ -35,6 +35,13 @@ bool in_one_network(const PortChoice& one, const PortChoice& other) {
   return why_unreachable(first, second, false).empty();
 }
 
+// Reads files for each core: only where there is something to choose.
+Place here(unsigned turn) {
+  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
+  const auto all = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_CONF));
+  return {.own = own_cpus(), .cores = cores_of_machine(all), .online = online, .turn = turn};
+}
+
 // A near one of the fastest ports, of those in the network of the first fastest.
 const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
   const PortChoice& first = **std::max_element(
@@ -47,8 +54,7 @@ const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned
     equal.push_back(port);
     near.push_back(cpus_near(port->device));
   }
-  const auto online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN));
-  return equal[nearest(near, {.own = own_cpus(), .online = online, .turn = turn})];
+  return equal.size() == 1 ? equal.front() : equal[nearest(near, here(turn))];
 }
 
 }  // namespace
@@ -114,10 +120,9 @@ std::vector<Cpus> cpus_near_each(const std::vector<PortChoice>& ports) {
 // networks, all processes must take them in the same order: `first`, then the others as listed.
 void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWish& wish) {
   const PortChoice first = rails.front();
-  const Place place{.own = own_cpus(),
-                    .online = static_cast<unsigned>(sysconf(_SC_NPROCESSORS_ONLN)),
-                    .turn = wish.turn};
   std::vector<PortChoice> ports = rail_ports(first, wish);
+  if (ports.size() < 2) return;
+  const Place place = here(wish.turn);
   const bool one_network = std::all_of(ports.begin(), ports.end(), [&](const PortChoice& port) {
     return in_one_network(first, port);
   });

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <numeric>
+#include <set>
 #include <sstream>
 
 namespace weir::verbs {
@@ -31,14 +33,23 @@ std::vector<std::size_t> nearest_ones(const std::vector<Cpus>& near, const Cpus&
   return equal;
 }
 
+// The first CPU of each core that some of the CPUs are of.
+Cpus cores_with(const Cpus& cpus, const Cores& cores) {
+  std::set<unsigned> found;
+  for (const unsigned cpu : cpus) found.insert(cpu < cores.size() ? cores[cpu] : cpu);
+  return {found.begin(), found.end()};
+}
+
 // Which of `ways` this process takes, so that each gets as many processes. A process bound to some
-// of the CPUs near the adapters goes by its position among these CPUs. All others go by turns. If a
-// process has only a part of the machine, the processes of the other parts may have the next turns.
+// of the cores near the adapters goes by its position among these cores: the CPUs of a core may be
+// far apart in the kernel's count. All others go by turns. If a process has only a part of the
+// machine, the processes of the other parts may have the next turns.
 std::size_t share(const Cpus& near, const Place& place, std::size_t ways) {
-  const Cpus mine = both(place.own, near);
-  if (!mine.empty() && mine.size() < near.size()) {
-    const auto at = std::lower_bound(near.begin(), near.end(), mine.front()) - near.begin();
-    return static_cast<std::size_t>(at) * ways / near.size();
+  const Cpus mine = cores_with(both(place.own, near), place.cores);
+  const Cpus all = cores_with(near, place.cores);
+  if (!mine.empty() && mine.size() < all.size()) {
+    const auto at = std::lower_bound(all.begin(), all.end(), mine.front()) - all.begin();
+    return static_cast<std::size_t>(at) * ways / all.size();
   }
   const auto parts =
       place.own.empty() ? 1 : std::max<std::size_t>(1, place.online / place.own.size());
@@ -63,6 +74,23 @@ Cpus cpus_in(const std::string& list) {
   }
   std::sort(cpus.begin(), cpus.end());
   return cpus;
+}
+
+Cores cores_of_machine(unsigned cpus, const std::string& root) {
+  std::ifstream smt(root + "/smt/active");
+  if (char active = '0'; !(smt >> active) || active == '0') return {};
+  Cores cores(std::min(cpus, most_cpus));
+  std::iota(cores.begin(), cores.end(), 0);
+  for (unsigned cpu = 0; cpu < cores.size(); ++cpu) {
+    if (cores[cpu] != cpu) continue;
+    std::ifstream file(root + "/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
+    std::string list;
+    std::getline(file, list);
+    for (const unsigned sibling : cpus_in(list)) {
+      if (sibling > cpu && sibling < cores.size()) cores[sibling] = cpu;
+    }
+  }
+  return cores;
 }
 
 Cpus own_cpus() {

@@ -22,9 +22,16 @@ Cpus own_cpus();
 // The CPUs near the device; none if the kernel does not say.
 Cpus cpus_near(const std::string& device, const std::string& root = "/sys/class/infiniband");
 
+// By CPU, the first CPU of its core; CPUs beyond the end are cores of their own.
+using Cores = std::vector<unsigned>;
+
+// Of CPUs 0 to `cpus` - 1. None if each is a core of its own. Reads a file for each core.
+Cores cores_of_machine(unsigned cpus, const std::string& root = "/sys/devices/system/cpu");
+
 // Where this process runs.
 struct Place {
   Cpus own;
+  Cores cores{};
   unsigned online = 1;  // CPUs of the machine
   unsigned turn = 0;    // the process's number on its node
 };

@@ -53,6 +53,28 @@ TEST(Locality, ProcessesBoundToSocketsUseTheirAdaptersAlike) {
             four_each);
 }
 
+// CPU n of 16 and CPU n + 32 are one core; so are, with another firmware, CPUs 2n and 2n + 1.
+TEST(Locality, CoresWithTwoThreadsUseTheAdaptersOfTheirSocketAlike) {
+  const std::vector<Cpus> apart(4, cpus_in("0-15,32-47"));
+  const std::vector<Cpus> adjacent(4, range(0, 32));
+  const auto cores = [](unsigned cpus, const auto& core_of) {
+    Cores first;
+    for (unsigned cpu = 0; cpu < cpus; ++cpu) first.push_back(core_of(cpu));
+    return first;
+  };
+  const auto used = [](const std::vector<Cpus>& near, const Cores& cores, const auto& cpus_of) {
+    std::vector<Place> places = processes(16, cpus_of);
+    for (Place& place : places) place.cores = cores;
+    return users(near, places);
+  };
+  const Cores halves = cores(64, [](unsigned cpu) { return cpu % 32; });
+  const Cores pairs = cores(64, [](unsigned cpu) { return cpu / 2 * 2; });
+  const std::vector<unsigned> alike(4, 4);
+  EXPECT_EQ(used(apart, halves, [](unsigned i) { return Cpus{i, i + 32}; }), alike);
+  EXPECT_EQ(used(apart, halves, [](unsigned i) { return Cpus{i + 32}; }), alike);
+  EXPECT_EQ(used(adjacent, pairs, [](unsigned i) { return Cpus{2 * i, 2 * i + 1}; }), alike);
+}
+
 TEST(Locality, ProcessesThatAreNotBoundUseAllAlike) {
   EXPECT_EQ(users(two_sockets, processes(32, [](unsigned) { return range(0, 32); })), four_each);
 }
@@ -122,6 +144,25 @@ TEST(Locality, ReadsTheKernelsLists) {
   std::ofstream(root + "/mlx5_0/device/local_cpulist") << "4-5\n";
   EXPECT_EQ(cpus_near("mlx5_0", root), (Cpus{4, 5}));
   EXPECT_TRUE(cpus_near("mlx5_1", root).empty());
+  std::filesystem::remove_all(root);
+}
+
+TEST(Locality, ReadsWhichCpusAreOneCore) {
+  std::string root = std::filesystem::temp_directory_path() / "weir-cores-XXXXXX";
+  ASSERT_NE(::mkdtemp(root.data()), nullptr);
+  EXPECT_TRUE(cores_of_machine(4, root).empty());
+  const auto write = [&](const std::string& folder, const std::string& file, const char* text) {
+    std::filesystem::create_directories(root + "/" + folder);
+    std::ofstream(root + "/" + folder + "/" + file) << text << "\n";
+  };
+  for (const char* cpu : {"0", "2"}) {
+    write("cpu" + std::string(cpu) + "/topology", "thread_siblings_list", "0,2");
+  }
+  write("cpu3/topology", "thread_siblings_list", "3");  // CPU 1 is offline
+  write("smt", "active", "1");
+  EXPECT_EQ(cores_of_machine(4, root), (Cores{0, 1, 0, 3}));
+  write("smt", "active", "0");
+  EXPECT_TRUE(cores_of_machine(4, root).empty());
   std::filesystem::remove_all(root);
 }
 
