@@ -55,7 +55,7 @@ Json describe_port(const verbs::PortChoice& port, bool chosen, const config::Set
              {"type", verbs::to_text(gid.type)},
              {"address", address_of(gid)},
              {"taken", taken}};
-    if (taken) one["why"] = verbs::why_chosen(gid);
+    if (taken || !gid.here) one["why"] = verbs::why_chosen(gid);
     gids.push_back(one);
   }
   Json counters = Json::object();
@@ -66,8 +66,9 @@ Json describe_port(const verbs::PortChoice& port, bool chosen, const config::Set
   }
   return Json{{"port", port.port},
               {"taken", chosen},
+              {"declined", port.declined.empty() ? Json() : Json(port.declined)},
               {"state", state_text(port)},
-              {"link", port.ethernet ? "RoCE" : "InfiniBand"},
+              {"link", port.link},
               {"interface", interface_of(port)},
               {"address", port.address.ss_family != 0 ? verbs::to_text(port.address) : ""},
               {"speed_gbps", static_cast<double>(port.speed_mbps) / 1000},
@@ -106,6 +107,7 @@ void print_port(const std::string& device, const Json& port) {
              port["speed_gbps"].get<double>(), port["mtu_bytes"].get<int>(),
              text(port["interface"]).empty() ? "" : ", interface " + text(port["interface"]),
              text(port["address"]).empty() ? ", no address" : ", address " + text(port["address"]));
+  if (!port["declined"].is_null()) fmt::print("      not usable: {}\n", text(port["declined"]));
   for (const Json& gid : port["gids"]) {
     fmt::print("    {} GID {:3}  {:10}  {:39}  {}\n", gid["taken"] == true ? "*" : " ",
                gid["index"].get<int>(), text(gid["type"]), text(gid["address"]),

@@ -53,7 +53,7 @@ std::string state_text(const verbs::PortChoice& port) {
 
 std::string interface_of(const verbs::PortChoice& port) {
   std::array<char, IF_NAMESIZE> name{};
-  if (port.gid.interface != 0 && if_indextoname(port.gid.interface, name.data()) != nullptr) {
+  if (port.interface != 0 && if_indextoname(port.interface, name.data()) != nullptr) {
     return name.data();
   }
   // Soft-RoCE has no device behind it, but says whose child it is.

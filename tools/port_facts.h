@@ -12,7 +12,7 @@ namespace weir::tools {
 // The state in words: "active", "down", "init".
 std::string state_text(const verbs::PortChoice& port);
 
-// The network interface of a RoCE port, from its GID or sysfs; empty if unknown.
+// The network interface of a port, that of its address or from sysfs; empty if unknown.
 std::string interface_of(const verbs::PortChoice& port);
 
 // MTU of a network interface; 0 if unknown.

@@ -815,8 +815,8 @@ class Asker {
 bool is_refused(const Engine& engine, std::span<const std::byte> data) {
   const auto card = wire::decode_card(engine.card());
   Asker asker;
-  return asker.ask(verbs::make_address(card->address, card->port, engine.port().gid.interface),
-                   data, 1, 99) &&
+  return asker.ask(verbs::make_address(card->address, card->port, engine.port().interface), data, 1,
+                   99) &&
          asker.comes(RDMA_CM_EVENT_REJECTED);
 }
 
@@ -1034,8 +1034,8 @@ TEST_F(QueuePairs, StartNoMoreReadsThanThePeersAdapterAnswers) {
   ASSERT_NE(connections, nullptr) << why;
   connections->attach(queues.get());
   const verbs::PortChoice& port = device->port();
-  const sockaddr_storage to = verbs::make_address(verbs::address_bytes(port.address),
-                                                  connections->port(), port.gid.interface);
+  const sockaddr_storage to =
+      verbs::make_address(verbs::address_bytes(port.address), connections->port(), port.interface);
   const std::array answered{std::uint8_t{2}, std::uint8_t{100}};
   std::array<Asker, 2> askers;
   for (std::uint32_t i = 0; i < 2; ++i) {

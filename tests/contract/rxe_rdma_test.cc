@@ -448,7 +448,7 @@ class Refuser {
  public:
   explicit Refuser(const PortChoice& port) {
     rdma_cm_id* made = nullptr;
-    sockaddr_storage here = make_address(address_bytes(port.address), 0, port.gid.interface);
+    sockaddr_storage here = make_address(address_bytes(port.address), 0, port.interface);
     if (channel_ == nullptr || rdma_create_id(channel_.get(), &made, nullptr, RDMA_PS_TCP) != 0) {
       throw std::runtime_error("no connection manager");
     }

@@ -124,7 +124,7 @@ class Answerer {
     const verbs::PortChoice& port = rails.front();
     PortFacts& said = facts.port.emplace();
     said.name = port.name();
-    said.link = port.ethernet ? "RoCE" : "InfiniBand";
+    said.link = port.link;
     said.gid = address_of(port.gid);
     said.gid_type = verbs::to_text(port.gid.type);
     said.interface = interface_of(port);

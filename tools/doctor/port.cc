@@ -21,6 +21,10 @@ std::string or_placeholder(const std::string& interface) {
 }
 
 Finding why_port_unusable(const verbs::PortChoice& port) {
+  if (!port.suits) {
+    return fail("port", fmt::format("{}: {}", port.name(), port.declined),
+                "use another adapter; weir info shows the ports there are");
+  }
   const std::string interface = interface_of(port);
   if (!port.active) {
     return fail("port",
@@ -32,11 +36,9 @@ Finding why_port_unusable(const verbs::PortChoice& port) {
                               : "connect the cable; a port that stays in 'init' has no subnet "
                                 "manager: run opensm on one host of the fabric");
   }
-  return fail("gid",
-              fmt::format("{} has {} and no IP address that connections could use", port.name(),
-                          port.gids.empty() ? "no GID" : "no usable GID"),
-              fmt::format("ip addr add 10.0.0.1/24 dev {}, each host its own address",
-                          or_placeholder(interface)));
+  return fail("gid", fmt::format("{}: {}", port.name(), port.declined),
+              fmt::format("{}ip addr add 10.0.0.1/24 dev {}, each host its own address",
+                          port.ethernet ? "" : "modprobe ib_ipoib; ", or_placeholder(interface)));
 }
 
 Finding check_gid(const verbs::PortChoice& port) {
@@ -89,10 +91,10 @@ Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoi
   const std::vector<verbs::PortChoice> rails = verbs::choose_ports(wish, why);
   if (!rails.empty()) {
     choice = rails.front();
-    Findings findings{ok("port", fmt::format("{} is active: {}, {} Gb/s", choice->name(),
-                                             choice->ethernet ? "RoCE" : "InfiniBand",
-                                             static_cast<double>(choice->speed_mbps) / 1000)),
-                      check_gid(*choice), check_mtu(*choice)};
+    Findings findings{
+        ok("port", fmt::format("{} is active: {}, {} Gb/s", choice->name(), choice->link,
+                               static_cast<double>(choice->speed_mbps) / 1000)),
+        check_gid(*choice), check_mtu(*choice)};
     if (rails.size() > 1 || wish.rails > 1) findings.push_back(check_rails(rails, wish.rails));
     return findings;
   }

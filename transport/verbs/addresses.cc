@@ -2,11 +2,14 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/if_packet.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <map>
 
 #include "transport/verbs/gid.h"
 
@@ -68,26 +71,48 @@ std::string to_text(const sockaddr_storage& address) {
   return text.data();
 }
 
-std::uint8_t network_bits(const sockaddr_storage& address) {
+std::vector<LocalAddress> local_addresses() {
+  std::vector<LocalAddress> found;
+  std::map<std::string, std::uint32_t> interfaces;
   ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return 0;
-  std::uint8_t bits = 0;
+  if (getifaddrs(&all) != 0) return found;
   for (const ifaddrs* it = all; it != nullptr; it = it->ifa_next) {
-    if (it->ifa_addr == nullptr || it->ifa_netmask == nullptr) continue;
-    sockaddr_storage one{};
+    if (it->ifa_addr == nullptr) continue;
+    if (it->ifa_addr->sa_family == AF_PACKET) {
+      const auto* const link = reinterpret_cast<const sockaddr_ll*>(it->ifa_addr);
+      interfaces[it->ifa_name] = static_cast<std::uint32_t>(link->sll_ifindex);
+    }
     const bool v4 = it->ifa_addr->sa_family == AF_INET;
-    if (!v4 && it->ifa_addr->sa_family != AF_INET6) continue;
+    if (it->ifa_netmask == nullptr || (!v4 && it->ifa_addr->sa_family != AF_INET6)) continue;
+    sockaddr_storage one{};
     std::memcpy(&one, it->ifa_addr, v4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    if (address_bytes(one) != address_bytes(address)) continue;
     const sockaddr* const mask = it->ifa_netmask;
-    bits = v4 ? static_cast<std::uint8_t>(
-                    96 + leading_ones(reinterpret_cast<const std::uint8_t*>(
-                                          &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr),
-                                      4))
-              : leading_ones(reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr, 16);
+    const auto bits = static_cast<std::uint8_t>(
+        v4 ? 96 + leading_ones(reinterpret_cast<const std::uint8_t*>(
+                                   &reinterpret_cast<const sockaddr_in*>(mask)->sin_addr),
+                               4)
+           : leading_ones(reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr, 16));
+    std::string name = it->ifa_name;
+    name.resize(std::min(name.size(), name.find(':')));  // "eth0:1": a second address of eth0
+    found.push_back({.bytes = address_bytes(one), .name = name, .network_bits = bits});
   }
   freeifaddrs(all);
-  return bits;
+  for (LocalAddress& one : found) {
+    if (const auto it = interfaces.find(one.name); it != interfaces.end()) {
+      one.interface = it->second;
+    }
+  }
+  return found;
+}
+
+const LocalAddress* find_address(std::span<const LocalAddress> all,
+                                 const std::array<std::uint8_t, 16>& bytes,
+                                 std::uint32_t interface) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const LocalAddress& one) {
+    return one.bytes == bytes &&
+           (interface == 0 || one.interface == 0 || one.interface == interface);
+  });
+  return found == all.end() ? nullptr : &*found;
 }
 
 }  // namespace weir::verbs

@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace weir::verbs {
 
@@ -17,8 +19,20 @@ sockaddr_storage make_address(const std::array<std::uint8_t, 16>& bytes, std::ui
                               std::uint32_t interface);
 std::string to_text(const sockaddr_storage& address);
 
-// The prefix length of the address's network, for its 16 bytes: IPv4's /24 is 120 here. 0 if no
-// interface of this machine has the address.
-std::uint8_t network_bits(const sockaddr_storage& address);
+struct LocalAddress {
+  std::array<std::uint8_t, 16> bytes{};
+  std::string name;               // of the interface
+  std::uint32_t interface = 0;    // its index; 0: not known
+  // The prefix length of its network, for its 16 bytes: IPv4's /24 is 120 here.
+  std::uint8_t network_bits = 0;
+};
+
+// The addresses of this network namespace. None if the kernel does not say.
+std::vector<LocalAddress> local_addresses();
+
+// The entry with these bytes; if `interface` is not 0, of that interface. nullptr: there is none.
+const LocalAddress* find_address(std::span<const LocalAddress> all,
+                                 const std::array<std::uint8_t, 16>& bytes,
+                                 std::uint32_t interface);
 
 }  // namespace weir::verbs

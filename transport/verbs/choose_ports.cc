@@ -24,8 +24,6 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-bool is_usable(const PortChoice& port) { return port.active && port.address.ss_family != 0; }
-
 // Whether a peer that the one port reaches can be reached from the other, too.
 bool in_one_network(const PortChoice& one, const PortChoice& other) {
   wire::Card first;
@@ -73,22 +71,17 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
   }
   std::vector<const PortChoice*> usable;
   std::string seen;
+  bool any_suits = false;
   for (const PortChoice& port : ports) {
-    if (name != "auto" && name != port.device && name != port.name()) {
-      seen += (seen.empty() ? "" : ", ") + port.name();
-      continue;
-    }
-    if (!port.active) {
-      seen += (seen.empty() ? "" : ", ") + port.name() + " (not active)";
-    } else if (port.address.ss_family == 0) {
-      seen += (seen.empty() ? "" : ", ") + port.name() + " (no usable GID or IP address)";
-    } else {
-      usable.push_back(&port);
-    }
+    const bool named = name == "auto" || name == port.device || name == port.name();
+    if (named && port.declined.empty()) usable.push_back(&port);
+    any_suits = any_suits || port.suits;
+    seen += (seen.empty() ? "" : ", ") + port.name();
+    if (!port.declined.empty()) seen += " (" + port.declined + ")";
   }
   if (usable.empty()) {
-    why = "no usable RDMA port for device '" + name + "'; there is: " + seen +
-          ". Bring the port up and give its network interface an IP address";
+    why = "no usable RDMA port for device '" + name + "'; there is: " + seen;
+    if (any_suits) why += ". Bring the port up and give its network interface an IP address";
     return std::nullopt;
   }
   return *near_us(usable, wish.turn);
@@ -103,7 +96,7 @@ std::vector<PortChoice> rail_ports(const PortChoice& first, const DeviceWish& wi
   std::vector<PortChoice> ports = list_ports(wish);
   std::erase_if(ports, [&](const PortChoice& port) {
     if (port.name() == first.name()) return false;
-    return !is_usable(port) || port.ethernet != first.ethernet ||
+    return !port.declined.empty() || port.ethernet != first.ethernet ||
            port.soft_roce != first.soft_roce || 2 * port.speed_mbps < first.speed_mbps ||
            !seen.insert(port.device).second;
   });

@@ -81,7 +81,7 @@ bool Connections::connect(LaneId lane, const wire::Card& card, const wire::Hello
                     sizeof *traffic_class_);
   }
   sockaddr_storage from = device_->port().address;
-  sockaddr_storage to = make_address(card.address, card.port, device_->port().gid.interface);
+  sockaddr_storage to = make_address(card.address, card.port, device_->port().interface);
   if (rdma_resolve_addr(id, reinterpret_cast<sockaddr*>(&from), reinterpret_cast<sockaddr*>(&to),
                         resolve_timeout_ms) != 0) {
     return false;

@@ -5,12 +5,14 @@
 namespace weir::verbs {
 namespace {
 
+constexpr int elsewhere = 16;
+
 // Smaller is better.
 int rank_of(const Gid& gid) {
   const int address = gid.is_ipv4_mapped() ? 0 : gid.is_link_local() ? 2 : 1;
   const int type = gid.type == GidType::roce_v1 ? 1 : 0;
   // A link-local address is worse than RoCEv1: it means something only with an interface.
-  return address == 2 ? 8 + type : 4 * type + address;
+  return (gid.here ? 0 : elsewhere) + (address == 2 ? 8 + type : 4 * type + address);
 }
 
 }  // namespace
@@ -26,7 +28,7 @@ const Gid* choose_gid(std::span<const Gid> table) {
   const auto best = std::min_element(table.begin(), table.end(), [](const Gid& a, const Gid& b) {
     return rank_of(a) != rank_of(b) ? rank_of(a) < rank_of(b) : a.index < b.index;
   });
-  return best == table.end() ? nullptr : &*best;
+  return best == table.end() || !best->here ? nullptr : &*best;
 }
 
 const char* to_text(GidType type) {
@@ -39,6 +41,7 @@ const char* to_text(GidType type) {
 }
 
 const char* why_chosen(const Gid& gid) {
+  if (!gid.here) return "its address belongs to another network namespace, or to no interface";
   if (gid.type == GidType::infiniband) return "InfiniBand: the first entry";
   if (gid.is_link_local()) return "link-local: reaches this link only; there is no better entry";
   if (gid.type == GidType::roce_v1) return "RoCEv1: not routed; the port has no RoCEv2 entry";

@@ -1,13 +1,11 @@
 #include "transport/verbs/ipoib.h"
 
-#include <ifaddrs.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "transport/verbs/gid.h"
 
 namespace weir::verbs {
 namespace {
@@ -20,6 +18,21 @@ std::string line_of(const std::filesystem::path& path) {
   std::string line;
   std::getline(file, line);
   return line;
+}
+
+enum class Reach : std::uint8_t { network, link };  // of an address
+
+// The address of the interface, rather IPv4 than IPv6; nullptr: it has none.
+const LocalAddress* address_of(const std::string& name, Reach reach,
+                               std::span<const LocalAddress> local) {
+  const LocalAddress* found = nullptr;
+  for (const LocalAddress& one : local) {
+    const Gid gid{.raw = one.bytes};
+    if (one.name != name || gid.is_link_local() != (reach == Reach::link)) continue;
+    if (gid.is_ipv4_mapped()) return &one;
+    if (found == nullptr) found = &one;
+  }
+  return found;
 }
 
 // The GID in "80:00:00:48:fe:80:...". False if the text is no IPoIB hardware address.
@@ -45,6 +58,10 @@ std::vector<IpoibInterface> ipoib_interfaces(const std::string& device, const st
   for (const auto& net : std::filesystem::directory_iterator(nets, error)) {
     IpoibInterface one{.name = net.path().filename()};
     if (!parse(line_of(net.path() / "address"), one.gid)) continue;
+    const std::filesystem::path master = net.path() / "master";  // a link, if there is one
+    if (parse(line_of(master / "address"), one.gid)) {
+      one.name = std::filesystem::read_symlink(master, error).filename();
+    }
     const std::string pkey = line_of(net.path() / "pkey");
     if (pkey.starts_with("0x")) {
       std::from_chars(pkey.data() + 2, pkey.data() + pkey.size(), one.pkey, 16);
@@ -68,21 +85,19 @@ const IpoibInterface* choose_ipoib(std::span<const IpoibInterface> all,
   return any;
 }
 
-sockaddr_storage ipoib_address(const std::string& device, const std::array<std::uint8_t, 16>& gid,
-                               std::optional<std::uint16_t> pkey) {
-  sockaddr_storage found{};
-  const std::vector<IpoibInterface> interfaces = ipoib_interfaces(device);
-  const IpoibInterface* const interface = choose_ipoib(interfaces, gid, pkey);
-  ifaddrs* all = nullptr;
-  if (interface == nullptr || getifaddrs(&all) != 0) return found;
-  for (const ifaddrs* it = all; it != nullptr && found.ss_family == 0; it = it->ifa_next) {
-    if (it->ifa_addr != nullptr && it->ifa_addr->sa_family == AF_INET &&
-        interface->name == it->ifa_name) {
-      std::memcpy(&found, it->ifa_addr, sizeof(sockaddr_in));
+const LocalAddress* ipoib_address(const std::string& device,
+                                  const std::array<std::uint8_t, 16>& gid,
+                                  std::optional<std::uint16_t> pkey,
+                                  std::span<const LocalAddress> local, const std::string& root) {
+  const std::vector<IpoibInterface> all = ipoib_interfaces(device, root);
+  for (const Reach reach : {Reach::network, Reach::link}) {
+    std::vector<IpoibInterface> some = all;
+    std::erase_if(some, [&](const auto& one) { return !address_of(one.name, reach, local); });
+    if (const IpoibInterface* const one = choose_ipoib(some, gid, pkey)) {
+      return address_of(one->name, reach, local);
     }
   }
-  freeifaddrs(all);
-  return found;
+  return nullptr;
 }
 
 }  // namespace weir::verbs

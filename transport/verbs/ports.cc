@@ -42,13 +42,41 @@ std::uint64_t lanes(std::uint8_t width) {
   }
 }
 
-std::vector<Gid> gid_table(ibv_context* context, std::uint8_t port) {
-  std::array<ibv_gid_entry, 256> entries{};
+const char* link_of(ibv_transport_type transport, bool ethernet) {
+  switch (transport) {
+    case IBV_TRANSPORT_IB: return ethernet ? "RoCE" : "InfiniBand";
+    case IBV_TRANSPORT_IWARP: return "iWARP";
+    case IBV_TRANSPORT_USNIC:
+    case IBV_TRANSPORT_USNIC_UDP: return "usNIC";
+    default: return "another transport";  // efa
+  }
+}
+
+// What is the same for all ports of a device.
+struct Opened {
+  std::string name;
+  ibv_transport_type transport = IBV_TRANSPORT_UNKNOWN;
+  ibv_device_attr limits{};
+  std::vector<ibv_port_attr> ports;
+  std::vector<ibv_gid_entry> gids;
+  std::vector<LocalAddress> local;  // addresses of this network namespace
+};
+
+// Of all ports: the kernel refuses to write a table that does not fit.
+std::vector<ibv_gid_entry> gid_table(ibv_context* context,
+                                     const std::vector<ibv_port_attr>& ports) {
+  std::size_t most = 0;
+  for (const ibv_port_attr& port : ports) most += static_cast<std::size_t>(port.gid_tbl_len);
+  std::vector<ibv_gid_entry> entries(most);
   const ssize_t count = ibv_query_gid_table(context, entries.data(), entries.size(), 0);
+  entries.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return entries;
+}
+
+std::vector<Gid> gids_of(const Opened& device, const PortChoice& port) {
   std::vector<Gid> table;
-  for (ssize_t i = 0; i < count; ++i) {
-    const ibv_gid_entry& entry = entries[static_cast<std::size_t>(i)];
-    if (entry.port_num != port) continue;
+  for (const ibv_gid_entry& entry : device.gids) {
+    if (entry.port_num != port.port) continue;
     Gid gid;
     gid.index = static_cast<int>(entry.gid_index);
     gid.type = entry.gid_type == IBV_GID_TYPE_ROCE_V2   ? GidType::roce_v2
@@ -56,36 +84,63 @@ std::vector<Gid> gid_table(ibv_context* context, std::uint8_t port) {
                                                         : GidType::infiniband;
     std::memcpy(gid.raw.data(), entry.gid.raw, gid.raw.size());
     gid.interface = entry.ndev_ifindex;
+    gid.here = !port.ethernet || device.local.empty() ||
+               find_address(device.local, gid.raw, gid.interface) != nullptr;
     table.push_back(gid);
   }
   return table;
 }
 
-PortChoice look_at(ibv_context* context, const std::string& device, std::uint8_t port,
-                   const DeviceWish& wish) {
-  PortChoice choice;
-  choice.device = device;
-  choice.port = port;
-  ibv_port_attr attributes{};
-  if (ibv_query_port(context, port, &attributes) != 0) return choice;
-  choice.active = attributes.state == IBV_PORT_ACTIVE;
-  choice.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
-  choice.mtu_bytes = 128u << attributes.active_mtu;
-  choice.speed_mbps = lane_mbps(attributes.active_speed) * lanes(attributes.active_width);
-  choice.gids = gid_table(context, port);
-
-  const Gid* gid = choose_gid(choice.gids);
-  if (wish.gid_index >= 0) {
-    const auto wanted = std::find_if(choice.gids.begin(), choice.gids.end(),
-                                     [&](const Gid& g) { return g.index == wish.gid_index; });
-    gid = wanted == choice.gids.end() ? nullptr : &*wanted;
+// Whether the port can run weir, once it is up and has an address.
+std::string why_unsuited(const Opened& device, const PortChoice& port) {
+  if (device.transport != IBV_TRANSPORT_IB) {
+    return std::string(port.link) + ": weir runs on InfiniBand and RoCE";
   }
-  if (gid == nullptr) return choice;
-  choice.gid = *gid;
-  choice.address = choice.ethernet ? make_address(gid->raw, 0, gid->interface)
-                                   : ipoib_address(device, gid->raw, wish.pkey);
-  choice.network_bits = network_bits(choice.address);
-  return choice;
+  if (device.limits.max_srq == 0) return "no shared receive queues (max_srq is 0): weir needs them";
+  return {};
+}
+
+// Gives the port the GID and the address. If it has none, the reason.
+std::string take_address(const Opened& device, const DeviceWish& wish, PortChoice& port) {
+  const Gid* gid = choose_gid(port.gids);
+  if (wish.gid_index >= 0) {
+    const auto wanted = std::find_if(port.gids.begin(), port.gids.end(),
+                                     [&](const Gid& g) { return g.index == wish.gid_index; });
+    if (wanted == port.gids.end()) return "no GID " + std::to_string(wish.gid_index);
+    if (!wanted->here) return "GID " + std::to_string(wish.gid_index) + ": " + why_chosen(*wanted);
+    gid = &*wanted;
+  }
+  if (port.gids.empty()) return "no GID";
+  if (gid == nullptr) return "no GID with an address of this network namespace";
+  port.gid = *gid;
+  const LocalAddress* const local =
+      port.ethernet ? find_address(device.local, gid->raw, gid->interface)
+                    : ipoib_address(device.name, gid->raw, wish.pkey, device.local);
+  if (!port.ethernet && local == nullptr) return "no IPoIB interface of it has an IP address";
+  port.interface = local != nullptr && local->interface != 0 ? local->interface : gid->interface;
+  port.address = make_address(local != nullptr ? local->bytes : gid->raw, 0, port.interface);
+  port.network_bits = local != nullptr ? local->network_bits : std::uint8_t{0};
+  return {};
+}
+
+PortChoice look_at(const Opened& device, std::uint8_t number, const DeviceWish& wish) {
+  const ibv_port_attr& attributes = device.ports[number - 1u];
+  PortChoice port;
+  port.device = device.name;
+  port.port = number;
+  port.active = attributes.state == IBV_PORT_ACTIVE;
+  port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+  port.link = link_of(device.transport, port.ethernet);
+  port.soft_roce = device.limits.vendor_id == rxe_vendor;
+  port.mtu_bytes = 128u << attributes.active_mtu;
+  port.speed_mbps = lane_mbps(attributes.active_speed) * lanes(attributes.active_width);
+  port.gids = gids_of(device, port);
+  port.declined = why_unsuited(device, port);
+  port.suits = port.declined.empty();
+  if (!port.suits) return port;
+  port.declined = take_address(device, wish, port);
+  if (!port.active) port.declined = "not active";
+  return port;
 }
 
 }  // namespace
@@ -97,18 +152,24 @@ std::string cannot_open(const std::string& device) {
 
 std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened) {
   std::vector<PortChoice> ports;
+  Opened device;
+  device.local = local_addresses();
   int count = 0;
   ibv_device** devices = ibv_get_device_list(&count);
   if (devices == nullptr) return ports;
   for (int i = 0; i < count; ++i) {
+    device.name = ibv_get_device_name(devices[i]);
+    device.transport = devices[i]->transport_type;
     const Context context(ibv_open_device(devices[i]));
-    if (!context && unopened != nullptr) *unopened = cannot_open(ibv_get_device_name(devices[i]));
-    ibv_device_attr limits{};
-    if (!context || ibv_query_device(context.get(), &limits) != 0) continue;
-    for (unsigned port = 1; port <= limits.phys_port_cnt; ++port) {
-      ports.push_back(look_at(context.get(), ibv_get_device_name(devices[i]),
-                              static_cast<std::uint8_t>(port), wish));
-      ports.back().soft_roce = limits.vendor_id == rxe_vendor;
+    if (!context && unopened != nullptr) *unopened = cannot_open(device.name);
+    if (!context || ibv_query_device(context.get(), &device.limits) != 0) continue;
+    device.ports.assign(device.limits.phys_port_cnt, {});
+    for (unsigned port = 1; port <= device.ports.size(); ++port) {
+      ibv_query_port(context.get(), static_cast<std::uint8_t>(port), &device.ports[port - 1]);
+    }
+    device.gids = gid_table(context.get(), device.ports);
+    for (unsigned port = 1; port <= device.ports.size(); ++port) {
+      ports.push_back(look_at(device, static_cast<std::uint8_t>(port), wish));
     }
   }
   ibv_free_device_list(devices);

@@ -42,14 +42,18 @@ struct PortChoice {
   std::string device;
   std::uint8_t port = 1;
   bool active = false;
+  const char* link = "";         // "InfiniBand", "RoCE", or what weir cannot use
   bool ethernet = false;         // RoCE rather than InfiniBand
+  bool suits = false;            // InfiniBand or RoCE, by an adapter that has what weir needs
   bool soft_roce = false;        // the rxe driver: no real adapter
   std::uint32_t mtu_bytes = 0;   // active MTU
   std::uint64_t speed_mbps = 0;  // megabits per second
   Gid gid;
   sockaddr_storage address{};     // of the port, for rdma_cm; ss_family 0: it has none
+  std::uint32_t interface = 0;    // network interface index of the address; 0: not known
   std::uint8_t network_bits = 0;  // prefix length of the network (addresses.h); 0: not known
   std::vector<Gid> gids;          // the whole table, for people to read
+  std::string declined;           // why weir cannot use the port, in a line; empty: it can
 
   std::string name() const { return device + ":" + std::to_string(port); }
 };
@@ -58,8 +62,8 @@ struct PortChoice {
 // real adapter is named by its driver and type. Reads files of /sys.
 std::string hardware_text(const PortChoice& port);
 
-// Every port of every device, with the GID and the address that it has under `wish`. Opens and
-// closes the devices; `unopened` gets the reason if one could not be opened.
+// Every port of every device, with the GID and the address that it has under `wish`, or why it is
+// declined. Opens and closes the devices; `unopened` gets the reason if one could not be opened.
 std::vector<PortChoice> list_ports(const DeviceWish& wish, std::string* unopened = nullptr);
 
 // The message for a device that could not be opened, with the reason from `errno`.
