@@ -44,11 +44,19 @@ bool in_same_network(const Card& ours, const Card& theirs) {
   return ours.network_bits > 0;
 }
 
+bool is_ipv4(const Card& card) { return Gid{.raw = card.address}.is_ipv4_mapped(); }
+
+// Of a subnet whose manager chose none: two fabrics have it alike. [IBTA 4.1.1]
+bool is_default(const std::array<std::uint8_t, 8>& prefix) {
+  return prefix == std::array<std::uint8_t, 8>{0xfe, 0x80};
+}
+
 // Asks the kernel for its route, as `ip route get TO from FROM`. True if the route leaves by this
 // interface, or if the kernel does not say. (A socket bound to the interface would not tell: the
-// kernel then takes every address for a neighbour's.)
-bool has_route(std::uint32_t interface, const Card& from, const Card& to) {
-  const bool v4 = Gid{.raw = to.address}.is_ipv4_mapped();
+// kernel then takes every address for a neighbour's.) Only RoCE passes a gateway: on InfiniBand
+// connection management would ask the gateway's port.
+bool has_route(const PortChoice& port, const Card& from, const Card& to) {
+  const bool v4 = is_ipv4(to);
   const std::size_t skipped = v4 ? 12 : 0;
   struct {
     nlmsghdr header;
@@ -88,13 +96,12 @@ bool has_route(std::uint32_t interface, const Card& from, const Card& to) {
   if (header->nlmsg_type != RTM_NEWROUTE) return true;
   const auto* const route = static_cast<const rtmsg*>(NLMSG_DATA(header));
   auto left = static_cast<int>(RTM_PAYLOAD(header));
+  std::uint32_t out = port.interface;
   for (const rtattr* one = RTM_RTA(route); RTA_OK(one, left); one = RTA_NEXT(one, left)) {
-    if (one->rta_type != RTA_OIF) continue;
-    std::uint32_t out = 0;
-    std::memcpy(&out, RTA_DATA(one), sizeof out);
-    return out == interface;
+    if (one->rta_type == RTA_OIF) std::memcpy(&out, RTA_DATA(one), sizeof out);
+    if (one->rta_type == RTA_GATEWAY && !port.ethernet) return false;
   }
-  return true;
+  return out == port.interface;
 }
 
 }  // namespace
@@ -115,9 +122,16 @@ std::string why_unreachable(const Card& ours, const Card& theirs, bool routes) {
            name_of(ours.link_layer);
   }
   if (ours.link_layer == LinkLayer::infiniband) {
-    if (ours.subnet_prefix == theirs.subnet_prefix) return {};
-    return "its InfiniBand subnet has the prefix " + prefix_text(theirs.subnet_prefix) + ", ours " +
-           prefix_text(ours.subnet_prefix);
+    if (ours.subnet_prefix != theirs.subnet_prefix) {
+      return "its InfiniBand subnet has the prefix " + prefix_text(theirs.subnet_prefix) +
+             ", ours " + prefix_text(ours.subnet_prefix);
+    }
+    // A prefix of its own tells the subnet. Connections still go by IP addresses of one family.
+    routes = routes || !is_default(ours.subnet_prefix);
+  }
+  if (is_ipv4(ours) != is_ipv4(theirs)) {
+    return "its address is " + address_text(theirs) + ", ours " + address_text(ours) +
+           ": one is IPv4 and one IPv6, so give both interfaces addresses of one kind";
   }
   if (routes || ours.address == theirs.address || in_same_network(ours, theirs)) return {};
   return "there is no route from " + address_text(ours) + " to its address " + address_text(theirs);
@@ -127,10 +141,11 @@ std::string why_unreachable(const PortChoice& port, const Card& theirs) {
   Card ours;
   describe_fabric(port, ours);
   const std::string why = why_unreachable(ours, theirs, false);
-  if (why.empty() || !port.ethernet || theirs.link_layer != LinkLayer::ethernet) return why;
+  if (why.empty() || ours.link_layer != theirs.link_layer || is_ipv4(ours) != is_ipv4(theirs)) {
+    return why;
+  }
   // RoCE v1 is not routed.
-  const bool routes =
-      port.gid.type == GidType::roce_v2 && has_route(port.gid.interface, ours, theirs);
+  const bool routes = port.gid.type != GidType::roce_v1 && has_route(port, ours, theirs);
   return why_unreachable(ours, theirs, routes);
 }
 

@@ -49,6 +49,33 @@ TEST(Reach, NoneLeadsOutOfAnInfiniBandSubnet) {
             "its InfiniBand subnet has the prefix fe80000000000001, ours fe80000000000000");
 }
 
+// A prefix that nobody set says nothing: two fabrics have it alike. Their IPoIB networks tell.
+TEST(Reach, TwoInfiniBandFabricsWithTheDefaultPrefixAreTwo) {
+  const auto on_ipoib = [](std::uint8_t subnet, std::uint8_t net, std::uint8_t host) {
+    Card card = on_infiniband(subnet);
+    card.address = on_ethernet(net, host).address;
+    card.network_bits = 96 + 24;
+    return card;
+  };
+  EXPECT_EQ(why_unreachable(on_ipoib(0, 1, 1), on_ipoib(0, 1, 2), false), "");
+  EXPECT_EQ(why_unreachable(on_ipoib(0, 1, 1), on_ipoib(0, 2, 2), false),
+            "there is no route from 10.0.1.1 to its address 10.0.2.2");
+  EXPECT_EQ(why_unreachable(on_ipoib(0, 1, 1), on_ipoib(0, 2, 2), true), "");
+  EXPECT_EQ(why_unreachable(on_ipoib(7, 1, 1), on_ipoib(7, 2, 2), false), "");
+}
+
+TEST(Reach, NoConnectionLeadsFromIpv4ToIpv6) {
+  Card ipv6 = on_infiniband(7);
+  ipv6.address = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  Card ipv4 = on_infiniband(7);
+  ipv4.address = on_ethernet(1, 1).address;
+  EXPECT_EQ(why_unreachable(ipv4, ipv6, true),
+            "its address is 2001:db8::1, ours 10.0.1.1: one is IPv4 and one IPv6, so give both "
+            "interfaces addresses of one kind");
+  EXPECT_NE(why_unreachable(ipv6, ipv4, true), "");
+  EXPECT_EQ(why_unreachable(ipv6, ipv6, true), "");
+}
+
 TEST(Reach, WhoDoesNotSayIsTried) {
   Card silent = on_ethernet(2, 1);
   silent.link_layer = LinkLayer::unknown;
