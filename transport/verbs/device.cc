@@ -12,13 +12,19 @@
 namespace weir::verbs {
 namespace {
 
+constexpr std::uint16_t partition = 0x7fff;  // the other bit: a full member
+
+std::uint16_t pkey_at(ibv_context* context, std::uint8_t port, int index) {
+  __be16 pkey = 0;
+  return ibv_query_pkey(context, port, index, &pkey) == 0 ? ntohs(pkey) : std::uint16_t{0};
+}
+
 std::vector<std::uint16_t> pkey_table(ibv_context* context, std::uint8_t port) {
   std::vector<std::uint16_t> table;
   ibv_port_attr attributes{};
   if (ibv_query_port(context, port, &attributes) != 0) return table;
   for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
-    __be16 pkey = 0;
-    table.push_back(ibv_query_pkey(context, port, i, &pkey) == 0 ? ntohs(pkey) : std::uint16_t{0});
+    table.push_back(pkey_at(context, port, i));
   }
   return table;
 }
@@ -37,7 +43,6 @@ std::string pkeys_text(ibv_context* context, std::uint8_t port) {
 }
 
 std::optional<std::uint16_t> Device::pkey_index(std::uint16_t pkey, std::string& why) const {
-  constexpr std::uint16_t partition = 0x7fff;  // the other bit: a full member
   const std::vector<std::uint16_t> table = pkey_table(context(), port_.port);
   std::optional<std::uint16_t> found;
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -51,6 +56,15 @@ std::optional<std::uint16_t> Device::pkey_index(std::uint16_t pkey, std::string&
         pkeys_text(context(), port_.port) +
         ". Correct btl_weir_pkey, or have the subnet manager add the port to the partition";
   return std::nullopt;
+}
+
+std::uint16_t Device::full_member_index() const {
+  ibv_port_attr attributes{};
+  if (ibv_query_port(context(), port_.port, &attributes) != 0) return 0;
+  for (int i = 0; i < attributes.pkey_tbl_len; ++i) {
+    if (pkey_at(context(), port_.port, i) > partition + 1) return static_cast<std::uint16_t>(i);
+  }
+  return 0;
 }
 
 std::optional<Device> Device::open(const PortChoice& port, std::string& why) {

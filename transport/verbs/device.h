@@ -36,6 +36,9 @@ class Device {
   // The index of this partition in the port's table; an entry with full membership comes first. If
   // the table does not have it: nothing, and the reason in `why`.
   std::optional<std::uint16_t> pkey_index(std::uint16_t pkey, std::string& why) const;
+  // The first place in the port's table where it is a full member of a partition; two limited ones
+  // do not talk [IBTA 10.9.3], nor does one to itself. 0 if it is none.
+  std::uint16_t full_member_index() const;
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
 

@@ -303,6 +303,7 @@ bool Queues::connect_on_port(LaneId lane, std::uint32_t qp_number) {
 
   ibv_qp_attr path{};
   path.port_num = port.port;
+  path.pkey_index = device_.full_member_index();
   path.path_mtu = local.active_mtu;
   path.dest_qp_num = qp_number;
   path.max_rd_atomic = std::min(device_.most_fetches_started(), device_.most_fetches_answered());

@@ -246,5 +246,18 @@ TEST_F(Ports, TheWholeGidTableIsRead) {
   EXPECT_EQ(ports[0].gid.index, 399);
 }
 
+TEST_F(Ports, APairIsConnectedToItselfInAPartitionWithAllRights) {
+  MadeUpDevice& made = add("mlx5_0");
+  std::string why;
+  const auto index = [&](std::vector<std::uint16_t> pkeys) {
+    made.pkeys = std::move(pkeys);
+    made.port.pkey_tbl_len = static_cast<std::uint16_t>(made.pkeys.size());
+    return Device::open(list_ports({})[0], why)->full_member_index();
+  };
+  EXPECT_EQ(index({0xffff}), 0);
+  EXPECT_EQ(index({0x7fff, 0, 0x8001, 0xffff}), 2);
+  EXPECT_EQ(index({0x7fff, 0}), 0);
+}
+
 }  // namespace
 }  // namespace weir::verbs
