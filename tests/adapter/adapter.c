@@ -294,9 +294,19 @@ int ibv_modify_srq(struct ibv_srq* receives, struct ibv_srq_attr* attributes, in
 
 /* ---- limits and features of the device ---- */
 
+struct ibv_device** ibv_get_device_list(int* count) {
+  read_behaviour();
+  int found;
+  struct ibv_device** const list = REAL(ibv_get_device_list)(&found);
+  if (count != NULL) *count = found;
+  for (int i = 0; list != NULL && i < found && i < behaviour.iwarp; ++i) {
+    list[i]->transport_type = IBV_TRANSPORT_IWARP;
+  }
+  return list;
+}
+
 struct ibv_context* ibv_open_device(struct ibv_device* wanted) {
   read_behaviour();
-  if (behaviour.iwarp) wanted->transport_type = IBV_TRANSPORT_IWARP;
   struct ibv_context* const context = REAL(ibv_open_device)(wanted);
   if (context == NULL) return NULL;
   pthread_mutex_lock(&lock);

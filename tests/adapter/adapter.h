@@ -40,7 +40,7 @@ struct behaviour {
   long empty_is_error;      /* an SRQ without receives raises SRQ_ERR */
   long destroyed_aborts;    /* to poll a completion of a destroyed queue pair is fatal */
   long no_srq;
-  long iwarp;               /* what the transport is said to be */
+  long iwarp;               /* so many devices, from the first on, say that they are iWARP */
   long vendor;              /* the number of the vendor */
   long reads;               /* so many reads and atomics at a time at most */
   long no_atomics;

@@ -40,6 +40,7 @@ def add(*args, **options):
 
 
 add("loopback", any_device=True)
+add("a kernel of our own")  # tests change its network interfaces and RDMA devices
 add("loopback as a user", user=True)
 add("1200 KiB of locked memory", user=True, memlock=1200 << 10)
 add("3 MiB of locked memory", user=True, memlock=3 << 20)

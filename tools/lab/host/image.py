@@ -30,7 +30,7 @@ GUEST_DIR = Path(__file__).resolve().parent.parent / "guest"
 # What the guest loads, by group, in load order; dependencies are added.
 MODULES = {
     "base": ["virtio_pci", "virtio_console", "virtio_rng", "9pnet_virtio", "9p", "overlay"],
-    "net": ["virtio_net"],
+    "net": ["virtio_net", "macvlan"],  # macvlan: GIDs in the network namespace of a container
     # rxe needs a crc32 shash. The generic one: under TCG crc32-pclmul is slower. Newer kernels need none.
     "rdma": ["crc32_generic?", "rdma_rxe", "rdma_ucm", "ib_umad"],
     "wire": ["veth"],
