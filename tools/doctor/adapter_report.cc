@@ -247,7 +247,7 @@ Json adapter_report(const verbs::Device& device) {
               {"firmware", std::string(limits.fw_ver)},
               {"vendor", limits.vendor_id},
               {"part", limits.vendor_part_id},
-              {"link", port.ethernet ? "RoCE" : "InfiniBand"},
+              {"link", port.link},
               {"speed_gbps", static_cast<double>(port.speed_mbps) / 1000},
               {"mtu_bytes", port.mtu_bytes},
               {"gids", port.gids.size()},
