@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +26,12 @@ Found read_stat(std::uint32_t pid, Stat& stat) {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%u/stat", pid);
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT || errno == ESRCH ? Found::no : Found::unknown;
+  if (fd < 0) {
+    // /proc may hide a process that lives (hidepid).
+    const bool shows_none = errno == ENOENT || errno == ESRCH;
+    const bool is_gone = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    return shows_none && is_gone ? Found::no : Found::unknown;
+  }
   char text[1024];
   const ssize_t got = ::read(fd, text, sizeof text - 1);
   const int error = errno;

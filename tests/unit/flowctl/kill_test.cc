@@ -1,5 +1,10 @@
 // Tokens, with real processes on real shared memory and kill -9 (victims.h).
+#include <grp.h>
+#include <sched.h>
+#include <sys/mount.h>
+
 #include <atomic>
+#include <string>
 
 #include "flowctl/shared/token_pool.h"
 #include "flowctl/shm/process.h"
@@ -106,6 +111,25 @@ TEST_F(KillTest, NothingIsLost) {
   expect_nothing_lost();
 }
 
+// A process that begins with `begin` and stays until it is killed.
+ProcessId start_process(void (*begin)()) {
+  int ready[2];
+  if (::pipe(ready) != 0) return {};
+  const pid_t parent = ::getpid();
+  if (::fork() == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    begin();
+    const ProcessId id = *this_process();
+    if (::getppid() != parent || ::write(ready[1], &id, sizeof id) != sizeof id) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ProcessId id;
+  EXPECT_EQ(::read(ready[0], &id, sizeof id), static_cast<ssize_t>(sizeof id));
+  ::close(ready[0]);
+  ::close(ready[1]);
+  return id;
+}
+
 TEST(Process, LivesUntilItIsKilled) {
   const auto self = this_process();
   ASSERT_TRUE(self);
@@ -113,26 +137,41 @@ TEST(Process, LivesUntilItIsKilled) {
   EXPECT_TRUE(process_alive(*self));
   EXPECT_FALSE(process_alive({self->pid, self->start_ticks + 1}));  // another one of this number
   EXPECT_NE(pid_namespace(), 0u);
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const ProcessId id = *this_process();
-    if (::write(ready[1], &id, sizeof id) != sizeof id) ::_exit(1);
-    for (;;) ::pause();
-  }
-  ProcessId id;
-  ASSERT_EQ(::read(ready[0], &id, sizeof id), static_cast<ssize_t>(sizeof id));
+  const ProcessId id = start_process([] {});
   EXPECT_TRUE(process_alive(id));
-  ::kill(child, SIGKILL);
+  ::kill(static_cast<pid_t>(id.pid), SIGKILL);
   const auto until = Clock::now() + deadline;
   while (process_alive(id) && Clock::now() < until) ::usleep(1'000);
   EXPECT_FALSE(process_alive(id));  // and nobody has waited for it yet
-  ::waitpid(child, nullptr, 0);
+  ::waitpid(static_cast<pid_t>(id.pid), nullptr, 0);
   EXPECT_FALSE(process_alive(id));
-  ::close(ready[0]);
-  ::close(ready[1]);
+}
+
+// With hidepid=2, /proc hides a process that one may not trace, even one's own: that of a program
+// with capabilities, say.
+TEST(Process, LivesWhereProcHidesIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a /proc that hides processes";
+  const pid_t watcher = ::fork();
+  ASSERT_GE(watcher, 0);
+  if (watcher == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", "", MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount("proc", "/proc", "proc", 0, "hidepid=2") != 0 || ::setgroups(0, nullptr) != 0 ||
+        ::setgid(65534) != 0 || ::setuid(65534) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+      ::_exit(3);
+    }
+    const ProcessId id = start_process([] { ::prctl(PR_SET_DUMPABLE, 0); });
+    const std::string path = "/proc/" + std::to_string(id.pid);
+    if (::access(path.c_str(), F_OK) == 0) ::_exit(3);
+    const bool alive = process_alive(id);
+    ::kill(static_cast<pid_t>(id.pid), SIGKILL);
+    ::waitpid(static_cast<pid_t>(id.pid), nullptr, 0);
+    ::_exit(!alive ? 1 : process_alive(id) ? 2 : 0);
+  }
+  int status = 0;
+  ::waitpid(watcher, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 3) GTEST_SKIP() << "cannot hide processes here";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "1: counts as dead; 2: lives on when it was killed";
 }
 
 }  // namespace
