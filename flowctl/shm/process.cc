@@ -78,9 +78,12 @@ bool process_alive(ProcessId id) {
   return !over || stat.threads > 1;
 }
 
-std::uint64_t pid_namespace() {
-  struct stat found {};
-  return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
+std::uint64_t process_namespaces() {
+  struct stat pids {
+  }, time{};
+  if (::stat("/proc/self/ns/pid", &pids) != 0) return 0;
+  const bool has_time = ::stat("/proc/self/ns/time", &time) == 0;  // since Linux 5.6
+  return (has_time ? std::uint64_t{time.st_ino} << 32 : 0) ^ pids.st_ino;
 }
 
 }  // namespace weir

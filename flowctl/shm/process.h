@@ -18,8 +18,8 @@ std::optional<ProcessId> this_process();
 // that cannot be queried does, because nobody may take what it holds.
 bool process_alive(ProcessId id);
 
-// The pid namespace that the ids belong to, by its inode; 0 if unknown. Processes in different
-// namespaces cannot judge each other.
-std::uint64_t pid_namespace();
+// The namespaces that the ids belong to, of pids and of time, by their inodes; 0 if unknown.
+// Processes in different ones cannot judge each other.
+std::uint64_t process_namespaces();
 
 }  // namespace weir

@@ -21,7 +21,7 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 6;
+constexpr std::uint32_t version = 7;
 constexpr std::uint32_t first_with_lock = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
@@ -40,7 +40,7 @@ std::uint64_t fnv(const void* data, std::size_t bytes) {
 }
 
 std::uint64_t checksum(const SegmentHeader& header) {
-  constexpr std::size_t from = offsetof(SegmentHeader, pid_namespace);
+  constexpr std::size_t from = offsetof(SegmentHeader, namespaces);
   return fnv(reinterpret_cast<const char*>(&header) + from, offsetof(SegmentHeader, gate) - from);
 }
 
@@ -99,7 +99,7 @@ bool make_header(const SegmentOptions& options, SegmentHeader& header, std::stri
   header.magic = magic;
   header.version = version;
   header.layout_bytes = sizeof(NodeState);
-  header.pid_namespace = pid_namespace();
+  header.namespaces = process_namespaces();
   header.tokens = options.tokens;
   header.servers = options.servers;
   header.cell_bytes = options.cell_bytes;
@@ -270,7 +270,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
   SegmentHeader wanted;
   if (!make_header(options, wanted, reason)) return nullptr;
   const auto self = this_process();
-  if (!self || wanted.pid_namespace == 0) {
+  if (!self || wanted.namespaces == 0) {
     reason = "/proc does not show this process, so others could not tell whether it lives";
     return nullptr;
   }
@@ -278,7 +278,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx",
                 static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^ layout_hash() ^
-                                                wanted.pid_namespace * 0x9e3779b97f4a7c15ull));
+                                                wanted.namespaces * 0x9e3779b97f4a7c15ull));
   const std::string path = options.directory + "/weir-" + std::to_string(version) + "-" +
                            std::to_string(::geteuid()) + "-" + hash;
   bool tidied = false;
@@ -300,7 +300,7 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     }
     const SegmentHeader& header = state->header;
     if (std::memcmp(header.key, wanted.key, sizeof wanted.key) != 0 ||
-        header.pid_namespace != wanted.pid_namespace) {
+        header.namespaces != wanted.namespaces) {
       reason = path + " belongs to '" + std::string(header.key, strnlen(header.key, 160)) + "'";
       return nullptr;
     }
@@ -379,7 +379,7 @@ std::uint32_t remove_stale_segments(const std::string& directory) {
     if (const Mapping state = open_existing(path, file, reason); state == nullptr) {
       file.reset(-1);  // gives the lock up, too
       removed += remove_if_foreign_and_empty(path) ? 1 : 0;
-    } else if (state->header.pid_namespace == pid_namespace()) {
+    } else if (state->header.namespaces == process_namespaces()) {
       removed += remove_if_empty(*state, file.fd, path, *self) ? 1 : 0;
     }
   }

@@ -40,7 +40,7 @@ struct SegmentHeader {
   std::uint32_t version;
   std::uint32_t layout_bytes;
   std::uint64_t checksum;  // of what follows, without the gate
-  std::uint64_t pid_namespace;
+  std::uint64_t namespaces;
   std::uint32_t tokens;
   std::uint32_t servers;
   std::uint32_t cell_bytes;  // of the proxy

@@ -78,14 +78,14 @@ std::vector<SegmentView> SegmentView::find(const std::string& directory, bool pr
   std::vector<SegmentView> found;
   DIR* entries = ::opendir(directory.c_str());
   if (entries == nullptr) return found;
-  const std::uint64_t own_namespace = pid_namespace();
+  const std::uint64_t own_namespaces = process_namespaces();
   while (const dirent* entry = ::readdir(entries)) {
     if (std::strncmp(entry->d_name, "weir-", 5) != 0 || !is_plain_name(entry->d_name)) continue;
     const std::string path = directory + "/" + entry->d_name;
     std::uint32_t user = 0;
     Copy state = copy_of(path, user);
     if (state == nullptr || !is_whole(state->header) || !key_of(state->header)) continue;
-    if (state->header.pid_namespace != own_namespace) continue;
+    if (state->header.namespaces != own_namespaces) continue;
     // A segment with cells is a job's proxy: its processes show themselves elsewhere.
     if ((state->header.tasks > 0) != proxies) continue;
     found.push_back(SegmentView(std::move(state), path, user));

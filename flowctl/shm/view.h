@@ -47,7 +47,7 @@ struct NodeView {
 
 class SegmentView {
  public:
-  // The intact segments in `directory` and this pid namespace, of this user, or for root of all
+  // The intact segments in `directory` and these namespaces, of this user, or for root of all
   // users. `all` leaves out the segments of proxies; `proxies` returns only these.
   static std::vector<SegmentView> all(const std::string& directory = "/dev/shm") {
     return find(directory, false);

@@ -136,7 +136,7 @@ TEST(Process, LivesUntilItIsKilled) {
   EXPECT_EQ(self->pid, static_cast<std::uint32_t>(::getpid()));
   EXPECT_TRUE(process_alive(*self));
   EXPECT_FALSE(process_alive({self->pid, self->start_ticks + 1}));  // another one of this number
-  EXPECT_NE(pid_namespace(), 0u);
+  EXPECT_NE(process_namespaces(), 0u);
   const ProcessId id = start_process([] {});
   EXPECT_TRUE(process_alive(id));
   ::kill(static_cast<pid_t>(id.pid), SIGKILL);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -130,6 +131,29 @@ TEST_F(SegmentTest, PrivateByKey) {
   auto other_port = open();
   ASSERT_TRUE(all && one && two && other_port) << reason_;
   EXPECT_EQ(files(), 4u);
+}
+
+// Start times shown in one time namespace are wrong in another, so those in it cannot judge who
+// lives.
+TEST_F(SegmentTest, PrivateByTimeNamespace) {
+  const auto segment = open();
+  ASSERT_NE(segment, nullptr);
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    if (::unshare(0x80) != 0) ::_exit(2);  // CLONE_NEWTIME, for its children
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const auto other = open();
+      ::_exit(other != nullptr && other->path() != segment->path() ? 0 : 1);
+    }
+    int status = 0;
+    ::_exit(::waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 3);
+  }
+  int status = 0;
+  ::waitpid(parent, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) GTEST_SKIP() << "no time namespaces here";
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(SegmentTest, OtherConstantsAreRefusedWhileItIsInUse) {
