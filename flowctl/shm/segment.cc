@@ -75,6 +75,25 @@ Mapping map(int fd, std::size_t bytes) {
   return {at == MAP_FAILED ? nullptr : static_cast<NodeState*>(at), Unmap{bytes}};
 }
 
+// Allocates that part of the file now: later, a page that cannot be had would be a SIGBUS. Returns
+// an errno. By pieces, because a signal undoes the call that it interrupts.
+int allocate(int fd, std::size_t from, std::size_t bytes) {
+  constexpr std::size_t piece = 256 << 10;
+  const std::size_t end = from + bytes;
+  while (from < end) {
+    const std::size_t size = std::min(piece, end - from);
+    const int error = ::posix_fallocate(fd, static_cast<off_t>(from), static_cast<off_t>(size));
+    if (error == EINTR) continue;
+    if (error != 0) return error;
+    from += size;
+  }
+  return 0;
+}
+
+std::string no_room(std::size_t bytes, const std::string& directory, int error) {
+  return error_text("no room for " + std::to_string(bytes) + " bytes in " + directory, error);
+}
+
 // The header that the segment has, or must have.
 bool make_header(const SegmentOptions& options, SegmentHeader& header, std::string& reason) {
   std::memset(static_cast<void*>(&header), 0, sizeof header);
@@ -159,11 +178,11 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
     reason = error_text("cannot make a file in " + options.directory, errno);
     return false;
   }
-  // Allocates everything now: later, a page that cannot be had would be a SIGBUS.
   const std::size_t bytes = segment_bytes(header);
-  if (const int error = ::posix_fallocate(file.fd, 0, static_cast<off_t>(bytes)); error != 0) {
-    reason = error_text("no room for " + std::to_string(bytes) + " bytes in " + options.directory,
-                        error);
+  int error = ::ftruncate(file.fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  if (error == 0) error = allocate(file.fd, 0, sizeof(NodeState));  // cells: by those who join
+  if (error != 0) {
+    reason = no_room(bytes, options.directory, error);
     return false;
   }
   ::fchmod(file.fd, 0600);
@@ -281,7 +300,10 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
                                                 wanted.namespaces * 0x9e3779b97f4a7c15ull));
   const std::string path = options.directory + "/weir-" + std::to_string(version) + "-" +
                            std::to_string(::geteuid()) + "-" + hash;
-  bool tidied = false;
+  // Segments that killed jobs have left may take the room.
+  auto makes_room = [&, tidied = false]() mutable {
+    return !std::exchange(tidied, true) && remove_stale_segments(options.directory) > 0;
+  };
 
   for (int attempt = 0; attempt < attempts; ++attempt) {
     Fd file;
@@ -289,13 +311,11 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
     if (state == nullptr) {
       if (!reason.empty()) return nullptr;
       if (create(options, wanted, path, reason)) continue;
-      if (!reason.empty()) {
-        // Segments that killed jobs have left may take the room.
-        if (tidied || remove_stale_segments(options.directory) == 0) return nullptr;
-        tidied = true;
-        continue;
+      if (reason.empty()) {
+        wait_a_little();
+      } else if (!makes_room()) {
+        return nullptr;
       }
-      wait_a_little();
       continue;
     }
     const SegmentHeader& header = state->header;
@@ -323,6 +343,11 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
           !segment->reads_.join(*self, process_alive)) {
         reason = path + ": all " + std::to_string(NodeState::most_processes) + " slots are taken";
         return nullptr;
+      }
+      if (const int error = segment->allocate_cells(); error != 0) {
+        reason = no_room(segment->task_bytes(), options.directory, error);
+        if (!makes_room()) return nullptr;
+        continue;
       }
       segment->board().shown_at.store(0);
       const std::uint64_t gate = look_at(segment->state_->header.gate);
@@ -354,6 +379,14 @@ ProxyGround Segment::proxy() {
           .cells = cells().data(),
           .cell_bytes = state.header.cell_bytes,
           .tasks = state.header.tasks};
+}
+
+std::size_t Segment::task_bytes() const {
+  return std::size_t{state_->header.cell_bytes} * proxy_depth;
+}
+
+int Segment::allocate_cells() {
+  return has_cells() ? allocate(file_, sizeof(NodeState) + slot() * task_bytes(), task_bytes()) : 0;
 }
 
 std::span<std::byte> Segment::cells() {

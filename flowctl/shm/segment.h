@@ -3,10 +3,11 @@
 // and a board; behind them, if asked for, cells for the frames of the proxy. One file in /dev/shm,
 // for one user (0600), without pointers.
 //
-// It appears under its name only when complete (it is made nameless and then linked), so nobody
-// sees half of one, and a process killed while it makes one leaves nothing. The last process to
-// leave removes it. If all were killed, the next process with the same key goes on with it, because
-// the dead are reaped; `remove_stale_segments` removes segments that no process asks for again.
+// It appears under its name only when complete, except for cells (it is made nameless and then
+// linked), so nobody sees half of one, and a process killed while it makes one leaves nothing. The
+// last process to leave removes it. If all were killed, the next process with the same key goes on
+// with it, because the dead are reaped; `remove_stale_segments` removes segments that no process
+// asks for again.
 //
 // The `gate`, a lease, makes removal exclusive: first close it, then look whether anybody lives
 // here, then unlink. A joining process looks at the gate after it has its slot. One of the two sees
@@ -106,6 +107,9 @@ class Segment {
 
  private:
   Segment(NodeState* state, int file, std::string path, ProcessId self);
+  std::size_t task_bytes() const;  // of the cells of a task
+  // Its process does it, so the memory is near to it. Returns an errno.
+  int allocate_cells();
 
   NodeState* state_;
   int file_;  // for its lock

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,6 +342,21 @@ TEST_F(SegmentTest, NoSharedMemory) {
   expect_refused("cannot make a file in /proc");
 }
 
+// As a profiler does it.
+TEST_F(SegmentTest, IsMadeAmongSignals) {
+  options_.cell_bytes = 64 << 10;
+  options_.tasks = 16;
+  struct sigaction on_signal {
+  }, before{};
+  on_signal.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGALRM, &on_signal, &before), 0);
+  const itimerval often{{0, 200}, {0, 200}}, never{};
+  ASSERT_EQ(::setitimer(ITIMER_REAL, &often, nullptr), 0);
+  for (int i = 0; i < 20; ++i) EXPECT_NE(open(), nullptr) << reason_;
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  ::sigaction(SIGALRM, &before, nullptr);
+}
+
 TEST_F(SegmentTest, ImpossibleOptionsAreRefused) {
   options_.tokens = 0;
   expect_refused("not possible");
@@ -376,6 +392,22 @@ TEST_F(SegmentTest, CellsAreBehindTheRestAndOfThoseWhoAskForThem) {
   expect_refused("other cells");
   options_.cell_bytes = 2049;
   expect_refused("not possible");
+}
+
+// So that they are in the memory that is near to it.
+TEST_F(SegmentTest, AProcessGetsTheMemoryOfItsCellsWhenItComes) {
+  options_.cell_bytes = 64 << 10;
+  options_.tasks = 3;
+  const std::size_t share = proxy_depth * std::size_t{64 << 10};
+  std::vector<std::unique_ptr<Segment>> members;
+  for (std::size_t count = 1; count <= 3; ++count) {
+    members.push_back(open());
+    ASSERT_NE(members.back(), nullptr) << reason_;
+    struct stat about {};
+    ASSERT_EQ(::stat(members.back()->path().c_str(), &about), 0);
+    EXPECT_GE(static_cast<std::size_t>(about.st_blocks) * 512, sizeof(NodeState) + count * share);
+    EXPECT_EQ(about.st_blocks * 512 < about.st_size, count < 3);
+  }
 }
 
 // Two processes, each of which takes the pool for 3.
