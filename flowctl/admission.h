@@ -97,7 +97,9 @@ class Admission {
     if (member_.joined()) member_.decline(config_.tokens);
   }
 
-  // Call from time to time while something is pending (PoolMember::excuse).
+  // Call from time to time while something is pending (PoolMember::look_at_all).
+  void look_at_all() { member_.look_at_all(); }
+  // Likewise (PoolMember::excuse).
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
   // The process has `requests` requests in the adapter. A plain store.
   void set_active(std::uint64_t requests) {

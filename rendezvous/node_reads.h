@@ -46,7 +46,9 @@ class NodeReads {
     if (member_.joined()) member_.decline(limit(0, window_bytes));
   }
 
-  // Call from time to time while reads wait (PoolMember::excuse).
+  // Call from time to time while reads wait (PoolMember::look_at_all).
+  void look_at_all() { member_.look_at_all(); }
+  // Likewise (PoolMember::excuse).
   std::uint64_t excuse() { return member_.waiting() ? member_.excuse() : 0; }
 
   bool waiting() const { return member_.waiting(); }

@@ -80,6 +80,7 @@ class ReadWindow {
   void give(std::uint32_t tokens) { node_.give(tokens); }
   // No read has to be issued now.
   void decline() { node_.decline(node_bytes()); }
+  void look_at_all_of_node() { node_.look_at_all(); }
   std::uint64_t excuse() { return node_.excuse(); }
   // A process that has neither begun nor ended a read for so long, in which ours would have come
   // twice, does not move.

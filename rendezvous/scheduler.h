@@ -179,6 +179,8 @@ class Scheduler {
   bool waits_for_node() const { return window_.node().waiting(); }
   // Reads are outstanding for which other processes of the node may wait.
   bool holds_node_reads() const { return window_.node().out() > 0; }
+  // The next look for room in the node's budget may ask all processes.
+  void look_at_all_of_node() { window_.look_at_all_of_node(); }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return window_.excuse(); }

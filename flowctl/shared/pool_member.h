@@ -51,6 +51,7 @@ class PoolMemberOn {
     if (!look(limit)) return false;
     if (in_hand_ < tokens) {
       put_back(in_hand_);
+      look_at_all();
       if (!pool_->try_take(tokens, ticket_, limit, sum(), excused())) return false;
       in_hand_ = ticket_.tokens;
     }
@@ -77,13 +78,18 @@ class PoolMemberOn {
     if (look(limit)) put_back(in_hand_);
   }
 
-  // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later.
+  // True if the waiting ticket is granted by now, or none waits. Otherwise ask again later: each
+  // call sees what a few others have given back, in turn.
   bool look(std::uint32_t limit) {
     if (!pool_->waiting()) return true;
     if (!pool_->recheck(ticket_, limit, sum(), excused())) return false;
     in_hand_ = ticket_.tokens;
     return true;
   }
+
+  // The next look for a ticket may ask all others. Beside many that is slow, and slows them down:
+  // call from time to time while a ticket waits.
+  void look_at_all() { sees_all_ = true; }
 
   // Call from time to time while a ticket waits: a process that has not moved since the last call
   // is stuck. Returns the tokens that do not count from here on.
@@ -108,7 +114,8 @@ class PoolMemberOn {
  private:
   auto sum() {
     return [this](bool all, std::uint64_t) {
-      all ? neighbours_.see_all(*pool_) : neighbours_.see_some(*pool_);
+      if (!all) neighbours_.see_some(*pool_);
+      if (all && std::exchange(sees_all_, false)) neighbours_.see_all(*pool_);
       return pool_->available(neighbours_.returned());
     };
   }
@@ -131,6 +138,7 @@ class PoolMemberOn {
   typename Pool::Ticket ticket_;
   std::uint32_t in_hand_ = 0;
   std::uint32_t out_ = 0;
+  bool sees_all_ = false;  // the next look may
   PoolNeighbours<Word, most_holders> neighbours_;
 };
 

@@ -5,7 +5,7 @@
 //   time,
 //             in turn, so a look costs the same beside one process and beside hundreds. The sum of
 //             what they returned is never too high, for these words only grow. Who would have to
-//             wait by this sum sees all.
+//             wait by this sum sees all, now and then.
 //   marks     the same words at the last `excuse`. A process that has not moved from one
 //             mark to the next is stuck, and its tokens are excused until it moves. Only
 //             `excuse` writes marks: whoever moved since the last but one counts, however

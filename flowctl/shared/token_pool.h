@@ -185,10 +185,10 @@ class TokenPool {
   bool recheck(const Ticket& ticket, std::uint32_t limit = most_tokens) {
     return recheck(ticket, limit, all_sums(), nobody_excused);
   }
-  // `sum(all, known)`: a value of G (`available`); unless `all`, one that may be old, or the one
-  // known. `excused()`: so many tokens do not count for this process, because their holders do not
-  // move. It is asked after the sum was taken, so what a holder gives back meanwhile counts at most
-  // once.
+  // `sum(all, known)`: a value of G (`available`), which may be old, or the one known. It is asked
+  // twice; only with `all` may it take long. `excused()`: so many tokens do not count for this
+  // process, because their holders do not move. It is asked after the sum was taken, so what a
+  // holder gives back meanwhile counts at most once.
   template <typename Sum, typename Excused>
   bool recheck(const Ticket& ticket, std::uint32_t limit, Sum&& sum, Excused&& excused) {
     assert(waiting_);

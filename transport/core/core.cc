@@ -269,7 +269,7 @@ void Core::give_up_all(const Now& now, Outbox& out) {
 // ---- the node ----
 
 void Core::look_at_node(const Now& now, Outbox& out) {
-  node_line_.excuse_stuck(now);
+  node_line_.begin_look(now);
   if (transfers_.wait_for_node()) transfers_.issue(now, out);
   node_line_.look(now, out);
 }

@@ -66,7 +66,12 @@ void NodeLine::look(const Now& now, Outbox& out) {
   count();
 }
 
-void NodeLine::excuse_stuck(const Now& now) {
+void NodeLine::begin_look(const Now& now) {
+  if (now >= next_look_at_all_) {
+    next_look_at_all_ = now + look_at_all_interval;
+    admission_.look_at_all();
+    transfers_.look_at_all_of_node();
+  }
   if (now >= next_excuse_) {
     next_excuse_ = now + patience;
     counters_.tokens_excused += admission_.excuse();

@@ -32,6 +32,9 @@ class NodeLine {
   // Time between two looks for processes that do not move. An event thread needs less to give back
   // the tokens that a computing application has left (drive/attendance.h).
   static constexpr Duration patience = milliseconds(20);
+  // Time between two looks at all processes. Those between see a few, in turn: whoever polls has
+  // seen hundreds by then.
+  static constexpr Duration look_at_all_interval = microseconds(100);
 
   // All arguments outlive this object.
   NodeLine(const CoreConfig& config, Counters& counters, Sender& sender, Transfers& transfers)
@@ -64,8 +67,9 @@ class NodeLine {
   bool waits() const { return admission_.waiting(); }
   // Posts what can go.
   void look(const Now& now, Outbox& out);
-  // Keeps a process that lives but does not move from blocking others for ever. Call before `look`.
-  void excuse_stuck(const Now& now);
+  // Lets the next look ask all the node's processes, if that is due. Keeps one that lives but does
+  // not move from blocking others for ever. Call before `look`.
+  void begin_look(const Now& now);
   // The adapter has requests whose tokens other processes may wait for.
   bool holds_tokens() const { return admission_.member().out() > 0; }
 
@@ -88,6 +92,7 @@ class NodeLine {
   bool chunks_turn_ = false;       // the chunks come before all peers now
   bool serving_ = false;           // the line is being served
   bool turn_taken_ = false;        // the front of the line has had its request
+  Time next_look_at_all_{};
   Time next_excuse_{};
   Time next_read_excuse_{};
   std::uint64_t in_adapter_ = 0;  // frames and chunks

@@ -127,6 +127,8 @@ class Transfers final : private FetchLanes::Listener {
   bool wait_for_node() const { return scheduler_.waits_for_node(); }
   // Reads of the node's shared budget are outstanding.
   bool hold_node_reads() const { return scheduler_.holds_node_reads(); }
+  // The next look for room in the node's read budget may ask all processes.
+  void look_at_all_of_node() { scheduler_.look_at_all_of_node(); }
   // Excuses reads of processes that do not move: others no longer wait for them. Call no more often
   // than `excuse_after` while reads wait. Returns the tokens excused.
   std::uint64_t excuse_stuck() { return scheduler_.excuse_stuck(); }

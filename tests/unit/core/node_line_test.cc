@@ -11,7 +11,7 @@ namespace {
 
 struct Node {
   PoolHead<SharedWord> head{};
-  std::array<PoolSlot<SharedWord>, 4> slots{};
+  std::array<PoolSlot<SharedWord>, 40> slots{};
   PoolMember::Pool join(std::uint32_t pid) {
     PoolMember::Pool pool(head, slots, PoolMember::most_tokens);
     EXPECT_TRUE(pool.join({pid, 1}, [](ProcessId) { return true; }));
@@ -208,6 +208,23 @@ struct ReadsRig : Rig {
   std::uint32_t tokens = 0;
   PeerId peer;
 };
+
+// Polls see a few others each, in turn. Whoever looks seldom sees all.
+TEST(CoreNode, WhoLooksSeldomHearsOfATokenAtOnce) {
+  NodeRig rig(4);
+  for (std::uint32_t pid = 3; pid < 40; ++pid) rig.node.join(pid);
+  PoolMember::Pool last = rig.node.join(40);
+  rig.others.join(&last);
+  rig.take_all(4);
+  rig.connect(rig.peer);
+  rig.look();
+  rig.others.give(4);
+  rig.look();
+  EXPECT_TRUE(rig.take_work().empty());
+  rig.now = rig.now + milliseconds(1);
+  rig.look();
+  EXPECT_EQ(rig.take_work().size(), 1u);
+}
 
 TEST(CoreNode, AReadWaitsForTheNodesBudgetAndGoesWhenThereIsRoom) {
   ReadsRig rig;

@@ -93,43 +93,69 @@ TEST(TokenPoolCost, WaitingAndReapingAllocateNothing) {
   EXPECT_EQ(allocations(), before);
 }
 
+// As many members of a pool.
+class Members {
+ public:
+  explicit Members(std::uint32_t processes) : slots_(new PoolSlot<CountingWord>[processes]) {
+    pools_.reserve(processes);
+    for (std::uint32_t p = 0; p < processes; ++p) {
+      Pool& pool = pools_.emplace_back(head_, std::span(slots_.get(), processes), most_tokens);
+      EXPECT_TRUE(pool.join({p + 1, 1}, all_alive));
+    }
+    for (Pool& pool : pools_) {
+      members_.push_back(std::make_unique<PoolMemberOn<CountingWord, 256>>());
+      members_.back()->join(&pool);
+    }
+  }
+  PoolMemberOn<CountingWord, 256>& operator[](std::size_t i) { return *members_[i]; }
+
+ private:
+  static constexpr std::uint32_t most_tokens = Pool::most_tokens;
+  std::unique_ptr<PoolSlot<CountingWord>[]> slots_;
+  PoolHead<CountingWord> head_;
+  std::vector<Pool> pools_;
+  std::vector<std::unique_ptr<PoolMemberOn<CountingWord, 256>>> members_;
+};
+
+constexpr std::uint64_t repeats = 1000;
+
 // What a chunk reads of the node's memory: its end asks what others have, gives back, and the next
 // one takes, with all that the limit allows under way.
 std::uint64_t loads_of_a_chunk(std::uint32_t processes) {
-  auto many = std::make_unique<PoolSlot<CountingWord>[]>(processes);
-  PoolHead<CountingWord> of_many;
-  std::vector<Pool> pools;
-  std::vector<std::unique_ptr<PoolMemberOn<CountingWord, 256>>> members;
-  pools.reserve(processes);
-  for (std::uint32_t p = 0; p < processes; ++p) {
-    Pool& pool = pools.emplace_back(of_many, std::span(many.get(), processes), Pool::most_tokens);
-    EXPECT_TRUE(pool.join({p + 1, 1}, all_alive));
-  }
-  for (Pool& pool : pools) {
-    members.push_back(std::make_unique<PoolMemberOn<CountingWord, 256>>());
-    members.back()->join(&pool);
-  }
+  Members members(processes);
   for (int i = 0; i < 4; ++i) {
-    EXPECT_TRUE(members[0]->ensure(32, 128));
-    members[0]->commit();
+    EXPECT_TRUE(members[0].ensure(32, 128));
+    members[0].commit();
   }
-  constexpr std::uint64_t chunks = 1000;
   const std::uint64_t before = CountingWord::loads;
-  for (std::uint64_t i = 0; i < chunks; ++i) {
-    members[0]->asked_by_others();
-    members[0]->give(32);
-    EXPECT_TRUE(members[0]->ensure(32, 128));
-    members[0]->commit();
+  for (std::uint64_t i = 0; i < repeats; ++i) {
+    members[0].asked_by_others();
+    members[0].give(32);
+    EXPECT_TRUE(members[0].ensure(32, 128));
+    members[0].commit();
   }
-  return (CountingWord::loads - before) / chunks;
+  return (CountingWord::loads - before) / repeats;
 }
 
-TEST(TokenPoolCost, AChunkCostsTheSameBesideManyProcesses) {
-  const std::uint64_t few = loads_of_a_chunk(8);
+// What a look for the tokens that another process has reads of the node's memory.
+std::uint64_t loads_of_a_waiter(std::uint32_t processes) {
+  Members members(processes);
+  EXPECT_TRUE(members[1].ensure(32, 32));
+  members[1].commit();
+  EXPECT_FALSE(members[0].ensure(32, 32));
+  const std::uint64_t before = CountingWord::loads;
+  for (std::uint64_t i = 0; i < repeats; ++i) EXPECT_FALSE(members[0].look(32));
+  return (CountingWord::loads - before) / repeats;
+}
+
+TEST(TokenPoolCost, AProcessCostsTheSameBesideMany) {
   const std::uint64_t own_turn = 2;  // its own slot is not read when it would be its turn
-  EXPECT_LE(loads_of_a_chunk(128), few + own_turn);
-  EXPECT_LE(loads_of_a_chunk(256), few + own_turn);
-  std::printf("%llu loads\n", static_cast<unsigned long long>(few));
+  for (const auto loads : {loads_of_a_chunk, loads_of_a_waiter}) {
+    const std::uint64_t few = loads(8);
+    EXPECT_LE(loads(128), few + own_turn);
+    EXPECT_LE(loads(256), few + own_turn);
+    std::printf("%llu loads\n", static_cast<unsigned long long>(few));
+  }
 }
 
 TEST(TokenPoolCost, DecisionsAllocateNothing) {
