@@ -164,9 +164,10 @@ class Transfers final : private FetchLanes::Listener {
   bool keeps_fetches_apart(const Peer& peer) const {
     return config_.fetches_apart && peer.name != config_.self;  // a lane to itself loses nothing
   }
-  // Nobody asks how long a write takes. A probe ends only with chunks that are timed.
+  // Nobody asks how long a write takes, or a read of a chain, which waits for those before it. A
+  // probe ends only with chunks that are timed.
   bool is_timed(const Chunk& chunk) const {
-    return chunk.kind == TransferKind::get &&
+    return chunk.kind == TransferKind::get && !chunk.chained &&
            (chunk.length_bytes >= least_timed_bytes ||
             scheduler_.controller().phase() == BudgetController::Phase::probe);
   }

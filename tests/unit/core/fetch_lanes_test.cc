@@ -210,6 +210,23 @@ TEST_F(Bulk, AChainGoesOverItInOneGoAndBeyondC) {
   EXPECT_TRUE(rig.core.conserved());
 }
 
+// The reads of a chain wait for each other, so their times say nothing of the path.
+TEST_F(Bulk, AChainLooksAtNoClock) {
+  static int looks;
+  open();
+  looks = 0;
+  const Now now([] { return Time{1000 + ++looks}; });
+  rig.core.transfer(now, rig::transfer_of(peer, Opcode::read, 96 * KiB, 2), rig.out);
+  for (const WorkRequest& read : rig.take_work()) {
+    if (!read.signalled) continue;
+    rig.core.on_completion(now, {Opcode::send, CompletionStatus::success, 0, read.lane, read.id},
+                           rig.out);
+  }
+  EXPECT_EQ(rig.out.transfers.size(), 1u);
+  EXPECT_EQ(rig.core.counters().chains, 1u);
+  EXPECT_EQ(looks, 0);
+}
+
 TEST_F(Bulk, ALongChainIsHandedOverInParts) {
   open();
   get(1024 * KiB, 2);
