@@ -153,10 +153,10 @@ def test_a_congested_point_may_lose():
 
 
 def test_noise_is_no_loss():
-    """Of many points some always look worse."""
-    for seed in range(20):
-        result = search.search(Machine(best_chunk="256KiB", noise=0.1, seed=seed), plan_of())
-        assert not any("it loses" in note for note in result.notes), f"{seed}: {result.notes}"
+    """Of many points some always look worse; looked at again they seldom do."""
+    notes = [search.search(Machine(best_chunk="256KiB", noise=0.1, seed=seed), plan_of()).notes for seed in range(20)]
+    losing = [some for some in notes if any("it loses" in note for note in some)]
+    assert len(losing) <= 1, f"in {len(losing)} of 20: {losing}"
 
 
 def test_noise_is_no_gain():
@@ -235,6 +235,22 @@ def test_finds_the_servers():
     for seed in range(5):
         result = search.search(Machine(best_servers="2", noise=0.05, seed=seed), plan_of())
         assert result.settings == {"proxy_servers": "2"}
+
+
+class ManyCores(Machine):
+    """A node where few servers are a bottleneck."""
+    GAINS = {1: 0.5, 2: 0.7, 4: 1, 8: 1.3, 16: 1.6, 24: 1.8, 32: 1.2}
+
+    def rate(self, settings, cores, messages, size):
+        servers = int(settings.get("proxy_servers", 0))
+        return super().rate(settings, cores, messages, size) * (self.GAINS[servers] if servers and size <= 4096 else 1)
+
+
+@pytest.mark.parametrize("cores, best", [(64, "16"), (48, "24"), (16, "8")])
+def test_finds_many_servers(cores, best):
+    plan = search.Plan([8], [1, 16], [1, cores], True)
+    for seed in range(3):
+        assert search.search(ManyCores(seed=seed), plan).settings == {"proxy_servers": best}
 
 
 def test_stops_when_decided():

@@ -10,7 +10,7 @@ from compare import (BASELINE, MARGIN, Verdict, by_point, compare, geometric_mea
 from tables import (FRAME, TRAIN, best_in_flight, congested, core_table_text, delay_text, own_limits, pace,
                     size_text, table_text, tables)
 
-SERVERS = ("1", "2", "4")
+MOST_SERVERS = 64           # that proxy_servers takes
 PATHS = ("2", "4", "8")     # 1 is the default
 MOST_UNASKED = 256 << 10    # the largest eager_max
 
@@ -139,20 +139,30 @@ class Search:
             return None
         return best
 
-    def best_of(self, points, key, values, default):
-        """The best of the values, whether or not it is better than the default."""
-        best = max((self.attempt({key: v}, points) for v in values),
-                   key=lambda found: found.verdict.ratio)
+    def is_better(self, best, key, default):
+        """Whether the best of some values is better than the default."""
         if not best.better():
             self.note(f"{key} stays {default}: the best other one, {best.settings[key]}, has "
                       f"{best.verdict.ratio:.2f} of its throughput "
                       f"[{best.verdict.low:.2f} {best.verdict.high:.2f}].")
-        return best
+        return best.better()
 
     def take_best(self, points, key, values, default):
-        best = self.best_of(points, key, values, default)
-        if best.better():
+        best = max((self.attempt({key: v}, points) for v in values), key=ratio_of)
+        if self.is_better(best, key, default):
             self.confirm(best)
+
+    def best_servers(self, points, settings_of):
+        """The best of 1, 2 and 4, or of more while more do no harm, up to one for two processes
+        [TOK §7: 24 for 48]."""
+        most = min(max(self.plan.cores) // 2, MOST_SERVERS)
+        servers = 1
+        best = last = self.attempt(settings_of(servers), points)
+        while servers < most and (servers < 4 or ratio_of(last) > ratio_of(best) * (1 - MARGIN)):
+            servers = min(2 * servers, most)
+            last = self.attempt(settings_of(servers), points)
+            best = max(best, last, key=ratio_of)
+        return best
 
     def servers_with_tokens(self, servers, tokens):
         """Proxy+ITT [TOK §5.2]: as many servers as are best alone, if any are; and one process has
@@ -160,14 +170,13 @@ class Search:
         points = sorted({*servers.points, *tokens.points})
 
         def with_both(processes, count):
-            return ({**tokens.settings, "proxy_servers": processes, "tokens": str(int(count))}
+            return ({**tokens.settings, "proxy_servers": str(processes), "tokens": str(int(count))}
                     if 1 <= count <= 65535 else None)
 
         start = int(tokens.settings["tokens"])
         processes = servers.settings["proxy_servers"]
         if not servers.better():
-            best = max((self.attempt(with_both(n, start), points) for n in SERVERS),
-                       key=lambda found: found.verdict.ratio)
+            best = self.best_servers(points, lambda number: with_both(number, start))
             processes = best.settings["proxy_servers"]
         return self.climb(lambda count: with_both(processes, count), points, start, most_steps=2)
 
@@ -184,7 +193,7 @@ class Search:
             delays = self.delays()
             found = [c for c in (tokens, delays) if c]
             if not any(c.better() for c in found):
-                best = max(found, key=lambda c: c.verdict.ratio)
+                best = max(found, key=ratio_of)
                 self.note("Throughput falls beyond some load, but neither tokens nor delays bring it "
                           f"back (best: {describe(best.settings)}, {best.verdict.ratio:.2f} of "
                           f"without [{best.verdict.low:.2f} {best.verdict.high:.2f}]): admission "
@@ -194,7 +203,8 @@ class Search:
                       "there is nothing to throttle, and admission stays off.")
         if small:
             self.say("servers")
-            servers = self.best_of(small, "proxy_servers", SERVERS, "0")
+            servers = self.best_servers(small, lambda number: {"proxy_servers": str(number)})
+            self.is_better(servers, "proxy_servers", "0")
 
         order = [c for c in (tokens, delays) if c and c.better()]
         # Of two that are the same, the one that keeps the read budget.
@@ -256,6 +266,10 @@ class Search:
         elif not self.loses(result.settings, rounds, 400):
             return
         result.settings = {}
+
+
+def ratio_of(found):
+    return found.verdict.ratio
 
 
 def describe(settings):
