@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "transport/config/schema.h"
+#include "transport/config/window.h"
 #include "transport/engine/slot_pool.h"
 #include "transport/lane/send_queue.h"
 #include "transport/verbs/queues.h"
@@ -93,13 +94,14 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
 }
 
 std::uint64_t least_registered_bytes(const config::Settings& settings) {
-  return static_cast<std::uint64_t>(settings.window_initial * settings.buffer_bytes) +
+  const std::int64_t window = config::receive_window(settings).window.initial;
+  return static_cast<std::uint64_t>(window * settings.buffer_bytes) +
          SlotPool::least_bytes(static_cast<std::uint32_t>(settings.buffer_bytes));
 }
 
 std::uint64_t most_registered_bytes(const config::Settings& settings) {
-  return static_cast<std::uint64_t>(config::window_by_traffic(settings) * settings.buffer_bytes +
-                                    settings.send_memory_bytes);
+  const std::int64_t window = config::receive_window(settings).window.max;
+  return static_cast<std::uint64_t>(window * settings.buffer_bytes + settings.send_memory_bytes);
 }
 
 std::string bytes_text(std::uint64_t bytes) {

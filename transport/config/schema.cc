@@ -498,8 +498,8 @@ std::int64_t window_by_traffic(const Settings& settings) {
                                           : settings.window_max;
 }
 
-// A maximum above what another key allows is no contradiction: the smaller one rules. So lowering
-// one key never requires setting a second one.
+// More than another key allows is no contradiction: the smaller one rules. So lowering one key
+// never requires setting a second one.
 std::vector<Contradiction> check(const Settings& settings) {
   std::vector<Contradiction> found;
   const auto value = [&](const char* name) {
@@ -518,10 +518,6 @@ std::vector<Contradiction> check(const Settings& settings) {
   }
   if (settings.window_max != automatic && settings.window_initial > settings.window_max) {
     clash("window_initial", "not exceed", "window_max");
-  }
-  if (settings.window_initial * settings.buffer_bytes > settings.receive_memory_bytes) {
-    clash("window_initial", "fit, times buffer_size, into", "receive_memory_max");
-    found.back().keys.push_back(find_key("buffer_size"));
   }
   const auto table = [&](const char* name, const std::string& text, TableOf kind) {
     std::vector<TableEntry> entries;

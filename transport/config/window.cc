@@ -11,7 +11,7 @@ ReceiveWindow receive_window(const Settings& settings) {
   const std::int64_t most =
       std::max<std::int64_t>(settings.receive_memory_bytes / settings.buffer_bytes, 1);
   ReceiveWindow receive;
-  receive.window.initial = count(settings.window_initial);
+  receive.window.initial = count(std::min(settings.window_initial, most));
   receive.window.max = count(std::min(window_by_traffic(settings), most));
   if (settings.window_max == automatic) {
     receive.window.most = count(most);

@@ -46,6 +46,36 @@ TEST(Profiles, AreSmallAndRight) {
   }
 }
 
+// What a user sets on one kind of port is possible on all: the profile knows nothing of it.
+TEST(Profiles, MakeNoSettingImpossible) {
+  const auto valid_with = [](const Source& source) {
+    for (const std::string_view name : {"rxe", "roce", "infiniband"}) {
+      Sources sources;
+      sources.list = {source,
+                      {.layer = Layer::environment,
+                       .entries = {{"profile", std::string(name), "environment", 0}},
+                       .problems = {}}};
+      const Configuration found = resolve(sources, Fabric::unknown);
+      EXPECT_TRUE(found.problems.empty()) << name << ": " << to_text(found.problems[0]);
+    }
+  };
+  for (const Key& key : schema()) {
+    if (key.text != nullptr) continue;
+    for (const std::int64_t value : {key.min, key.max}) {
+      Settings settings = defaults();
+      settings.*key.number = value;
+      if (!check(settings).empty()) continue;
+      valid_with({.layer = Layer::environment,
+                  .entries = {{key.name, get(settings, key), "environment", 0}},
+                  .problems = {}});
+    }
+  }
+  valid_with({.layer = Layer::environment,
+              .entries = {{"buffer_size", "128KiB", "environment", 0},
+                          {"receive_memory_max", "1MiB", "environment", 0}},
+              .problems = {}});
+}
+
 TEST(Profiles, AreTakenByPortOrByName) {
   for (const Fabric fabric : {Fabric::rxe, Fabric::roce, Fabric::infiniband}) {
     const Configuration by_port = resolve({}, fabric);

@@ -35,6 +35,14 @@ TEST(Window, NoMoreThanReceiveMemoryHasRoomFor) {
   EXPECT_EQ(receive_window(settings).window.max, 1u);
 }
 
+TEST(Window, NorAtTheStart) {
+  Settings settings = defaults();
+  settings.window_initial = 16;
+  settings.buffer_bytes = 128 << 10;
+  settings.receive_memory_bytes = 1 << 20;
+  EXPECT_EQ(receive_window(settings).window.initial, 8u);
+}
+
 TEST(Window, AutoIsNotLessThanTheFirstBuffers) {
   Settings settings = defaults();
   settings.window_initial = 600;
