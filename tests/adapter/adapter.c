@@ -105,6 +105,17 @@ static void* activate_port(void* device) {
   return NULL;
 }
 
+/* The end of a pipe that nobody reads is in error, too. */
+static void lose_descriptors(struct device* device) {
+  int ends[2];
+  if (pipe(ends) != 0) abort();
+  close(ends[0]);
+  dup2(ends[1], device->context->async_fd);
+  dup2(ends[1], device->queue->channel->fd);
+  close(ends[1]);
+  say("the device is gone");
+}
+
 static void raise_due_events(struct device* device, struct ibv_qp* pair) {
   const long sent = atomic_fetch_add(&sends, 1) + 1;
   if (sent == behaviour.cq_error) {
@@ -119,6 +130,10 @@ static void raise_due_events(struct device* device, struct ibv_qp* pair) {
   if (sent == behaviour.device_fatal) {
     atomic_store(&device->dead, true);
     raise_event(device, IBV_EVENT_DEVICE_FATAL);
+  }
+  if (sent == behaviour.device_gone) {
+    atomic_store(&device->dead, true);
+    lose_descriptors(device);
   }
   if (sent == behaviour.port_error) {
     raise_event(device, IBV_EVENT_PORT_ERR);
@@ -388,6 +403,10 @@ int ibv_destroy_cq(struct ibv_cq* queue) {
 struct ibv_srq* ibv_create_srq(struct ibv_pd* domain, struct ibv_srq_init_attr* attributes) {
   if (behaviour.no_srq) {
     errno = EOPNOTSUPP;
+    return NULL;
+  }
+  if (behaviour.no_receive_queue) {
+    errno = ENOMEM;
     return NULL;
   }
   const int ours = show_device_fd(domain->context);

@@ -19,6 +19,7 @@ struct behaviour {
   long srq_error;           /* the event comes with the Nth post */
   long pair_fatal;          /* likewise, for the queue pair of that post */
   long device_fatal;        /* likewise; then there are no completions, and no post succeeds */
+  long device_gone;         /* with the Nth post all its descriptors are in error, for good */
   long port_error;          /* likewise; a moment later the port is active again */
   long poll_fails;          /* the Nth poll says that the queue is broken, and so do all later */
   long limit_at_once;       /* the limit event comes at once if armed below the limit */
@@ -46,6 +47,7 @@ struct behaviour {
   long no_atomics;
   long queue_pairs;      /* so many at a time */
   long queue_pairs_gone; /* other processes have them all */
+  long no_receive_queue; /* other processes have all shared receive queues */
   long queue_entries;    /* so many in a completion queue */
   long path_forgets;     /* queries of a queue pair give no service level, no traffic class */
   long fork_unprotected; /* the kernel does not copy pinned pages for a child */

@@ -200,6 +200,7 @@ NO_BUFFERS = r"it refuses receive buffers \(Cannot allocate memory\)"
     case("srq-error:10", SOAK, says=failed("SRQ catastrophic error")),
     case("device-fatal", SOAK,
          says=[r"rank 1 on host \w+: rxe0:1 (failed: local catastrophic error|refuses work requests)"]),
+    case("device-gone", SOAK, quick=True, says=failed("it was removed")),
     case("poll-fails", SOAK, quick=True, says=failed("its completion queue cannot be read")),
 ])
 def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
@@ -224,6 +225,14 @@ def test_the_adapter_report_tells_of_habits(library, run):
     for one in ours, bnxt, qedr:
         queue = one["send_queue"]
         assert queue["posted"] >= queue["asked"] and queue["flushed"] == queue["posted"]
+
+
+@pytest.mark.lab("loopback")
+def test_a_rank_that_cannot_have_queues_is_left_to_tcp(library, run):
+    """no-receive-queue. Its peers would wait for it, and end the job, if it had published an address."""
+    command = job("no-receive-queue", "ring", library, 1).replace("weir,self", "weir,tcp,self")
+    judge(run(command, AT_ONCE_S), True,
+          [r"weir: rank 1 on host \w+: cannot start: cannot create a shared receive queue", "ring: ok"])
 
 
 # The traffic class of the node's administrator, and those of the user, are on the second lane, too.

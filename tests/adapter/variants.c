@@ -39,6 +39,9 @@ static const struct variant {
     /* Unaffiliated: local catastrophic error [IBTA 11.6.3.3]; mlx5_ib sends IBV_EVENT_DEVICE_FATAL
      * when firmware health fails, and its uverbs file answers EIO from then on. */
     {"device-fatal", &behaviour.device_fatal, 50},
+    /* Linux' drivers/infiniband/core/uverbs_main.c, ib_uverbs_event_poll and ib_uverbs_remove_one:
+     * once the device is removed, its files are in error (EPOLLERR). */
+    {"device-gone", &behaviour.device_gone, 50},
     {"port-error", &behaviour.port_error, 50},
     /* providers/mlx5/cq.c: CQ_POLL_ERR, if the queue names a queue pair that is not there. */
     {"poll-fails", &behaviour.poll_fails, 500},
@@ -92,6 +95,7 @@ static const struct variant {
     /* Virtual functions get a share of the adapter: of queue pairs, of completion entries. */
     {"few-queue-pairs", &behaviour.queue_pairs, 2},
     {"queue-pairs-gone", &behaviour.queue_pairs_gone, 1},
+    {"no-receive-queue", &behaviour.no_receive_queue, 1},
     {"small-cq", &behaviour.queue_entries, 300},
     /* mlx5_ib gives sl 0 for RoCE: qp.c, query_qp_attr reads the path's service level only for
      * InfiniBand; providers/mlx5 over DevX fills in no address vector at all. */

@@ -108,6 +108,10 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       report_unavailable(why);
       return nullptr;
     }
+    if (!engine->can_start(why)) {
+      report_start_failure(why);
+      return nullptr;
+    }
     std::vector<std::unique_ptr<Engine>> further;
     for (std::size_t i = 1; i < ports.size(); ++i) {
       further.push_back(Engine::open(RailEngines::options(options), ports[i], why));

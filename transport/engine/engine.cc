@@ -68,9 +68,8 @@ bool Engine::start(std::string& why) {
   std::lock_guard guard(lock_);
   if (driver_.has_started()) return true;
   if (std::exchange(start_failed_, true)) return false;  // there is no second try
-  if (!driver_.start(why)) return false;
   // The thread first waits for the lock.
-  if (!driver_.thread().start([this] { run_thread(); }, why)) {
+  if (!driver_.start(why) || !driver_.thread().start([this] { run_thread(); }, why)) {
     driver_.undo_start();
     return false;
   }

@@ -15,6 +15,9 @@
 namespace weir {
 namespace {
 
+// What poll says of descriptors of a device that was removed, from then on.
+constexpr short in_error = POLLERR | POLLHUP | POLLNVAL;
+
 constexpr Duration slots_shrink_interval = seconds(1);
 
 }  // namespace
@@ -24,6 +27,7 @@ struct Engine::Turn {
   Duration nap{};
   bool ends = false;
   bool asked = false;  // a request may be served
+  bool has_device = true;
   bool listens = true;
   bool lacks_pair = false;
   verbs::Queues::Spare spare{};
@@ -37,10 +41,11 @@ void Engine::run_thread() {
     driver_.links().serve();
     Turn turn = begin_turn(first);
     if (turn.ends) return;
-    std::array<pollfd, 4> fds{{{driver_.thread().wake_fd(), POLLIN, 0},
-                               {driver_.connections().fd(), POLLIN, 0},
-                               {device_fd, POLLIN, 0},
-                               {turn.listens ? driver_.queues().event_fd() : -1, POLLIN, 0}}};
+    std::array<pollfd, 4> fds{
+        {{driver_.thread().wake_fd(), POLLIN, 0},
+         {turn.has_device ? driver_.connections().fd() : -1, POLLIN, 0},
+         {turn.has_device ? device_fd : -1, POLLIN, 0},
+         {turn.has_device && turn.listens ? driver_.queues().event_fd() : -1, POLLIN, 0}}};
     const timespec patience{turn.nap.ns / 1000000000, turn.nap.ns % 1000000000};
     ::ppoll(fds.data(), fds.size(), &patience, nullptr);
     const Time woken = clock();
@@ -57,6 +62,9 @@ void Engine::run_thread() {
     }
     // The device first: if it is gone, its connections must not be taken for peers that are gone.
     if ((fds[2].revents & POLLIN) != 0) driver_.serve_device_events(woken);
+    if (((fds[1].revents | fds[2].revents | fds[3].revents) & in_error) != 0) {
+      driver_.on_device_gone();
+    }
     if ((fds[1].revents & POLLIN) != 0) driver_.serve_connections();
     if (turn.asked) driver_.serve_request();
     const bool heard = (fds[3].revents & POLLIN) != 0;
@@ -83,6 +91,7 @@ Engine::Turn Engine::begin_turn(bool first) {
   turn.nap = stand_in_.nap(driver_.nap(clock()), clock());
   if (driver_.queues().has_old_rnr_timers()) turn.nap = std::min(turn.nap, milliseconds(1));
   if (turn.asked || first) turn.nap = {};
+  turn.has_device = driver_.has_device();
   turn.listens = stand_in_.listens();
   turn.lacks_pair = !driver_.queues().has_spare();
   turn.spare = driver_.queues().spare_wanted();

@@ -42,6 +42,16 @@ bool VerbsDriver::open(std::string& why) {
   return false;
 }
 
+bool VerbsDriver::can_start(std::string& why) {
+  EventThread thread;
+  if (!verbs::Queues::create(device_, options_.core.window.max, options_.queue_pair, why) ||
+      !thread.start([] {}, why)) {
+    return false;
+  }
+  thread.join();
+  return true;
+}
+
 bool VerbsDriver::start(std::string& why) {
   queues_ = verbs::Queues::create(device_, core_.settle_receive_queue(), options_.queue_pair, why);
   if (queues_ == nullptr) return false;
@@ -57,7 +67,6 @@ bool VerbsDriver::start(std::string& why) {
   SendSlot* const full = slots_->get(SlotPool::full);
   if (core_.counters().receive_bytes == 0 || small == nullptr || full == nullptr) {
     why = cannot_register(device_, least_bytes());
-    undo_start();
     return false;
   }
   slots_->put(small);
@@ -67,6 +76,7 @@ bool VerbsDriver::start(std::string& why) {
 
 void VerbsDriver::undo_start() {
   connections_->attach(nullptr);
+  connections_->stop_listening();
   queues_.reset();
   slots_.reset();
   receive_slabs_.clear();
@@ -164,6 +174,12 @@ Remains VerbsDriver::remains() {
           .send_slots = slots_->out() - core_.idle_control_slots() - core_.idle_relay_slots(),
           .receive_buffers = core_.counters().receives_held,
           .credits = core_.counters().credits_out};
+}
+
+void VerbsDriver::on_device_gone() {
+  has_device_ = false;
+  break_down("it was removed");
+  flush();
 }
 
 // What the device reports.

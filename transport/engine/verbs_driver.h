@@ -50,8 +50,11 @@ class VerbsDriver : public Driver<VerbsDriver> {
   // Joins the node and listens for requests. Checks that there is memory for the first buffers,
   // because peers take our card for a promise. False, with the reason in `why`, if not.
   bool open(std::string& why);
+  // Tries out whether this process can have queues and a thread. The same.
+  bool can_start(std::string& why);
   // Makes queues and first buffers. The same.
   bool start(std::string& why);
+  // After a start in vain. Nobody may be answered, so requests are refused from here on.
   void undo_start();
   bool has_started() const { return queues_ != nullptr; }
 
@@ -116,6 +119,9 @@ class VerbsDriver : public Driver<VerbsDriver> {
   // What connection management and the device report. The event thread woke at `since`.
   [[gnu::noinline]] void serve_connections();
   void serve_device_events(Time since);
+  // The device's descriptors are of no use any more.
+  void on_device_gone();
+  bool has_device() const { return has_device_; }
 
   // There are queues. Walks lists.
   Remains remains();
@@ -191,6 +197,7 @@ class VerbsDriver : public Driver<VerbsDriver> {
   std::vector<verbs::RegisteredMemory> receive_slabs_;
   std::atomic<bool> has_held_{false};
   bool broken_ = false;  // `break_down` was called
+  bool has_device_ = true;
 };
 
 }  // namespace weir

@@ -44,6 +44,8 @@ class Connections {
   ~Connections();
 
   std::uint16_t port() const;
+  // From here on requests are refused at once. There is no port any more.
+  void stop_listening() { listener_.reset(); }
   int fd() const { return channel_->fd; }
 
   // The queues whose pairs are connected from now on; nullptr: none, and no pair can be connected.
