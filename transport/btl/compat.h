@@ -145,12 +145,29 @@ inline void set_ft_event([[maybe_unused]] mca_btl_base_module_t& module) {
 inline constexpr bool upcall_names_endpoint = OPAL_MAJOR_VERSION >= 5;
 
 // The shortest message of every version of ob1: the header of a message without data, without its
-// padding. The other headers are longer, because they have a field of eight bytes.
+// padding.
 inline constexpr std::size_t shortest_ob1_header = 14;
+
+// The least that ob1 reads of a message, by tag: its headers in pml_ob1_hdr.h, alike in 4.1, 5.0
+// and 6.0. The handle behind two of them tells by itself whether it is whole (exported.h). Others
+// than ob1 read no more than there is.
+inline constexpr auto least_read = [] {
+  std::array<std::uint8_t, 256> bytes{};
+  for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_OSC_RDMA; ++tag) {
+    bytes[static_cast<std::size_t>(tag)] = shortest_ob1_header;
+  }
+  bytes[MCA_BTL_TAG_PML + 2] = 32;  // rendezvous
+  bytes[MCA_BTL_TAG_PML + 3] = 48;  // rendezvous by a get
+  bytes[MCA_BTL_TAG_PML + 4] = 40;  // answer
+  bytes[MCA_BTL_TAG_PML + 6] = 32;  // fragment
+  bytes[MCA_BTL_TAG_PML + 8] = 56;  // put
+  bytes[MCA_BTL_TAG_PML + 9] = 24;  // end of a transfer
+  return bytes;
+}();
 
 // ob1 reads a whole header, whatever the length is, and drops some that are too short silently.
 inline bool too_short_for_ob1(mca_btl_base_tag_t tag, std::size_t length) {
-  return length < shortest_ob1_header && tag >= MCA_BTL_TAG_PML && tag < MCA_BTL_TAG_OSC_RDMA;
+  return length < least_read[tag];
 }
 
 // Hands one message up. The payload may be reused as soon as this returns. False: it is too short
