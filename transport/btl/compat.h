@@ -300,6 +300,15 @@ inline bool needs_answer(std::uint32_t des_flags, mca_btl_base_tag_t tag) {
   return (des_flags & MCA_BTL_DES_FLAGS_SIGNAL) != 0 && tag != ob1_fin_tag;
 }
 
+// The payload is in the memory of a GPU: packing it waits for a copy from there.
+inline bool is_on_gpu(const opal_convertor_t& convertor) {
+#if OPAL_MAJOR_VERSION >= 5
+  return (convertor.flags & CONVERTOR_ACCELERATOR) != 0;
+#else
+  return (convertor.flags & CONVERTOR_CUDA) != 0;
+#endif
+}
+
 // False if the user's choice of a PML excludes ob1.
 inline bool may_be_used_by_ob1() {
   const int index = mca_base_var_find("ompi", "pml", nullptr, nullptr);

@@ -196,7 +196,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
 [[gnu::flatten, gnu::hot]] int sendi(mca_btl_base_module_t* btl, Endpoint* endpoint,
                                      opal_convertor_t* convertor, void* header,
                                      std::size_t header_size, std::size_t payload_size,
-                                     std::uint8_t, std::uint32_t, mca_btl_base_tag_t tag,
+                                     std::uint8_t, std::uint32_t flags, mca_btl_base_tag_t tag,
                                      mca_btl_base_descriptor_t** descriptor) noexcept {
   Module& module = of(btl);
   // No descriptor on failure: ob1 then keeps the message and asks again, which bounds the memory
@@ -205,6 +205,12 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   if (header_size + payload_size > module.trains.most_bytes()) return OPAL_ERR_NOT_AVAILABLE;
   // Without payload the convertor is not even initialised.
   const bool packs = payload_size > 0 && opal_convertor_need_buffers(convertor) != 0;
+  if (packs && is_on_gpu(*convertor)) [[unlikely]] {
+    // Here it would be packed with the engine's lock. ob1 packs into a descriptor without it.
+    if (descriptor != nullptr)
+      *descriptor = alloc(btl, endpoint, MCA_BTL_NO_ORDER, header_size + payload_size, flags);
+    return OPAL_ERR_NOT_AVAILABLE;
+  }
   const Message message{convertor,    header, header_size,
                         payload_size, packs,  packs ? convertor->bConverted : 0};
   if (message.bytes() > module.engine->max_payload_bytes()) [[unlikely]]
