@@ -115,3 +115,11 @@ def fails(*args, **options):
 def test_what_the_user_is_told(command, succeeds, says, never, build, tmp_path):
     """The job ends in time, as it has to, and says so."""
     judge(sh(command, build, tmp_path, LIMIT_S), succeeds, says, never)
+
+
+@pytest.mark.lab("loopback")
+@pytest.mark.breaks_boot
+def test_a_device_that_is_removed_under_a_job(build, tmp_path):
+    """Named, sooner than any timeout of weir's. The kernel removes it once the job is over."""
+    judge(sh(f"(sleep 3; exec rdma link delete rxe0) & {WEIR} random_soak --messages 100000000", build, tmp_path, 25),
+          False, [r"weir: rank [01] on host \w+: rxe0:1 failed: it was removed\. .*dmesg"])

@@ -157,9 +157,11 @@ void VerbsDriver::serve_connections() {
 void VerbsDriver::serve(const verbs::ConnectionEvent& event) {
   using Kind = verbs::ConnectionEvent::Kind;
   if (event.kind == Kind::request) return add_request({event.request, event.hello});
+  if (event.kind == Kind::device_gone) return on_device_gone();
   on_connection_event([&](const Now& now) {
     switch (event.kind) {
-      case Kind::request: break;
+      case Kind::request:
+      case Kind::device_gone: break;
       case Kind::answer: Driver::on_answer(now, event.lane, event.hello); break;
       case Kind::established: core_.on_established(now, event.lane, out_); break;
       case Kind::rejected: core_.on_rejected(now, event.lane, event.reject, out_); break;

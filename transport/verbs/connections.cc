@@ -169,6 +169,8 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, r
     return ConnectionEvent{
         .kind = Kind::request, .request = request, .hello = hello.value_or(wire::Hello{})};
   }
+  if (event.event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+    return ConnectionEvent{.kind = Kind::device_gone};
   const auto found = lanes_.find(event.id);
   if (found == lanes_.end()) return std::nullopt;  // the listener, or dropped meanwhile
   const LaneId lane = found->second;
@@ -197,7 +199,6 @@ std::optional<ConnectionEvent> Connections::handle(const rdma_cm_event& event, r
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR: return failed(FailReason::connect_timeout);
     case RDMA_CM_EVENT_DISCONNECTED:
-    case RDMA_CM_EVENT_DEVICE_REMOVAL:
       return ConnectionEvent{.kind = Kind::disconnected, .lane = lane};
     default: return std::nullopt;
   }

@@ -28,6 +28,7 @@ struct ConnectionEvent {
     rejected,      // `lane`, `reject`: weir on the other side refused
     failed,        // `lane`, `reason`
     disconnected,  // `lane`
+    device_gone,   // nothing works any more
   };
   Kind kind;
   LaneId lane = LaneId::none;
