@@ -73,13 +73,13 @@ TEST_F(Ipoib, IsOfThePartition) {
   EXPECT_EQ(choose_ipoib(std::span(all).first(1), gid_of_port(1), {})->name, "ib0.8001");
 }
 
-LocalAddress ipv4(const char* interface, std::uint8_t host) {
+LocalAddress on_ipv4(const char* interface, std::uint8_t host) {
   return {.bytes = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, host}, .name = interface};
 }
-LocalAddress ipv6(const char* interface, std::uint8_t host) {
+LocalAddress on_ipv6(const char* interface, std::uint8_t host) {
   return {.bytes = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}, .name = interface};
 }
-LocalAddress link_local(const char* interface, std::uint8_t host) {
+LocalAddress on_link_local(const char* interface, std::uint8_t host) {
   return {.bytes = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host}, .name = interface};
 }
 
@@ -100,18 +100,18 @@ TEST_F(Ipoib, ReadsWhatTheKernelShows) {
 TEST_F(Ipoib, AnAddressOfAnyKindWillDo) {
   write_interface("ib0", 1, "0xffff");
   EXPECT_EQ(address(1, {}), "none");
-  EXPECT_EQ(address(1, {ipv4("eth0", 1)}), "none");
-  EXPECT_EQ(address(1, {link_local("ib0", 1)}), "fe80::1");
-  EXPECT_EQ(address(1, {link_local("ib0", 1), ipv6("ib0", 2)}), "2001:db8::2");
-  EXPECT_EQ(address(1, {link_local("ib0", 1), ipv6("ib0", 2), ipv4("ib0", 3)}), "10.0.0.3");
+  EXPECT_EQ(address(1, {on_ipv4("eth0", 1)}), "none");
+  EXPECT_EQ(address(1, {on_link_local("ib0", 1)}), "fe80::1");
+  EXPECT_EQ(address(1, {on_link_local("ib0", 1), on_ipv6("ib0", 2)}), "2001:db8::2");
+  EXPECT_EQ(address(1, {on_link_local("ib0", 1), on_ipv6("ib0", 2), on_ipv4("ib0", 3)}), "10.0.0.3");
 }
 
 // Each interface that is up has a link-local address.
 TEST_F(Ipoib, AnInterfaceThatWasGivenAnAddressComesFirst) {
   write_interface("ib0", 1, "0xffff");
   write_interface("ib0.8001", 1, "0x8001");
-  const std::vector<LocalAddress> local = {link_local("ib0", 1), link_local("ib0.8001", 1),
-                                           ipv4("ib0.8001", 2)};
+  const std::vector<LocalAddress> local = {on_link_local("ib0", 1), on_link_local("ib0.8001", 1),
+                                           on_ipv4("ib0.8001", 2)};
   EXPECT_EQ(address(1, local), "10.0.0.2");
   EXPECT_EQ(address(1, local, 0xffff), "fe80::1");
   EXPECT_EQ(address(1, local, 0x8002), "none");
@@ -125,7 +125,7 @@ TEST_F(Ipoib, InABondTheActivePortHasTheAddress) {
   for (const char* name : {"ib0", "ib1"}) {
     std::filesystem::create_directory_symlink(root + "/bond0", nets + name + "/master");
   }
-  const std::vector<LocalAddress> local = {ipv4("bond0", 1)};
+  const std::vector<LocalAddress> local = {on_ipv4("bond0", 1)};
   EXPECT_EQ(address(1, local), "none");
   EXPECT_EQ(address(2, local), "10.0.0.1");
   EXPECT_EQ(address(2, local, 0xffff), "10.0.0.1");
@@ -136,7 +136,7 @@ TEST_F(Ipoib, AnyOtherMasterLeavesItsAddressToTheInterface) {
   write_interface("ib0", 1, "0xffff");
   write("../../../red", "address", "52:54:00:77:00:01");
   std::filesystem::create_directory_symlink(root + "/red", nets + "ib0/master");
-  EXPECT_EQ(address(1, {ipv4("ib0", 1)}), "10.0.0.1");
+  EXPECT_EQ(address(1, {on_ipv4("ib0", 1)}), "10.0.0.1");
 }
 
 }  // namespace
