@@ -209,6 +209,13 @@ def test_a_job_ends_and_says_why(variant, program, says, never, library, run):
 
 
 @pytest.mark.lab("loopback")
+@pytest.mark.parametrize("profile, why", [("mana", r"no shared receive queues \(max_srq is 0\)"), ("erdma", "iWARP")])
+def test_a_provider_is_declined(profile, why, library, run):
+    judge(run(job(profile, "ring", library, None), AT_ONCE_S), False,
+          [rf"weir: not available on host \w+: no usable RDMA port .*rxe0:1 \({why}"])
+
+
+@pytest.mark.lab("loopback")
 def test_the_adapter_report_tells_of_habits(library, run):
     """What weir's authors read to know of an adapter that they do not have."""
     def habits(profile):
