@@ -10,7 +10,8 @@ namespace weir::btl {
 
 struct Capability {
   ibv_atomic_cap atomics;
-  int fetches;  // max_qp_init_rd_atom: reads and atomics that a queue pair may start
+  int fetches;              // max_qp_init_rd_atom: reads and atomics that a queue pair may start
+  bool mixed_node = false;  // processes of this node use several adapters
 };
 
 struct Offer {
@@ -24,8 +25,11 @@ constexpr Offer what_to_offer(const Offer& wanted, const Capability& device, boo
   std::uint32_t flags = wanted.flags;
   if (spread) flags &= ~std::uint32_t{MCA_BTL_FLAGS_PUT};
   if (device.fetches <= 0) flags &= ~std::uint32_t{MCA_BTL_FLAGS_GET};
+  // With HCA two adapters may change a word at the same time. [IBTA 9.4.5] osc/rdma has words that
+  // each process of a node changes through its own adapter.
   const bool can = !spread && device.fetches > 0 &&
-                   (device.atomics == IBV_ATOMIC_HCA || device.atomics == IBV_ATOMIC_GLOB);
+                   (device.atomics == IBV_ATOMIC_GLOB ||
+                    (device.atomics == IBV_ATOMIC_HCA && !device.mixed_node));
   if (!can) return {flags & ~atomics, 0};
   std::uint32_t atomic_flags = wanted.atomic_flags;
   // Only with GLOB may the processor's own atomics use the same memory.

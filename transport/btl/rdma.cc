@@ -299,14 +299,22 @@ void set_rdma_entry_points(mca_btl_base_module_t& module) {
 
 void offer_rdma(Module& module) {
   const ibv_device_attr& limits = module.engine->device().limits();
+  const verbs::PortChoice& port = module.engine->port();
+  // All devices of Soft-RoCE have one lock for atomics. (kernel, sw/rxe/rxe_resp.c)
+  const bool mixed = port.mixed_node && !port.soft_roce;
   const Offer offer =
       what_to_offer({module.btl_flags, module.btl_atomic_flags},
-                    {limits.atomic_cap, limits.max_qp_init_rd_atom}, module.spreads());
+                    {limits.atomic_cap, limits.max_qp_init_rd_atom, mixed}, module.spreads());
   module.btl_flags = offer.flags;
   module.btl_atomic_flags = offer.atomic_flags;
   if ((offer.flags & MCA_BTL_FLAGS_GET) == 0) module.btl_get = nullptr;
   if ((offer.flags & MCA_BTL_FLAGS_PUT) == 0) module.btl_put = nullptr;
   if (offer.atomic_flags != 0) return;
+  if (mixed) {
+    note(10,
+         "offers no atomics: processes of this host use several adapters. Name one with "
+         "btl_weir_device");
+  }
   module.btl_atomic_op = nullptr;
   module.btl_atomic_fop = nullptr;
   module.btl_atomic_cswap = nullptr;

@@ -41,7 +41,7 @@ Place here(unsigned turn) {
 }
 
 // A near one of the fastest ports, of those in the network of the first fastest.
-const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned turn) {
+PortChoice near_us(const std::vector<const PortChoice*>& usable, const DeviceWish& wish) {
   const PortChoice& first = **std::max_element(
       usable.begin(), usable.end(),
       [](const auto* a, const auto* b) { return a->speed_mbps < b->speed_mbps; });
@@ -52,7 +52,11 @@ const PortChoice* near_us(const std::vector<const PortChoice*>& usable, unsigned
     equal.push_back(port);
     near.push_back(cpus_near(port->device));
   }
-  return equal.size() == 1 ? equal.front() : equal[nearest(near, here(turn))];
+  PortChoice taken = *(equal.size() == 1 ? equal.front() : equal[nearest(near, here(wish.turn))]);
+  taken.mixed_node = wish.processes > 1 && std::any_of(equal.begin(), equal.end(), [&](auto* port) {
+                       return port->device != taken.device;
+                     });
+  return taken;
 }
 
 }  // namespace
@@ -84,7 +88,7 @@ std::optional<PortChoice> choose_port(const DeviceWish& wish, std::string& why) 
     if (any_suits) why += ". Bring the port up and give its network interface an IP address";
     return std::nullopt;
   }
-  return *near_us(usable, wish.turn);
+  return near_us(usable, wish);
 }
 
 namespace {
@@ -125,6 +129,7 @@ void add_others(std::vector<PortChoice>& rails, std::size_t most, const DeviceWi
       const std::vector<std::size_t> chosen =
           one_or_two(cpus_near_each(ports), place, wish.processes);
       if (chosen.size() == 2) rails = {ports[chosen[0]], ports[chosen[1]]};
+      rails.front().mixed_node = first.mixed_node;
       return;
     }
     most = ports.size() < 2 * wish.processes ? 1 : 2;

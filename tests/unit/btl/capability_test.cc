@@ -28,6 +28,11 @@ TEST(Capability, WithoutAtomicsTheRestStays) {
   EXPECT_EQ(offer.atomic_flags, 0u);
 }
 
+TEST(Capability, SeveralAdaptersOfANodeAreAtomicOnlyGlobally) {
+  EXPECT_EQ(what_to_offer(all, {IBV_ATOMIC_HCA, 16, true}, false).atomic_flags, 0u);
+  EXPECT_NE(what_to_offer(all, {IBV_ATOMIC_GLOB, 16, true}, false).atomic_flags, 0u);
+}
+
 TEST(Capability, WithoutFetchesPutsStay) {
   const Offer offer = what_to_offer(all, {IBV_ATOMIC_GLOB, 0}, false);
   EXPECT_EQ(offer.flags, module_flags & ~(atomics | MCA_BTL_FLAGS_GET));

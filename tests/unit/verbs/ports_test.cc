@@ -210,6 +210,19 @@ TEST_F(Ports, OneThatCannotRunWeirLeavesThePlaceToTheNext) {
   }
 }
 
+TEST_F(Ports, ProcessesOfANodeMayChooseAnotherAdapter) {
+  const auto mixed = [](const DeviceWish& wish) {
+    std::string why;
+    return choose_ports(wish, why).at(0).mixed_node;
+  };
+  add("mlx5_0");
+  EXPECT_FALSE(mixed({.processes = 2}));
+  add("mlx5_1");
+  EXPECT_TRUE(mixed({.processes = 2}));
+  EXPECT_FALSE(mixed({.processes = 1}));
+  EXPECT_FALSE(mixed({.name = "mlx5_1", .processes = 2}));
+}
+
 TEST_F(Ports, WhereNoneCanRunWeirAnAddressWouldNotHelp) {
   add("siw0").device.transport_type = IBV_TRANSPORT_IWARP;
   EXPECT_EQ(taken(),
