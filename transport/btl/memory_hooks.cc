@@ -73,14 +73,16 @@ bool stay_loaded() {
 }
 
 // Open MPI's own hooks for these do not see all: advice that is newer than they are, and the memory
-// that mremap replaces. They cannot be taken back.
+// that mremap replaces. They cannot be taken back. By address: 5.0 patches no symbol twice.
 bool patch_libc() {
-  if (opal_patcher == nullptr || opal_patcher->patch_symbol == nullptr || !stay_loaded())
+  if (opal_patcher == nullptr || opal_patcher->patch_address == nullptr || !stay_loaded())
     return false;
   const auto patch = [](const char* name, auto* function) {
-    std::uintptr_t before = 0;  // nobody needs it: the system calls do what libc does
-    return opal_patcher->patch_symbol(name, reinterpret_cast<std::uintptr_t>(function), &before) ==
-           OPAL_SUCCESS;
+    void* libcs = dlsym(RTLD_NEXT, name);
+    if (libcs == nullptr) libcs = dlsym(RTLD_DEFAULT, name);
+    return libcs != nullptr &&
+           opal_patcher->patch_address(reinterpret_cast<std::uintptr_t>(libcs),
+                                       reinterpret_cast<std::uintptr_t>(function)) == OPAL_SUCCESS;
   };
   return patch("madvise", patched_madvise) && patch("mremap", patched_mremap);
 }
