@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -179,7 +180,9 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
     return false;
   }
   const std::size_t bytes = segment_bytes(header);
-  int error = ::ftruncate(file.fd, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  rlimit longest{};  // a longer file would raise SIGXFSZ
+  int error = ::getrlimit(RLIMIT_FSIZE, &longest) == 0 && longest.rlim_cur < bytes ? EFBIG : 0;
+  if (error == 0 && ::ftruncate(file.fd, static_cast<off_t>(bytes)) != 0) error = errno;
   if (error == 0) error = allocate(file.fd, 0, sizeof(NodeState));  // cells: by those who join
   if (error != 0) {
     reason = no_room(bytes, options.directory, error);

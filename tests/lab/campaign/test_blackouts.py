@@ -34,7 +34,7 @@ def outage(fabric, stream, measured):
     return outage
 
 
-@on(long=("wire", "nodes", "wire of Linux 6.12"))
+@on(long=("wire", "nodes"))
 def test_5_s_are_survived(outage):
     outage(5)
 

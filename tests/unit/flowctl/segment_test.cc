@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -355,6 +356,16 @@ TEST_F(SegmentTest, IsMadeAmongSignals) {
   for (int i = 0; i < 20; ++i) EXPECT_NE(open(), nullptr) << reason_;
   ::setitimer(ITIMER_REAL, &never, nullptr);
   ::sigaction(SIGALRM, &before, nullptr);
+}
+
+// By `ulimit -f`: a longer file would end the process by a signal.
+TEST_F(SegmentTest, IsNotMadeWhereFilesMustBeShorter) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit few{4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &few), 0);
+  expect_refused("File too large");
+  ::setrlimit(RLIMIT_FSIZE, &before);
 }
 
 TEST_F(SegmentTest, ImpossibleOptionsAreRefused) {
