@@ -155,7 +155,7 @@ class Search:
     def best_servers(self, points, settings_of):
         """The best of 1, 2 and 4, or of more while more do no harm, up to one for two processes
         [TOK §7: 24 for 48]."""
-        most = min(max(self.plan.cores) // 2, MOST_SERVERS)
+        most = min(max(max(self.plan.cores) // 2, 4), MOST_SERVERS)
         servers = 1
         best = last = self.attempt(settings_of(servers), points)
         while servers < most and (servers < 4 or ratio_of(last) > ratio_of(best) * (1 - MARGIN)):
