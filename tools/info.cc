@@ -17,6 +17,7 @@
 #include "tools/port_facts.h"
 #include "transport/btl/device_wish.h"
 #include "transport/btl/eager_max.h"
+#include "transport/config/window.h"
 #include "transport/verbs/addresses.h"
 #include "transport/verbs/choose_ports.h"
 #include "transport/verbs/hw_counters.h"
@@ -177,11 +178,13 @@ std::int64_t covered_us(std::int64_t bytes, const verbs::PortChoice& port) {
 }
 
 void print_covered(const config::Settings& settings, const verbs::PortChoice& port) {
-  const std::int64_t window = config::window_by_traffic(settings) * settings.buffer_bytes;
-  fmt::print("  {} of eager messages to one receiver cover a round trip of {} us on {}, {} of reads {} us\n",
-             bytes_text(window), covered_us(window, port), port.name(),
-             bytes_text(settings.reads_window_max_bytes),
-             covered_us(settings.reads_window_max_bytes, port));
+  const std::int64_t window = config::receive_window(settings).window.max * settings.buffer_bytes;
+  const std::int64_t reads = settings.reads_window_max_bytes;
+  fmt::print(
+      "  {} of eager messages to one receiver cover a round trip of {} us on {}, {} of reads {} "
+      "us\n",
+      bytes_text(window), covered_us(window, port), port.name(), bytes_text(reads),
+      covered_us(reads, port));
 }
 
 void run(const InfoOptions& options) {

@@ -35,6 +35,11 @@ def watched(library, variant):
     return [f"{name}='{value}'" for name, value in strict.environment(library, off=off).items()]
 
 
+def contract(variant, tests, library):
+    """The command of the contract's test with the variant."""
+    return f"ADAPTER={variant} {' '.join(watched(library, variant))} rxe_contract_test --gtest_filter='{tests}'"
+
+
 def job(variant, program, library, rank, np=2):
     """The command of a job whose rank has the variant; None: all have it."""
     return (f"mpirun -np {np} --oversubscribe --mca pml ob1 --mca btl weir,self -x {' -x '.join(watched(library, variant))} "
@@ -73,7 +78,7 @@ def run(build, tmp_path):
 ])
 def test_the_contract_holds(variant, tests, says, never, library, run):
     """In the test of the contract."""
-    done = run(f"ADAPTER={variant} {' '.join(watched(library, variant))} rxe_contract_test --gtest_filter='{tests}'")
+    done = run(contract(variant, tests, library))
     # A filter that matches nothing is no success.
     judge(done, True, [r"(?m)^\[  PASSED  \] [1-9]\d* tests?\.$", *says], never)
 
@@ -85,8 +90,7 @@ def test_the_contract_holds(variant, tests, says, never, library, run):
 ])
 def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run):
     """In the test of the contract, which fails then."""
-    judge(run(f"ADAPTER={variant} {' '.join(watched(library, variant))} rxe_contract_test --gtest_filter='{tests}'", AT_ONCE_S),
-          False, says, never)
+    judge(run(contract(variant, tests, library), AT_ONCE_S), False, says, never)
 
 
 @pytest.mark.lab("loopback")
@@ -131,8 +135,7 @@ NOTHING_BREAKS = [r"weir: rank .* broke", "refuses"]
 @PROFILES
 def test_the_contract_holds_with_a_provider(profile, library, run):
     asked_for_paths = ":*AllTakeTheTrafficClass*"  # of queue pairs, and mlx5 forgets
-    done = run(f"ADAPTER={profile} LD_PRELOAD='{library}' rxe_contract_test --gtest_filter='{SLOW}{asked_for_paths}'",
-               2 * LIMIT_S)
+    done = run(contract(profile, SLOW + asked_for_paths, library), 2 * LIMIT_S)
     judge(done, True, [r"(?m)^\[  PASSED  \] [1-9]\d* tests?\.$"])
 
 

@@ -40,14 +40,15 @@ CompletionQueues::Queue& CompletionQueues::of(const ibv_cq* cq) {
                        [&](const Queue& queue) { return queue.cq.get() == cq; });
 }
 
-// One more is for the marker behind a pair that ends.
-std::uint32_t CompletionQueues::wanted(const Queue& queue, std::uint32_t sends) const {
-  return receives_ + queue.sends + sends + 1;
+std::uint32_t CompletionQueues::most_completions() const {
+  std::uint32_t most = receives_;
+  for (const Queue& queue : queues_) most += queue.sends;
+  return most;
 }
 
 // Rather twice what is needed: it is a call of the kernel.
 bool CompletionQueues::make_room(Queue& queue, std::uint32_t sends) {
-  const std::uint32_t entries = wanted(queue, sends);
+  const std::uint32_t entries = entries_for(queue.sends + sends);
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
   if (entries <= static_cast<std::uint32_t>(queue.cq->cqe)) return true;
   if (entries > limit || !grows_) return false;
@@ -59,7 +60,7 @@ bool CompletionQueues::make_room(Queue& queue, std::uint32_t sends) {
 // For so many work requests, or what the device has room for.
 bool CompletionQueues::add_queue(std::uint32_t sends) {
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
-  const int entries = static_cast<int>(std::min(limit, receives_ + sends + 1));
+  const int entries = static_cast<int>(std::min(limit, entries_for(sends)));
   errno = 0;
   Queue queue;
   queue.cq.reset(ibv_create_cq(device_.context(), entries, nullptr, channel_.get(), 0));
@@ -73,7 +74,7 @@ ibv_cq* CompletionQueues::with_room(std::uint32_t sends, std::string& why) {
   for (std::size_t i = queues_.size(); i-- > 0;) {
     if (make_room(queues_[i], sends)) return queues_[i].cq.get();
   }
-  const std::uint32_t least = receives_ + sends + 1;
+  const std::uint32_t least = entries_for(sends);
   const auto limit = static_cast<std::uint32_t>(device_.limits().max_cqe);
   if (least > limit) {
     why = "a completion queue of " + device_.port().name() + " needs " + std::to_string(least) +

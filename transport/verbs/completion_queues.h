@@ -34,6 +34,8 @@ class CompletionQueues {
   // A pair with so many work requests uses this queue, or does no longer.
   void add(const ibv_cq* cq, std::uint32_t sends) { of(cq).sends += sends; }
   void remove(const ibv_cq* cq, std::uint32_t sends) { of(cq).sends -= sends; }
+  // Completions that may come, of all pairs and the receives.
+  std::uint32_t most_completions() const;
 
   // As ibv_poll_cq. A broken queue hides what others have.
   int poll(int most, ibv_wc* found) {
@@ -61,7 +63,8 @@ class CompletionQueues {
 
   std::string limits() const;
   Queue& of(const ibv_cq* cq);
-  std::uint32_t wanted(const Queue& queue, std::uint32_t sends) const;
+  // One is for the marker behind a pair that ends.
+  std::uint32_t entries_for(std::uint32_t sends) const { return receives_ + sends + 1; }
   bool make_room(Queue& queue, std::uint32_t sends);
   bool add_queue(std::uint32_t sends);
   void listen(ibv_cq* cq);

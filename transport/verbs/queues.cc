@@ -66,7 +66,6 @@ ibv_mtu mtu_code(std::uint32_t bytes) {
 std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_receives,
                                        const QueuePairOptions& options, std::string& why) {
   std::unique_ptr<Queues> queues(new Queues(device, options));
-  queues->max_receives_ = max_receives;
   queues->completions_ = CompletionQueues::create(device, max_receives, options.send_depth, why);
   if (!queues->completions_) return nullptr;
   ibv_srq_init_attr attributes{};
@@ -91,7 +90,7 @@ std::uint32_t Queues::create_pair(LaneId lane, std::string& why) {
 std::uint32_t Queues::create_second_pair(LaneId lane, std::uint32_t send_depth, std::string& why) {
   const auto entries = static_cast<std::uint32_t>(device_.limits().max_cqe);
   const auto pairs = static_cast<std::uint32_t>(device_.limits().max_qp);
-  const std::uint32_t wanted = max_receives_ + sends_ + send_depth;
+  const std::uint32_t wanted = completions_->most_completions() + send_depth;
   if (wanted > entries / 2 || pair_count_ >= pairs / 2) {
     why = "cannot make a second queue pair to a peer on " + device_.port().name() +
           ", because half of the device's limits is kept for other peers. This process has " +
@@ -171,7 +170,6 @@ std::uint32_t Queues::add_pair(LaneId lane, ibv_cq* cq, std::uint32_t send_depth
   assert(pairs_[index(lane)] == nullptr);
   pairs_[index(lane)] = std::move(made);
   depths_[index(lane)] = send_depth;
-  sends_ += send_depth;
   completions_->add(cq, send_depth);
   ++pair_count_;
   const std::uint32_t number = pairs_[index(lane)]->qp_num;
@@ -223,7 +221,6 @@ void Queues::destroy_flushed() {
     numbers_.remove(retired.pair->qp_num);
     if (!is_flushed(retired) && surplus == 0) return false;
     if (surplus > 0) --surplus;
-    sends_ -= retired.send_depth;
     completions_->remove(retired.pair->send_cq, retired.send_depth);
     --pair_count_;
     return true;

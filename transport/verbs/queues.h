@@ -193,9 +193,7 @@ class Queues {
 
   const Device& device_;
   QueuePairOptions options_;
-  std::uint32_t max_receives_ = 0;
   std::uint32_t pair_count_ = 0;
-  std::uint32_t sends_ = 0;  // work requests of all pairs
   std::unique_ptr<CompletionQueues> completions_;
   SharedReceiveQueue srq_;
   std::vector<Pair> pairs_;            // by LaneId

@@ -102,8 +102,11 @@ TEST(Profiles, OnRxeAreTheMeasuredDefaults) {
 TEST(Profiles, OfRealFabricsOutlastALinkThatComesBack) {
   for (const Fabric fabric : {Fabric::roce, Fabric::infiniband}) {
     const Settings settings = resolve({}, fabric).settings;
-    // Until then a connection that broke is made again.
-    EXPECT_GE(settings.peer_timeout_ns, 8000000000);
+    // Ethernet's adapters may give up before: weir makes the connection again until peer_timeout.
+    const std::int64_t outlasted = fabric == Fabric::roce
+                                       ? settings.peer_timeout_ns
+                                       : settings.ack_timeout_ns * settings.retry_count;
+    EXPECT_GE(outlasted, 8000000000);
     EXPECT_LT(settings.ack_timeout_ns * (settings.retry_count + 1), settings.peer_timeout_ns);
   }
 }

@@ -110,7 +110,7 @@ def _newest(packages, series):
     found = [p for p in packages.depends("linux-image-amd64") if p.startswith(f"linux-image-{series}")]
     if not found:
         found = [n for n in packages.names(f"linux-image-{series}")
-                 if re.fullmatch(rf"linux-image-{re.escape(series)}[0-9.+deb-]+-amd64", n)]
+                 if re.fullmatch(rf"linux-image-{re.escape(series)}[0-9.-]+-amd64", n)]
     return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)], default=None)
 
 
