@@ -56,6 +56,7 @@ add("nodes with rails", ("--nodes", "2", "--rails", "2"))
 add("Linux 6.12", ("--kernel", "trixie"))
 add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
 add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
+add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), prepare=open_mpi_5.make_ready)
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
 add("packages", prepare=packages.ready)
 add("packages of Debian 13", prepare=packages.ready_for_debian_13)

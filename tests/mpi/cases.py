@@ -402,6 +402,24 @@ def brief():
         Case("rma_sync", 2, ["--rounds", "1"], note="by messages", mca=[("btl_weir_flags", "send")])]
 
 
+def mpi_4():
+    """What Open MPI has from 5.0 on, and processes that come and go many times."""
+    return [carried_case("persistent", 4, ["gets"]),
+            Case("partitioned", 4, ["--rounds", "1", "--part", "300000", "--counters"], check=Carried("gets")),
+            Case("sessions", 4, ["--times", "2", "--counters"], check=Carried("gets")),
+            Case("persistent", 7, ["--largest", "5000"], long=True),
+            Case("partitioned", 5, ["--neighbours", "4", "--rounds", "10"], long=True),
+            Case("sessions", 2, ["--times", "30"], long=True),
+            Case("spawn", 2, ["--generations", "50"], note="50 times", long=True)]
+
+
+def mpi_4_on_nodes():
+    cases = mpi_4()[:3]
+    for case in cases:
+        case.long = True
+    return cases
+
+
 def brief_of_4_1():
     """Whose windows by messages want a job of their own."""
     cases = brief()[:-1]

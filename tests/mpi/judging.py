@@ -12,8 +12,8 @@ import re
 
 LIMIT_S = 300  # for what hangs: several times what the longest case takes on a slow machine
 
-# A rank dies in it, it spawns, or it is about MPI_Init.
-OWN_JOB = {"initlat", "killed_peer", "spawn"}
+# A rank dies in it, it spawns, it is about MPI_Init, or all ranks of a job have to take part.
+OWN_JOB = {"initlat", "killed_peer", "partitioned", "sessions", "spawn"}
 
 
 class Case:

@@ -120,3 +120,17 @@ def test_brief_on_the_next_kernel(case, jobs):
 def test_brief(case, jobs):
     """One program of each kind; the last case has windows by messages."""
     jobs.check(case)
+
+
+@pytest.mark.lab("Open MPI 5.0")
+@each(cases.mpi_4())
+def test_mpi_4(case, jobs):
+    """What MPI-4 adds."""
+    jobs.check(case)
+
+
+@pytest.mark.lab("nodes of Open MPI 5.0")
+@each(cases.mpi_4_on_nodes())
+def test_mpi_4_on_nodes(case, jobs):
+    """The same between two nodes with two rails."""
+    jobs.check(case)

@@ -1,5 +1,6 @@
 // threads: MPI_THREAD_MULTIPLE. Several threads of each rank talk at the same time, each on a
-// communicator of its own and all on a shared one, where the tag tells the threads apart.
+// communicator of its own, with derived types, too, and all on a shared one, where the tag tells
+// the threads apart.
 //
 //   mpirun -n 2 threads [--threads 4] [--rounds 60] [--flood 400]
 //
@@ -69,6 +70,36 @@ void flood(MPI_Comm comm, int thread, int kind, std::uint32_t count) {
   MPI_Waitall(static_cast<int>(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
 }
 
+// Columns of a matrix, of a type of this thread alone, to rows of the right neighbour; and back
+// from its rows, as they are in memory.
+void derived(MPI_Comm comm, int thread, int kind, int columns, int rows) {
+  const int tag = tag_of(thread, kind);
+  const int to = (rank + 1) % size, from = (rank + size - 1) % size;
+  const auto bytes = static_cast<std::size_t>(columns) * static_cast<std::size_t>(rows);
+  MPI_Datatype column, matrix;
+  MPI_Type_vector(rows, 1, columns, MPI_BYTE, &column);
+  MPI_Type_create_hvector(columns, 1, 1, column, &matrix);
+  MPI_Type_commit(&matrix);
+  MPI_Type_free(&column);
+  Bytes out(bytes), in(bytes), back(bytes), turned(bytes);
+  check::fill(out.data(), bytes, {rank, to, tag, 0});
+  MPI_Request requests[2];
+  MPI_Irecv(in.data(), static_cast<int>(bytes), MPI_BYTE, from, tag, comm, &requests[0]);
+  MPI_Irecv(back.data(), 1, matrix, to, tag + 1, comm, &requests[1]);
+  MPI_Send(out.data(), 1, matrix, to, tag, comm);
+  MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const std::size_t column_of = i / static_cast<std::size_t>(rows),
+                      row_of = i % static_cast<std::size_t>(rows);
+    turned[row_of * static_cast<std::size_t>(columns) + column_of] = in[i];
+  }
+  check::verify(turned.data(), bytes, {from, rank, tag, 0}, "threaded columns");
+  MPI_Send(in.data(), static_cast<int>(bytes), MPI_BYTE, from, tag + 1, comm);
+  MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+  check::verify(back.data(), bytes, {rank, to, tag, 0}, "threaded columns that came back");
+  MPI_Type_free(&matrix);
+}
+
 }  // namespace
 
 MPI_TEST(threads) {
@@ -90,6 +121,10 @@ MPI_TEST(threads) {
     running.emplace_back([&, t] {
       ping_pong(own[static_cast<std::size_t>(t)], t, 0, rounds);
       flood(own[static_cast<std::size_t>(t)], t, 2, count);
+      for (int round = 0; round < 3; ++round) {
+        derived(own[static_cast<std::size_t>(t)], t, 8, 3 + t, 40);
+        derived(own[static_cast<std::size_t>(t)], t, 8, 200 + t, 500);
+      }
       ping_pong(shared, t, 4, rounds);
       flood(shared, t, 6, count);
       // Collectives on one's own communicator, against the other threads' traffic.
