@@ -26,7 +26,7 @@ constexpr std::uint32_t version = 7;
 constexpr std::uint32_t first_with_lock = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
-    sizeof(NodeState) + std::size_t{most_cell_bytes} * proxy_depth * NodeState::most_processes;
+    cells_at + std::size_t{most_cell_bytes} * proxy_depth * NodeState::most_processes;
 constexpr int attempts = 5'000;  // a millisecond each, while somebody removes the segment
 
 static_assert(std::is_standard_layout_v<NodeState>);
@@ -183,7 +183,7 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
   rlimit longest{};  // a longer file would raise SIGXFSZ
   int error = ::getrlimit(RLIMIT_FSIZE, &longest) == 0 && longest.rlim_cur < bytes ? EFBIG : 0;
   if (error == 0 && ::ftruncate(file.fd, static_cast<off_t>(bytes)) != 0) error = errno;
-  if (error == 0) error = allocate(file.fd, 0, sizeof(NodeState));  // cells: by those who join
+  if (error == 0) error = allocate(file.fd, 0, cells_at);  // cells: by those who join
   if (error != 0) {
     reason = no_room(bytes, options.directory, error);
     return false;
@@ -271,7 +271,7 @@ bool remove_if_foreign_and_empty(const std::string& path) {
 }  // namespace
 
 std::size_t segment_bytes(const SegmentHeader& header) {
-  return sizeof(NodeState) + std::size_t{header.cell_bytes} * proxy_depth * header.tasks;
+  return cells_at + std::size_t{header.cell_bytes} * proxy_depth * header.tasks;
 }
 
 bool is_whole(const SegmentHeader& header) {
@@ -389,12 +389,12 @@ std::size_t Segment::task_bytes() const {
 }
 
 int Segment::allocate_cells() {
-  return has_cells() ? allocate(file_, sizeof(NodeState) + slot() * task_bytes(), task_bytes()) : 0;
+  return has_cells() ? allocate(file_, cells_at + slot() * task_bytes(), task_bytes()) : 0;
 }
 
 std::span<std::byte> Segment::cells() {
-  return {reinterpret_cast<std::byte*>(state_) + sizeof(NodeState),
-          segment_bytes(state_->header) - sizeof(NodeState)};
+  return {reinterpret_cast<std::byte*>(state_) + cells_at,
+          segment_bytes(state_->header) - cells_at};
 }
 
 void Segment::reap() {

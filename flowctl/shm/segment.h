@@ -50,8 +50,7 @@ struct SegmentHeader {
   SharedWord gate;
 };
 
-// Whole pages, so that the cells behind it start on a page and can be registered separately.
-struct alignas(4096) NodeState {
+struct NodeState {
   static constexpr std::uint32_t most_processes = 256;
   static constexpr std::uint32_t most_servers = 64;
   SegmentHeader header;
@@ -63,6 +62,12 @@ struct alignas(4096) NodeState {
   alignas(64) SharedWord servers[most_servers];
   ProxyQueue queues[most_processes];
 };
+
+// The cells start on a page, so that they can be registered separately. The largest pages are those
+// of ARM and POWER; a constant, so that the layout is the same everywhere.
+inline constexpr std::size_t largest_page_bytes = 64 << 10;
+inline constexpr std::size_t cells_at =
+    (sizeof(NodeState) + largest_page_bytes - 1) / largest_page_bytes * largest_page_bytes;
 
 struct SegmentOptions {
   // The sharers of a segment that is only for boards: its pools stay empty.
