@@ -22,7 +22,7 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 7;
+constexpr std::uint32_t version = 8;
 constexpr std::uint32_t first_with_lock = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
