@@ -8,7 +8,7 @@ const char* to_text(FrameFault fault) {
   switch (fault) {
     case FrameFault::none: return "nothing wrong";
     case FrameFault::twice: return "it was delivered before";
-    case FrameFault::lane: return "it came on a queue pair not in use";
+    case FrameFault::lane: return "it came on a queue pair for RDMA reads only";
     case FrameFault::length: return "it is longer than a receive buffer";
     case FrameFault::layout: return "its headers do not fit its length";
     case FrameFault::sequence: return "another frame was due";

@@ -599,6 +599,7 @@ TEST_F(Bulk, AFrameOnItIsNoFrameOfWeirs) {
   const Failure failure = rig.take_failures().at(0);
   EXPECT_EQ(failure.reason, FailReason::bad_frame);
   EXPECT_EQ(failure.frame.fault, FrameFault::lane);
+  EXPECT_STREQ(to_text(failure.frame.fault), "it came on a queue pair for RDMA reads only");
 }
 
 struct WrongEnd : Bulk {
