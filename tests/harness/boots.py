@@ -124,14 +124,10 @@ class Boot:
 
     @staticmethod
     def up_to_a_break(items):
-        """Those that one boot can run; each identity's tests are together."""
+        """Those that one boot can run, last the one that breaks it; each identity's tests are together."""
         first = next((number for number, item in enumerate(items)
                       if item.get_closest_marker("breaks_boot")), len(items))
-        if first == 0:
-            return items[:1]
-        whole = items[:first]
-        whole.sort(key=lambda item: list(KINDS).index(kind_of(item).name))
-        return whole
+        return sorted(items[:first], key=lambda item: list(KINDS).index(kind_of(item).name)) + items[first:first + 1]
 
     def plan(self):
         groups = []
