@@ -4,10 +4,14 @@ import functools
 import os
 import subprocess
 
+import pytest
+
 from harness import open_mpi_5
 from harness.open_mpi_5 import ROOT, needed
 
 MAKE = os.path.join("packaging", "make-deb")
+# What is installed, and how, is said there.
+rotates = pytest.mark.long(but_after_changes_in=["packaging/", "tests/packaging/", "tests/harness/packages.py"])
 
 
 @functools.cache

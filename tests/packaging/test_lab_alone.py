@@ -147,6 +147,7 @@ def test_what_the_workflows_say(built):
     came(done, " +Passed")
 
 
+@packages.rotates
 def test_without_a_fabric_the_tests_fail(built):
     line = built.script[-1].replace("weir-lab -- ", "weir-lab --no-device -- ")
     assert "--no-device" in line
@@ -155,6 +156,7 @@ def test_without_a_fabric_the_tests_fail(built):
     came(done, r"\*\*\*Failed")
 
 
+@packages.rotates
 def test_mpi_over_something_else_is_noticed(built):
     done = built.run("weir-lab -- ./over-rdma mpirun -np 3 --mca pml ob1 --mca btl tcp,self build/mpi_ring")
     assert "3 ranks, 0 bytes wrong" in done.said, "the ring itself failed"
