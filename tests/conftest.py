@@ -78,7 +78,7 @@ def is_chosen(item, option):
     if not mark.kwargs.get("in_shares", True):
         return False
     share = share_of_this_commit() if option.share is None else option.share
-    return zlib.crc32(item.nodeid.encode()) % SHARES == share
+    return zlib.crc32(mark.kwargs.get("together", item.nodeid).encode()) % SHARES == share
 
 
 @pytest.hookimpl(trylast=True)

@@ -64,7 +64,7 @@ def pt2pt():
     cases.append(Case("table1_orderings", 3, note="in trains", mca=trains))
     cases.append(Case("unexpected_flood", 3, ["--bytes", "20000", "--count", "200"], note="in trains", mca=trains))
     cases.append(Case("btl_calls", 2, alone=True, mca=[("btl_weir_send_memory_max", "16MiB")]))
-    cases.append(Case("btl_calls", 2, ["--leave"], note="a dead peer is left",
+    cases.append(Case("btl_calls", 2, ["--leave"], note="a dead peer is left", alone=True,
                       launch=["--enable-recovery"]))
     for np, seed, long in ((2, 1, [2]), (3, 2, [3]), (4, 3, [4]), (8, 4, [8])):
         add("random_soak", np, long=long, args=["--seed", str(seed)], note=f"seed={seed}")

@@ -25,7 +25,7 @@ def wish_of(case):
     osc = tuple(setting for setting in case.mca if setting[0].startswith("osc"))
     others = tuple(setting for setting in case.mca if setting not in osc)
     as_it_comes = case.program.startswith("rma_") and not osc
-    return others, as_it_comes, case.program == "threads"
+    return others, as_it_comes, case.program == "threads", tuple(case.launch)
 
 
 # ---- one job -----------------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ OWN_JOB = {"initlat", "killed_peer", "partitioned", "sessions", "spawn"}
 
 class Case:
     """program: one of ours, given --timeout and checked for its ok line; or a command, of which
-    weir's counters are printed at its end if `reads_counters`. `long`: only with --long. `alone`: in a
-    job of its own, as all are that are not ours or want something of mpirun."""
+    weir's counters are printed at its end if `reads_counters`. `long`: marked so. `alone`: in a job
+    of its own, as all are that are not ours."""
 
     def __init__(self, program, np, args=(), timeout=LIMIT_S, mca=(), note="", launch=(), check=None,
                  prepare=None, ours=True, reads_counters=False, long=False, alone=False,
@@ -28,7 +28,7 @@ class Case:
         self.mca, self.launch, self.check, self.prepare = list(mca), list(launch), check, prepare
         self.ours, self.reads_counters, self.long = ours, reads_counters, long
         self.settles = settles  # its counters are read when nothing is under way any more
-        self.alone = alone or not ours or bool(launch) or program in OWN_JOB
+        self.alone = alone or not ours or program in OWN_JOB
         self.name = f"{program}{' ' + note if note else ''} np={np}"
 
 

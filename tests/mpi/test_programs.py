@@ -19,16 +19,22 @@ def name_for_k(case):
 
 
 def each(these):
-    """A test for each case. Those that can share a job are neighbours."""
+    """A test for each case. Those that can share a job are neighbours. Where all of these are long, they
+    are in one share: most of a short job is its start and its end."""
     by_job = {}
     for case in these:
-        by_job.setdefault((case.alone, wish_of(case)), []).append(case)
+        by_job.setdefault(case.name if case.alone else wish_of(case), []).append(case)
+
+    def marks(case, of_job):
+        # It comes to an end by itself before; the first one waits for the start as well.
+        yield pytest.mark.timeout(case.timeout + 2 * LIMIT_S + 3 * TOLD_EARLIER_S)
+        if all(other.long for other in of_job):
+            yield pytest.mark.long(together=of_job[0].name)
+        elif case.long:
+            yield pytest.mark.long
     return pytest.mark.parametrize("case", [
-        pytest.param(case, id=name_for_k(case), marks=[
-            # It comes to an end by itself before; the first one waits for the start as well.
-            pytest.mark.timeout(case.timeout + 2 * LIMIT_S + 3 * TOLD_EARLIER_S),
-            *([pytest.mark.long] if case.long else [])])
-        for together in by_job.values() for case in together])
+        pytest.param(case, id=name_for_k(case), marks=list(marks(case, of_job)))
+        for of_job in by_job.values() for case in of_job])
 
 
 @pytest.mark.lab("loopback")
