@@ -39,6 +39,7 @@ def test_on_the_next_kernel(program, check):
     check(program)
 
 
+@pytest.mark.long
 @pytest.mark.lab("16 MiB of locked memory")
 def test_registration_with_little_locked_memory(check):
     check("registration_contract_test")

@@ -7,10 +7,15 @@ import re
 import shutil
 import subprocess
 
+import pytest
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build-trixie")
 TARGETS = ["mca_btl_weir", "load_test", "btl_test", "memory_hooks_test", "registration_module", "unload_test",
            "mpi_tests", "pvars_at_finalize", "btl_calls", "strict"]
+# It is built for that only then. The tests are in one share, for the build is most of it.
+rotates = pytest.mark.long(together="Open MPI 5.0", but_after_changes_in=[
+    "transport/btl/compat.h", "transport/btl/CMakeLists.txt", "tests/plugin/", "tests/harness/open_mpi_5.py"])
 ROOT_COMMAND = [os.path.join(ROOT, "tools", "lab", "root"), "trixie"]
 
 

@@ -93,14 +93,14 @@ def test_a_device_that_is_not_there(report_of):
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("where, status, text, fix", [
     pytest.param("", "ok", r"large messages move while a program computes, .*on \d+ CPUs", "",
-                 id="that is asked for: it can work here"),
+                 id="that is asked for: it can work here", marks=pytest.mark.long),
     pytest.param("taskset -c 0", "warn", r"one CPU only", r"WEIR_OVERLAP_CPUS=any",
                  id="of a process that is bound to one CPU: what it costs"),
     pytest.param("WEIR_OVERLAP_CPUS=0-1 taskset -c 0", "ok",
                  r"large messages move while a program computes, .*on 2 CPUs", "",
-                 id="the same with other CPUs for its threads"),
+                 id="the same with other CPUs for its threads", marks=pytest.mark.long),
     pytest.param("WEIR_OVERLAP_CPUS=0-", "warn", r"'0-' is neither auto nor any nor a list of CPUs", r"a list",
-                 id="CPUs for its threads that are no list"),
+                 id="CPUs for its threads that are no list", marks=pytest.mark.long),
 ])
 def test_overlap(where, status, text, fix, report_of):
     """Overlap that is asked for."""
@@ -191,11 +191,11 @@ def on_node2(command):
 
 @pytest.mark.lab("nodes")
 @pytest.mark.parametrize("command", [
-    pytest.param(PEER, id="two nodes"),
+    pytest.param(PEER, id="two nodes", marks=pytest.mark.long),
     pytest.param('weir doctor --hostfile "$LAB_HOSTFILE" --all-pairs',
                  id="a hostfile: the ways between all its nodes"),
     pytest.param('weir doctor --hostfile "$LAB_HOSTFILE"',
-                 id="a hostfile from here: this node is not its own peer"),
+                 id="a hostfile from here: this node is not its own peer", marks=pytest.mark.long),
 ])
 def test_the_way_between_two_nodes_is_ok(command, report_of):
     """Two nodes that are well."""
@@ -211,6 +211,7 @@ def test_the_way_between_two_nodes_is_ok(command, report_of):
 
 
 @pytest.mark.lab("nodes")
+@pytest.mark.long
 def test_a_peer_with_another_mtu(sh, report_of):
     """A warning with the fix."""
     with meanwhile(sh, on_node2("ip link set eth0 mtu 1500"), on_node2("ip link set eth0 mtu 4200")):
@@ -257,6 +258,7 @@ def test_hosts_that_cannot_be_reached(report_of):
 
 
 @pytest.mark.lab("nodes")
+@pytest.mark.long
 def test_a_way_that_is_dark(sh, report_of):
     """No connection, and it ends."""
     with meanwhile(sh, "lab-wire blackout", "lab-wire restore"):

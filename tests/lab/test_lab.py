@@ -9,7 +9,7 @@ from harness.kinds import ROOT
 from harness.programs import run
 
 SELFTEST = os.path.join(ROOT, "tools", "lab", "selftest")
-CHEAP = {"binary", "timeout", "kernel-warning"}  # streams, limits, complaints: each run has them
+CHEAP = {"kernel-warning"}  # each run has it: tests in labs count on such complaints
 # What other tests in labs notice as well, and MPI programs on two nodes.
 NOTICED_ELSEWHERE = {"device", "no-device", "memlock", "latency", "wire-blackout", "wire-updown", "wire-loss", "nodes",
                      "nodes-latency", "root"}

@@ -33,6 +33,7 @@ def counted():
     return [(int(sent), int(lost)) for sent, lost in found]
 
 
+@pytest.mark.long
 def test_two_good_paths(over_paths):
     (first, _), (second, _) = over_paths("large_traffic", "--rounds", "2", "--bytes", "1M", "--ring-bytes", "3M")
     assert min(first, second) > max(first, second) / 10, "nearly all went one way"

@@ -13,9 +13,9 @@ from mpi.judging import (LIMIT_S, SCALAPACK, Alone, Carried, Case, TokensReturne
 DEATH_LIMIT_S = 60  # for a job of which a rank dies
 
 
-def eager_case(program, np, limit, long):
+def eager_case(program, np, limit):
     return Case(program, np, mca=[("btl_weir_eager_limit", str(limit))],
-                note=f"eager_limit={limit}", long=long)
+                note=f"eager_limit={limit}", long=True)
 
 
 def proof(np=2):
@@ -61,15 +61,16 @@ def pt2pt():
                       mca=[("btl_weir_flags", "send"), ("btl_weir_send_memory_max", "1MiB")]))
     trains = [("btl_weir_eager_max", "64KiB")]
     cases.append(Case("pt2pt_modes", 3, note="in trains", check=Carried("trains_sent"), mca=trains))
-    cases.append(Case("table1_orderings", 3, note="in trains", mca=trains))
-    cases.append(Case("unexpected_flood", 3, ["--bytes", "20000", "--count", "200"], note="in trains", mca=trains))
+    cases.append(Case("table1_orderings", 3, note="in trains", mca=trains, long=True))
+    cases.append(Case("unexpected_flood", 3, ["--bytes", "20000", "--count", "200"], note="in trains", mca=trains,
+                      long=True))
     cases.append(Case("btl_calls", 2, alone=True, mca=[("btl_weir_send_memory_max", "16MiB")]))
     cases.append(Case("btl_calls", 2, ["--leave"], note="a dead peer is left", alone=True,
                       launch=["--enable-recovery"]))
     for np, seed, long in ((2, 1, [2]), (3, 2, [3]), (4, 3, [4]), (8, 4, [8])):
         add("random_soak", np, long=long, args=["--seed", str(seed)], note=f"seed={seed}")
     for program in ("pt2pt_modes", "wildcards", "table1_orderings", "random_soak"):
-        cases.append(eager_case(program, 3, 1024, long=program != "random_soak"))
+        cases.append(eager_case(program, 3, 1024))
     return cases
 
 
@@ -86,7 +87,7 @@ def few_connections():
             case("collectives", 10, 4, ["--largest", "8000"], timeout=2 * LIMIT_S),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
             case("rma_sync", 16, 4, ["--rounds", "1"]),
-            case("rma_sync", 4, 2, ["--rounds", "1"], long=False),
+            case("rma_sync", 4, 2, ["--rounds", "1"]),
             *(case(program, 4, 2) for program in
               ("pt2pt_modes", "wildcards", "threads", "rma_data", "rma_windows", "rma_list"))]
 
@@ -155,7 +156,7 @@ def rma():
     # Twice 4 GiB.
     cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
                       mca=[("btl_weir_registration_memory_max", "8GiB")]))
-    cases.append(Case("large_memory", 2, ["--rounds", "1", "--unseen"], note="without registrations",
+    cases.append(Case("large_memory", 2, ["--rounds", "1", "--unseen"], note="without registrations", long=True,
                       mca=[("btl_weir_registration_memory_max", "0")], check=Carried("messages_sent")))
     # With c 4 the second lane is one that chains fit.
     add("large_memory", 2, ["gets", "chains"], ["--rounds", "2"], note="offloaded, c 4",
@@ -262,7 +263,7 @@ def token_node():
 
 def rma_node():
     cases = [carried_case("rma_sync", 4, ["puts", "gets"], ["--rounds", "1"]),
-             carried_case("rma_data", 2, ["puts", "gets"]),
+             carried_case("rma_data", 2, ["puts", "gets"], long=True),
              *(carried_case("rma_atomics", np, ["atomics"], ["--count", "8", "--long", "5000"],
                             long=np == 4) for np in (2, 4)),
              carried_case("rma_sync", 2, ["puts", "gets", "atomics"],
@@ -270,7 +271,7 @@ def rma_node():
              # Dynamic windows over two nodes: osc/rdma of 4.1.4 waits for itself (README.md).
              carried_case("rma_windows", 4, ["puts", "gets"],
                           ["--rounds", "2", "--without-dynamic"], long=True),
-             carried_case("large_memory", 2, ["gets"], ["--rounds", "1"]),
+             carried_case("large_memory", 2, ["gets"], ["--rounds", "1"], long=True),
              carried_case("large_traffic", 4, ["gets"], ["--rounds", "1", "--bytes", "1M"])]
     cases += [carried_case("rma_passive", 2, ["puts", "gets", "atomics"],
                            ["--repeat", "1", "--compute-ms", "500"], long=True),
@@ -329,9 +330,9 @@ def overlap():
 
 def node():
     cases = [
-        Case("pt2pt_modes", 4, ["--largest", "70000"]), Case("unexpected_flood", 4),
-        Case("random_soak", 4, ["--messages", "2000"])]
+        Case("pt2pt_modes", 4, ["--largest", "70000"]), Case("random_soak", 4, ["--messages", "2000"])]
     with_long = [
+        Case("unexpected_flood", 4),
         Case("ring", 2), Case("ring", 4), Case("pingpong", 2, ["--ms", "10", "--sizes", "0,8,4K,64K,1M"]),
         Case("table1_orderings", 2), Case("threads", 2), Case("initlat", 4), Case("pt2pt_modes", 2),
         Case("wildcards", 4, ["--messages", "60"]), Case("unexpected_flood", 2),
@@ -353,7 +354,7 @@ def killed(launch=(), note="", check=check_killed):
             cases.append(Case("killed_peer", np,
                               ["--survivors", survivors, "--victim", str(victim)], timeout=DEATH_LIMIT_S,
                               note=survivors + note, launch=launch, check=check,
-                              long=np == 2 or (survivors != "mixed" and (survivors != "recv" or not launch))))
+                              long=np == 2 or survivors != "mixed"))
     return cases
 
 
@@ -381,7 +382,7 @@ def scalapack_case(program, long=False):
 
 
 def app():
-    return [hpcc_case(2), hpcc_case(4, long=True),
+    return [hpcc_case(2, long=True), hpcc_case(4, long=True),
             netpipe_case(1 << 16, integrity=False),
             netpipe_case(1 << 20, integrity=True, long=True), scalapack_case("xdlu", long=True),
             scalapack_case("xdllt"), scalapack_case("xdqr", long=True)]
@@ -390,7 +391,7 @@ def app():
 def app_node():
     """Each program is run on one node or on two."""
     return [*(hpcc_case(np, long=True) for np in (2, 4)),
-            netpipe_case(1 << 18, integrity=True), scalapack_case("xdllt", long=True)]
+            netpipe_case(1 << 18, integrity=True, long=True), scalapack_case("xdllt", long=True)]
 
 
 def brief():
@@ -424,7 +425,7 @@ def brief_of_4_1():
     """Whose windows by messages want a job of their own."""
     cases = brief()[:-1]
     for case in cases:
-        case.long = case.program in ("pingpong", "threads")
+        case.long = case.program not in ("ring", "pt2pt_modes", "rma_sync")
     return cases
 
 

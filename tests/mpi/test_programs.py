@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from harness import open_mpi_5
 from mpi import cases
 from mpi.jobs import TOLD_EARLIER_S, wish_of
 from mpi.judging import LIMIT_S
@@ -121,6 +122,7 @@ def test_brief_on_the_next_kernel(case, jobs):
     jobs.check(case)
 
 
+@open_mpi_5.rotates
 @pytest.mark.lab("Open MPI 5.0")
 @each(cases.brief())
 def test_brief(case, jobs):

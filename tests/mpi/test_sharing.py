@@ -184,6 +184,7 @@ def test_node_sharing_off_shares_nothing(start, top):
     nothing_is_left()
 
 
+@pytest.mark.long
 def test_jobs_killed_with_tokens_make_way_for_another(start, stream, top, request):
     """A job that waits for the tokens of another one goes on when that one is killed."""
     survivor = stream(**FEW_TOKENS)
@@ -208,7 +209,6 @@ def test_nobody_waits_for_a_job_that_is_stopped(start, ring, top):
     ring(500, **FEW_TOKENS)
 
 
-@pytest.mark.long
 def test_segment_left_by_a_killed_job_is_used_on(start, ring, top):
     job = start(2, "alltoall_mem", FOR_LONG, **FEW_TOKENS)
     wait_for(top.at_tokens, "its traffic")
@@ -218,6 +218,7 @@ def test_segment_left_by_a_killed_job_is_used_on(start, ring, top):
     nothing_is_left()
 
 
+@pytest.mark.long
 def test_segment_of_a_killed_job_is_removed_by_the_next(start, stream, top):
     """Nobody asks for the segment of a job of its own again."""
     job = start(2, "alltoall_mem", FOR_LONG, node_sharing="job")
@@ -405,7 +406,8 @@ done
 """
 
 
-@pytest.mark.parametrize("mpirun", ["survey", pytest.param("mpirun", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("mpirun", ["survey", "mpirun"])
 def test_tune_writes_a_profile_for_this_machine(mpirun, weir, ring, tmp_path):
     """It measures, says what it found, and weir takes the profile without a word."""
     if mpirun == "survey":

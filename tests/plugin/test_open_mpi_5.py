@@ -5,6 +5,7 @@ import pytest
 from harness import open_mpi_5
 
 
+@open_mpi_5.rotates
 @pytest.mark.timeout(3600)  # it may have to make the root
 def test_plugin_under_open_mpi_5():
     if open_mpi_5.own_version() >= 5:

@@ -39,7 +39,7 @@ def test_5_s_are_survived(outage):
     outage(5)
 
 
-@on("wire", long=("nodes",))
+@on(long=("wire", "nodes"))
 def test_15_s_longer_than_adapters_repeat_are_survived(outage):
     outage(15, args=MEDIUM).check_carried("connections_resumed", "gets")
 
@@ -118,7 +118,7 @@ def test_3_s_while_ranks_compute_with_overlap_are_survived(fabric, stream, measu
 
 # ---- every rank names who is lost, whatever it does --------------------------------------------------
 
-@on(long=("wire", "nodes"))
+@on("wire", long=("nodes",))
 def test_every_rank_names_a_lasting_one_in_time(every_rank_says_so):
     every_rank_says_so("blackout")
 
@@ -129,7 +129,7 @@ def test_every_rank_names_one_of_one_direction_in_time(every_rank_says_so):
     every_rank_says_so("blackout", "0a", latest=LATEST + 1)
 
 
-@on(long=("wire", "nodes"))
+@on(long=("wire",))
 def test_every_rank_names_a_lasting_one_at_the_default_peer_timeout(every_rank_says_so):
     parameters = subprocess.run(["ompi_info", "--param", "btl", "weir", "--level", "9", "--parsable"],
                                 capture_output=True, text=True, check=False).stdout
@@ -153,7 +153,7 @@ def connecting_in_the_dark(fabric, start):
     return connecting_in_the_dark
 
 
-@on("wire")
+@on(long=("wire",))
 def test_4_s_while_ranks_connect_are_survived(connecting_in_the_dark, measured):
     job, dark = connecting_in_the_dark(4, 30)
     time.sleep(3)

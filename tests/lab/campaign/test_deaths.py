@@ -77,7 +77,7 @@ def test_a_rank_ends_in_the_middle_of_traffic_by(how, ends_badly):
     ends_badly(how)
 
 
-@on("loopback", long=("nodes",))
+@on(long=("loopback", "nodes"))
 def test_a_rank_is_killed_in_the_middle_of_gets(ends_badly):
     ends_badly("kill", LARGE[:2])
 

@@ -89,7 +89,7 @@ def test_the_second_of_two_is_down_for_3_s(link_of_rail_down):
     link_of_rail_down("1", LARGE)
 
 
-@on("nodes with rails")
+@on(long=("nodes with rails",))
 def test_the_first_of_two_is_down_for_3_s_under_puts_and_gets_of_one_that_computes(link_of_rail_down):
     link_of_rail_down("0", ["--roles", "target", "--no-atomics", "--largest", "1M", "--counters"], OSC_OVER_WEIR)
 

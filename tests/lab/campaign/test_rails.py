@@ -70,7 +70,7 @@ def test_the_second_is_used_again_after_longer_than_peer_timeout(fabric, over_ra
              "its end")
 
 
-@on(RAILS)
+@on(long=(RAILS,))
 def test_all_goes_over_the_second_while_the_first_is_black_for_longer_than_peer_timeout(
         fabric, over_rails, measured):
     job = over_rails(BESIDE, mca=[PATIENCE])  # many small ones: some are always under way
@@ -160,7 +160,7 @@ def test_the_first_becomes_black_while_ranks_finish_and_leave(fabric, over_rails
 
 # ---- the first one, under one-sided traffic ----------------------------------------------------------
 
-@on(long=(RAILS,))
+@on(RAILS)
 def test_puts_and_gets_go_over_the_second_when_the_first_is_black_for_ever(fabric, over_rails, measured):
     job = over_rails([*ONE_SIDED, "--no-atomics"], mca=[*OSC_OVER_WEIR, PATIENCE])
     with fabric.blackout("0") as dark:
