@@ -18,12 +18,15 @@
 // Both avoid_* limit by count, as in [TOK]. Differs: where the node's processes share no pool, both
 // limit by rate, which needs no knowledge of the others.
 //
-// Pure. Any number of threads may read, but not while one sets.
+// Pure, but to set a CRCT may allocate: the whole table would be too large for a small stack. Any
+// number of threads may read, but not while one sets.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "flowctl/size_class.h"
 
@@ -43,7 +46,6 @@ class Thresholds {
   Thresholds() {
     cct_.fill(no_limit);
     nrct_.fill(no_limit);
-    for (auto& by_size : crct_) by_size.fill(no_limit);
   }
 
   // By size class (size_class.h). 0: always throttled; no_limit: never for this reason.
@@ -51,13 +53,17 @@ class Thresholds {
   void set_nrct(unsigned size_class, std::uint32_t messages) { nrct_[size_class] = messages; }
   // Applies to exactly `active_cores` (1 … most_cores; clamped to these) and this size class.
   void set_crct(std::uint32_t active_cores, unsigned size_class, std::uint32_t messages) {
+    BySize none;
+    none.fill(no_limit);
+    if (crct_.size() <= row(active_cores)) crct_.resize(row(active_cores) + 1, none);
     crct_[row(active_cores)][size_class] = messages;
   }
 
   std::uint32_t cct(std::uint64_t bytes) const { return cct_[size_class(bytes)]; }
   std::uint32_t nrct(std::uint64_t bytes) const { return nrct_[size_class(bytes)]; }
   std::uint32_t crct(std::uint32_t active_cores, std::uint64_t bytes) const {
-    return crct_[row(active_cores)][size_class(bytes)];
+    const std::size_t at = row(active_cores);
+    return at < crct_.size() ? crct_[at][size_class(bytes)] : no_limit;
   }
 
   // MSG_INIT for a message of `bytes`. `active_cores`: processes of the node with requests under
@@ -81,13 +87,13 @@ class Thresholds {
  private:
   using BySize = std::array<std::uint32_t, size_classes>;
 
-  static std::uint32_t row(std::uint32_t active_cores) {
+  static std::size_t row(std::uint32_t active_cores) {
     return std::clamp(active_cores, 1u, most_cores) - 1;
   }
 
   BySize cct_;
   BySize nrct_;
-  std::array<BySize, most_cores> crct_;
+  std::vector<BySize> crct_;  // beyond its end: no limits
 };
 
 }  // namespace weir

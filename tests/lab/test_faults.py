@@ -83,6 +83,8 @@ def fails(*args, **options):
           r"up to 8 KiB are sent without asking: as configured", r"\* port rxe0:1 ", r"\* GID +\d+ ",
           r"ok +configuration +no mistakes; 2 keys are set", r"(?m)^info: 1$",
           r"fail +configuration +environment variable WEIR_MTU: ", r"mlx5_7"),
+    works("a small stack", "loopback", f"{WEIR} sh -c 'ulimit -s 128; exec large_memory --rounds 1'",
+          r"large_memory: ok"),
     fails("a wrong unit: the key and what it takes", "loopback",
           f"{WEIR} --mca btl_weir_rnr_timer 12furlongs ring",
           r"btl_weir_rnr_timer: .*furlongs.* \(it takes: ", long=True),
