@@ -160,7 +160,10 @@ Findings probe_cache(const verbs::Device& device) {
   std::string why;
   const auto cache = verbs::RegistrationCache::create(device, {}, why);
   if (cache == nullptr) {
-    return {warn(name, fmt::format("no registration cache: {}; {}", why, copies),
+    return {warn(name,
+                 fmt::format("no registration cache: {}; memory is registered for each large "
+                             "message, which takes longer",
+                             why),
                  "install UCX (Debian: libucx0), and see that nothing else patches munmap")};
   }
   std::vector<std::byte> buffer(bytes);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "transport/btl/compat.h"
-#include "transport/verbs/registration_cache.h"
 #include "transport/verbs/ucx.h"
 
 namespace weir::btl {
@@ -107,6 +106,16 @@ bool open_memory_hooks(std::string& why) {
             opal_mem_hooks_register_release(pass_on, nullptr) == OPAL_SUCCESS;
   if (!is_open) why = "this Open MPI has no memory hooks";
   return is_open;
+}
+
+std::unique_ptr<verbs::RegistrationCache> make_registrations(
+    const verbs::Device& device, verbs::RegistrationCache::Options options, std::string& why) {
+  if (open_memory_hooks(why)) {
+    options.hooks = verbs::RegistrationCache::Hooks::forwarded;
+    if (auto cache = verbs::RegistrationCache::create(device, options, why)) return cache;
+  }
+  options.unused = verbs::RegistrationCache::Unused::ended;
+  return verbs::RegistrationCache::create(device, options, why);
 }
 
 void close_memory_hooks() {

@@ -174,8 +174,7 @@ bool Module::start() {
   if (!why_not_there.empty() && first_on_node()) complain("overlap_cpus: " + why_not_there + ".");
   const bool good = engine->start(why);
   if (!good) report_start_failure(why);
-  if (good && rails != nullptr && open_memory_hooks(why))
-    rails->engines.start(registration_bytes(settings));
+  if (good && rails != nullptr) rails->engines.start(registration_bytes(settings));
   if (good && overlap != nullptr && !overlap->start(why)) report_no_overlap(why);
   start_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
   return good;
@@ -197,14 +196,12 @@ void Module::make_registrations() {
     return;
   }
   std::string why;
-  if (open_memory_hooks(why)) {
-    options.hooks = verbs::RegistrationCache::Hooks::forwarded;
-    registration_cache = verbs::RegistrationCache::create(engine->device(), options, why);
+  registration_cache = btl::make_registrations(engine->device(), options, why);
+  show_registration_counters(&registration_cache->counters());
+  if (!why.empty()) {
+    complain("registers memory anew for each large message, which takes longer: " + why + ".");
   }
-  const bool good = registration_cache != nullptr;
-  if (good) show_registration_counters(&registration_cache->counters());
-  if (!good) complain("cannot register memory, so large messages are copied: " + why + ".");
-  registration_state.store(good ? StartState::yes : StartState::failed, std::memory_order_release);
+  registration_state.store(StartState::yes, std::memory_order_release);
 }
 
 Directory* Module::directory() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/btl/memory_hooks.h"
 #include "transport/btl/report.h"
 
 namespace weir::btl {
@@ -55,9 +56,8 @@ void RailEngines::start(std::size_t registration_bytes) {
       verbs::RegistrationCache::Options options;
       options.max_bytes = registration_bytes;
       options.sharers = processes_on_node() * most_rails;
-      options.hooks = verbs::RegistrationCache::Hooks::forwarded;
-      side.registrations = verbs::RegistrationCache::create(engine.device(), options, why);
-      good = side.registrations != nullptr;
+      std::string why_none_kept;  // which the first rail tells
+      side.registrations = make_registrations(engine.device(), options, why_none_kept);
     }
     if (good) good = (sinks_[rail] = engine.acquire(sizeof(std::uint64_t))) != nullptr;
     side.works.store(good && registration_bytes > 0 && sinks_[0] != nullptr,

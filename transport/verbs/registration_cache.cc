@@ -258,12 +258,14 @@ struct RegistrationCache::State {
   Registrar registrar;
   Options options;
   const Ucx* ucx = nullptr;
-  ucs_rcache_t* cache = nullptr;
+  ucs_rcache_t* cache = nullptr;  // nullptr: nothing is kept
   pid_t owner = getpid();
   RegistrationCounters counters;
   std::atomic<std::uint64_t> uses{0};
 
-  std::mutex lock;  // guards the list; taken after UCX's own, which keeps `enter` to one thread
+  // Guards the list. Taken after UCX's own, which keeps `enter` to one thread; without UCX, threads
+  // that enter at once may exceed a cap by what they enter.
+  std::mutex lock;
   Entry* first = nullptr;
 
   static State& of(void* context) { return *static_cast<State*>(context); }
@@ -294,8 +296,10 @@ struct RegistrationCache::State {
     return has_free_region() ? 0 : ENOSPC;
   }
 
-  Entry* look_up(Range range, Request& request) const;
-  void drop(Entry& entry) const;
+  Entry* look_up(Range range, Request& request);
+  Entry* enter_for_one_use(Range range, Request& request);
+  void let_go(Entry& entry);
+  void drop(Entry& entry);
   bool make_room(std::size_t length_bytes);
   void release_all();
 };
@@ -346,7 +350,18 @@ void RegistrationCache::State::remove(Entry& entry) {
   add(entry.evicted ? counters.evictions : counters.invalidations);
 }
 
-Entry* RegistrationCache::State::look_up(Range range, Request& request) const {
+Entry* RegistrationCache::State::enter_for_one_use(Range range, Request& request) {
+  auto entry = std::make_unique<Entry>();
+  entry->super.super.start = range.start;
+  entry->super.super.end = range.start + range.length_bytes;
+  entry->super.prot = static_cast<decltype(entry->super.prot)>(protection(request.access));
+  entry->super.refcount = 1;
+  enter(request, *entry, false);
+  return entry.release();
+}
+
+Entry* RegistrationCache::State::look_up(Range range, Request& request) {
+  if (cache == nullptr) return enter_for_one_use(range, request);
   ucs_rcache_region_t* region = nullptr;
   const int prot = request.look_only ? 0 : protection(request.access);
   if (call_get(ucx->rcache_get, cache, reinterpret_cast<void*>(range.start), range.length_bytes,
@@ -356,13 +371,20 @@ Entry* RegistrationCache::State::look_up(Range range, Request& request) const {
   return &entry_of(region);
 }
 
+// Gives back a reference.
+void RegistrationCache::State::let_go(Entry& entry) {
+  if (cache != nullptr) return ucx->rcache_region_put(cache, &entry.super);
+  remove(entry);
+  delete &entry;
+}
+
 // Takes the entry out of the cache, and gives back the caller's reference. The registration ends
 // with its last user.
-void RegistrationCache::State::drop(Entry& entry) const {
-  if (std::atomic_ref(entry.dropped).exchange(1) == 0) {
+void RegistrationCache::State::drop(Entry& entry) {
+  if (cache != nullptr && std::atomic_ref(entry.dropped).exchange(1) == 0) {
     call_invalidate(ucx->rcache_region_invalidate, cache, entry);
   }
-  ucx->rcache_region_put(cache, &entry.super);
+  let_go(entry);
 }
 
 // Gives up unused registrations, the longest unused first, until `length_bytes` are free. At the cap
@@ -411,7 +433,7 @@ void RegistrationCache::State::release_all() {
       }
     }
     if (used == nullptr) return;
-    for (; references > 0; --references) ucx->rcache_region_put(cache, &used->super);
+    for (; references > 0; --references) let_go(*used);
   }
 }
 
@@ -429,13 +451,16 @@ std::unique_ptr<RegistrationCache> RegistrationCache::create(const Registrar& re
     return made;
   }();
 
-  const Ucx* const ucx = load_ucx(why);
-  if (ucx == nullptr || !has_room_for_ucx(why)) return nullptr;
   auto state = std::make_unique<State>();
-  state->ucx = ucx;
   state->registrar = registrar;
   state->options = options;
   state->counters.regions_limit = options.max_regions;
+  if (options.unused == Unused::ended) {
+    return std::unique_ptr<RegistrationCache>(new RegistrationCache(std::move(state)));
+  }
+  const Ucx* const ucx = load_ucx(why);
+  if (ucx == nullptr || !has_room_for_ucx(why)) return nullptr;
+  state->ucx = ucx;
 
   ucs_rcache_params_t parameters{};
   parameters.region_struct_size = sizeof(Entry);
@@ -495,7 +520,7 @@ RegistrationCache::~RegistrationCache() {
     return;
   }
   state_->release_all();
-  state_->ucx->rcache_destroy(state_->cache);
+  if (state_->cache != nullptr) state_->ucx->rcache_destroy(state_->cache);
 }
 
 std::uint64_t RegistrationCache::in_use() const {
@@ -563,7 +588,7 @@ void RegistrationCache::put(Registration* registration) {
   const std::uint64_t now = state_->uses.load(std::memory_order_relaxed) + 1;
   state_->uses.store(now, std::memory_order_relaxed);
   std::atomic_ref(entry.last_used).store(now, std::memory_order_relaxed);
-  state_->ucx->rcache_region_put(state_->cache, &entry.super);
+  state_->let_go(entry);
 }
 
 const RegistrationCounters& RegistrationCache::counters() const { return state_->counters; }

@@ -69,6 +69,12 @@ class RegistrationCache {
     none,       // not at all: only tests, to show the effect
   };
 
+  // What happens to a registration after its use.
+  enum class Unused : std::uint8_t {
+    kept,   // for the next use of the memory, while the hooks see that it stays
+    ended,  // needs neither hooks nor UCX, and each use pins the pages anew
+  };
+
   struct Options {
     // Of registrations, used and unused together. On a device at most a fair share of what it has.
     std::size_t max_bytes = SIZE_MAX;
@@ -76,12 +82,13 @@ class RegistrationCache {
     std::size_t max_region_bytes = SIZE_MAX;  // of one
     std::size_t sharers = 1;  // caches that use this device, of all the node's processes
     Hooks hooks = Hooks::own;
+    Unused unused = Unused::kept;
     // End unused registrations before a fork, for the reason of `survive_forks` (memory.h).
     bool purge_on_fork = true;
   };
 
   // Tests on a page of its own that the hooks see memory go away. If they do not: nullptr, and the
-  // reason in `why`; then application memory must not be registered at all.
+  // reason in `why`; then no registration may be kept. With Unused::ended there always is one.
   static std::unique_ptr<RegistrationCache> create(const Registrar& registrar,
                                                    const Options& options, std::string& why);
   // The same on `device`, within its limits; purges before a fork only where the kernel needs it.

@@ -283,6 +283,57 @@ TEST_F(Registrations, WithoutHooksAreStale) {
   munmap(at, page);
 }
 
+// ---- nothing is kept ----
+
+struct SingleUses : Registrations {
+  void SetUp() override {
+    options.unused = RegistrationCache::Unused::ended;
+    options.hooks = RegistrationCache::Hooks::none;  // which would be stale if anything were kept
+    options.max_bytes = 4 * page;
+    open();
+  }
+};
+
+TEST_F(SingleUses, EndAtOnce) {
+  std::byte* const at = map(2 * page);
+  const std::uint32_t key = use(at + 100, page);
+  EXPECT_NE(key, 0u);
+  EXPECT_TRUE(book.lines.empty());
+  EXPECT_NE(use(at + 100, page, Access::remote_read), key);
+  EXPECT_EQ(cache->counters().regions, 0u);
+  EXPECT_EQ(cache->counters().misses, 2u);
+  munmap(at, 2 * page);
+}
+
+TEST_F(SingleUses, ShareNothing) {
+  std::byte* const at = map(page);
+  Registration* const one = cache->get(at, page, Access::local_write);
+  Registration* const other = cache->get(at, page, Access::remote_read);
+  ASSERT_TRUE(one != nullptr && other != nullptr);
+  EXPECT_EQ(cache->in_use(), 2u);
+  EXPECT_EQ(one->access, Access::local_write);
+  cache->put(one);
+  EXPECT_EQ(book.lines.count(other->lkey), 1u);
+  cache->put(other);
+  EXPECT_TRUE(book.lines.empty());
+  munmap(at, page);
+}
+
+TEST_F(SingleUses, HaveTheSameLimits) {
+  std::byte* const at = map(4 * page);
+  Registration* const most = cache->get(at, 4 * page, Access::local_write);
+  ASSERT_NE(most, nullptr);
+  EXPECT_EQ(cache->get(at, page, Access::local_write), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  cache->put(most);
+  book.refuse_with = EFAULT;
+  EXPECT_EQ(cache->get(at, page, Access::local_write), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  book.refuse_with = 0;
+  EXPECT_NE(cache->get(at, page, Access::local_write), nullptr);  // ended by the cache
+  munmap(at, 4 * page);
+}
+
 // ---- overlap and rights ----
 
 TEST_F(Registrations, ThatOverlapBecomeOne) {
