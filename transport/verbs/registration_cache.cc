@@ -1,5 +1,6 @@
 #include "transport/verbs/registration_cache.h"
 
+#include <link.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -71,6 +72,37 @@ Range range_for(std::uintptr_t start, std::size_t length_bytes) {
   return {start, length_bytes};
 }
 
+// The dynamic loader maps and unmaps libraries unseen: by system calls of its own. What it says of
+// itself: how often it has loaded or unloaded something, and whether a range touches a library,
+// which may go. The program itself, which comes first, does not.
+struct Loader {
+  Range range{};
+  std::uint64_t changes = 0;
+  bool is_library = false;
+
+  // Allocates nothing, and waits for no constructor of a library that is being loaded.
+  static Loader ask(Range range) {
+    Loader loader{range};
+    dl_iterate_phdr(note, &loader);
+    return loader;
+  }
+
+ private:
+  static int note(dl_phdr_info* object, std::size_t, void* argument) {
+    Loader& loader = *static_cast<Loader*>(argument);
+    const bool is_program = loader.changes == 0;
+    loader.changes = object->dlpi_adds + object->dlpi_subs;
+    for (int i = 0; i < object->dlpi_phnum && !is_program; ++i) {
+      const auto& part = object->dlpi_phdr[i];
+      const std::uintptr_t start = object->dlpi_addr + part.p_vaddr;
+      const bool touches = loader.range.start < start + part.p_memsz &&
+                           start < loader.range.start + loader.range.length_bytes;
+      if (part.p_type == PT_LOAD && touches) loader.is_library = true;
+    }
+    return loader.is_library || loader.range.length_bytes == 0 ? 1 : 0;
+  }
+};
+
 // What UCX allocates for a region. UCX's layout needs `super` first.
 struct Entry {
   ucs_rcache_region_t super;
@@ -80,6 +112,7 @@ struct Entry {
   std::uint64_t last_used;  // by the cache's clock of uses
   std::uint8_t dropped;     // we took it out of the cache
   bool evicted;             // it was dropped to make room
+  bool in_library;          // its memory goes with a library
   Entry* previous;          // of all entries with a handle
   Entry* next;
   alignas(std::max_align_t) std::byte completion[64];  // used by UCX in some versions
@@ -262,6 +295,9 @@ struct RegistrationCache::State {
   pid_t owner = getpid();
   RegistrationCounters counters;
   std::atomic<std::uint64_t> uses{0};
+  // How often the loader had changed something when what is registered of libraries was looked at
+  // last; 0: nothing is.
+  std::atomic<std::uint64_t> loader_changes{0};
 
   // Guards the list. Taken after UCX's own, which keeps `enter` to one thread; without UCX, threads
   // that enter at once may exceed a cap by what they enter.
@@ -301,6 +337,8 @@ struct RegistrationCache::State {
   void let_go(Entry& entry);
   void drop(Entry& entry);
   bool make_room(std::size_t length_bytes);
+  void note_library(Entry& entry);
+  void forget_libraries();
   void release_all();
 };
 
@@ -418,6 +456,36 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
     if (given_up >= length_bytes && ++count > least) break;
   }
   return given_up > 0;
+}
+
+// The caller, who uses the memory, keeps its library loaded meanwhile.
+void RegistrationCache::State::note_library(Entry& entry) {
+  const Loader loader = Loader::ask(entry.registered());
+  if (!loader.is_library) return;
+  {
+    std::lock_guard guard(lock);
+    entry.in_library = true;
+  }
+  std::uint64_t none = 0;
+  loader_changes.compare_exchange_strong(none, loader.changes);
+}
+
+// If libraries have come or gone since the last call, what is registered of any is registered anew.
+void RegistrationCache::State::forget_libraries() {
+  const std::uint64_t now = Loader::ask({}).changes;
+  if (loader_changes.load() == now) return;
+  std::vector<Range> old;
+  {
+    std::lock_guard guard(lock);
+    for (const Entry* entry = first; entry != nullptr; entry = entry->next) {
+      if (entry->in_library) old.push_back(entry->registered());
+    }
+  }
+  for (const Range range : old) {
+    Request request{Access::local_read, true};
+    if (Entry* const entry = look_up(range, request)) drop(*entry);
+  }
+  loader_changes.store(now);  // not before others, who then look up, find nothing old
 }
 
 // For the destructor: UCX would print a complaint about each region in use to stdout.
@@ -542,6 +610,8 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     errno = EINVAL;
     return nullptr;
   }
+  if (state.loader_changes.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    state.forget_libraries();
   Request request{access};
   while (length_bytes <= std::min(state.options.max_bytes, state.options.max_region_bytes)) {
     Entry* const entry = state.look_up(range, request);
@@ -551,6 +621,8 @@ Registration* RegistrationCache::get(const void* address, std::size_t length_byt
     }
     if (entry->handle != nullptr && includes(entry->registration.access, access)) [[likely]] {
       add(request.entered ? state.counters.misses : state.counters.hits);
+      if (request.entered && state.cache != nullptr) [[unlikely]]
+        state.note_library(*entry);
       return &entry->registration;
     }
     if (entry->handle != nullptr) {

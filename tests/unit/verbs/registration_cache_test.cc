@@ -2,6 +2,7 @@
 // same on a real one, with data: tests/contract/registration_contract.cc.
 #include "transport/verbs/registration_cache.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -18,6 +19,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace weir::verbs {
@@ -232,6 +234,26 @@ TEST_F(Registrations, EndWithTheTopOfTheHeap) {
   EXPECT_NE(use(static_cast<std::byte*>(buffer) + bytes - page, page), key);
   free(buffer);
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
+}
+
+// The loader unmaps by system calls of its own, which no hooks see.
+TEST_F(Registrations, EndWithTheirLibrary) {
+  const void* last = nullptr;
+  std::uint32_t key = 0;
+  int again = 0;
+  for (const char* path : {WEIR_BLOCKS, WEIR_BLOCKS}) {
+    void* const library = dlopen(path, RTLD_NOW);
+    ASSERT_NE(library, nullptr) << dlerror();
+    const void* const block = dlsym(library, "block");
+    const std::uint32_t old = std::exchange(key, use(block, 100 * page));
+    EXPECT_EQ(use(block, 100 * page), key) << "while it is there";
+    if (block == std::exchange(last, block)) {
+      EXPECT_NE(key, old);
+      ++again;
+    }
+    dlclose(library);
+  }
+  EXPECT_GT(again, 0) << "each was loaded at another address";
 }
 
 TEST_F(Registrations, InUseOutliveTheirMemory) {
