@@ -19,31 +19,21 @@ namespace {
 // What a full node has of processes, for want of anything better known.
 std::uint64_t processes() { return std::max(1u, std::thread::hardware_concurrency()); }
 
-std::uint64_t inline_wanted(const config::Settings& settings) {
+std::uint32_t inline_wanted(const config::Settings& settings) {
   return settings.inline_bytes == config::automatic
              ? verbs::QueuePairOptions{}.inline_bytes
-             : static_cast<std::uint64_t>(settings.inline_bytes);
+             : static_cast<std::uint32_t>(settings.inline_bytes);
 }
-
-using CompletionQueue = std::unique_ptr<ibv_cq, verbs::Destroyer<ibv_destroy_cq>>;
-using QueuePair = std::unique_ptr<ibv_qp, verbs::Destroyer<ibv_destroy_qp>>;
 
 }  // namespace
 
-std::uint32_t max_inline_bytes(const verbs::Device& device) {
-  const CompletionQueue cq(ibv_create_cq(device.context(), 4, nullptr, nullptr, 0));
-  if (!cq) return 0;
-  std::uint32_t most = 0;
-  for (std::uint32_t bytes = 64; bytes <= 4096; bytes *= 2) {
-    ibv_qp_init_attr attributes{};
-    attributes.send_cq = attributes.recv_cq = cq.get();
-    attributes.qp_type = IBV_QPT_RC;
-    attributes.cap = {1, 1, 1, 1, bytes};
-    const QueuePair pair(ibv_create_qp(device.pd(), &attributes));
-    if (!pair) break;
-    most = std::max(most, attributes.cap.max_inline_data);
-  }
-  return most;
+// A pair of the plugin's asks for less until the device agrees.
+std::uint32_t inline_bytes_had(const verbs::Device& device, std::uint32_t wanted) {
+  verbs::QueuePairOptions options;
+  options.inline_bytes = wanted;
+  std::string why;
+  const auto queues = verbs::Queues::create(device, 1, options, why);
+  return queues != nullptr && queues->create_pair(LaneId{0}, why) != 0 ? queues->inline_bytes() : 0;
 }
 
 const char* atomics_text(ibv_atomic_cap atomics) {
@@ -85,8 +75,8 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
       {"max_mr_size", u(has.max_mr_size), window * buffer,
        "btl_weir_window_max * btl_weir_buffer_size", false},
       {"max_msg_sz", u(port.max_msg_sz), buffer, "btl_weir_buffer_size", true},
-      {"max_inline", max_inline_bytes(device), inline_wanted(settings), "btl_weir_inline_limit",
-       false},
+      {"max_inline", inline_bytes_had(device, inline_wanted(settings)), inline_wanted(settings),
+       "btl_weir_inline_limit", false},
       {"max_qp_rd_atom", u(has.max_qp_rd_atom), 1, "large messages by RDMA read", false},
       {"max_qp_init_rd_atom", u(has.max_qp_init_rd_atom), 1, "large messages by RDMA read", false},
       {"atomics", has.atomic_cap == IBV_ATOMIC_NONE ? 0u : 1u, 1, "one-sided operations", false},

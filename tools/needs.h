@@ -23,8 +23,9 @@ struct Need {
 // `device` must be open: some limits can only be found out by trying.
 std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& settings);
 
-// Bytes of inline data that a queue pair of `device` takes; 0 if none.
-std::uint32_t max_inline_bytes(const verbs::Device& device);
+// Bytes of inline data that a queue pair of the plugin's has on `device`: at most `wanted`, 0 if
+// there can be no pair.
+std::uint32_t inline_bytes_had(const verbs::Device& device, std::uint32_t wanted);
 
 const char* atomics_text(ibv_atomic_cap atomics);
 

@@ -245,6 +245,11 @@ def test_a_rank_that_cannot_have_queues_is_left_to_tcp(library, run):
           [r"weir: rank 1 on host \w+: cannot start: cannot create a shared receive queue", "ring: ok"])
 
 
+@pytest.mark.lab("loopback")
+def test_info_shows_the_inline_data_that_the_plugin_gets(library, run):
+    judge(run(f"ADAPTER=bnxt_re LD_PRELOAD={library} weir info"), True, [r"max_inline +96 "])
+
+
 # The traffic class of the node's administrator, and those of the user, are on the second lane, too.
 
 @pytest.fixture
