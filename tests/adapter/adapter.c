@@ -405,7 +405,8 @@ struct ibv_srq* ibv_create_srq(struct ibv_pd* domain, struct ibv_srq_init_attr* 
     errno = EOPNOTSUPP;
     return NULL;
   }
-  if (behaviour.no_receive_queue) {
+  const char* const name = ibv_get_device_name(domain->context->device);
+  if (behaviour.no_receive_queue == 1 || (behaviour.no_receive_queue == 2 && !strchr(name, '0'))) {
     errno = ENOMEM;
     return NULL;
   }

@@ -47,7 +47,7 @@ struct behaviour {
   long no_atomics;
   long queue_pairs;      /* so many at a time */
   long queue_pairs_gone; /* other processes have them all */
-  long no_receive_queue; /* other processes have all shared receive queues */
+  long no_receive_queue; /* other processes have all shared receive queues; 2: but of device 0 */
   long queue_entries;    /* so many in a completion queue */
   long path_forgets;     /* queries of a queue pair give no service level, no traffic class */
   long fork_unprotected; /* the kernel does not copy pinned pages for a child */

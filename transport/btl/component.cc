@@ -115,11 +115,21 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     std::vector<std::unique_ptr<Engine>> further;
     for (std::size_t i = 1; i < ports.size(); ++i) {
       further.push_back(Engine::open(RailEngines::options(options), ports[i], why));
-      if (further.back() != nullptr) continue;
-      further.pop_back();  // the settings leave the number of rails open
-      if (chooses_rails(settings)) break;
-      report_unavailable(why);  // the peers count on it: rail k goes to rail k
-      return nullptr;
+      if (further.back() != nullptr && further.back()->can_start(why)) continue;
+      further.pop_back();  // and those behind it: rail k goes to rail k
+      if (!chooses_rails(settings)) {
+        report_warning("has " + std::to_string(i) + " of " + std::to_string(ports.size()) +
+                       " rails: " + ports[i].name() + " cannot be used: " + why);
+      }
+      break;
+    }
+    if (ports.size() > 1 && further.empty()) {  // nothing could take over from the first rail
+      engine.reset();
+      engine = Engine::open(alone, port, why);
+      if (engine == nullptr) {
+        report_unavailable(why);
+        return nullptr;
+      }
     }
     const std::string hardware = verbs::hardware_text(port);
     if (settings.tuned_for != "any" && settings.tuned_for != hardware && first_on_node()) {
