@@ -32,6 +32,13 @@ def test_on_device(program, check):
     check(program)
 
 
+@pytest.mark.lab("loopback")
+def test_what_only_root_can_try(build, tmp_path):
+    """On a host these may be skipped: they mount a /proc, and make a time namespace."""
+    google_test.check(os.path.join(build, "bin", "unit_flowctl_processes"), tmp_path, LIMIT_S,
+                      env={"GTEST_FILTER": "*.LivesWhereProcHidesIt:*.PrivateByTimeNamespace"})
+
+
 @pytest.mark.lab("Linux 6.12")
 @pytest.mark.parametrize("program", ["rxe_contract_test", "rxe_rdma_test"])
 def test_on_the_next_kernel(program, check):
