@@ -394,12 +394,26 @@ def app_node():
             netpipe_case(1 << 18, integrity=True, long=True), scalapack_case("xdllt", long=True)]
 
 
-def brief():
-    return proof() + [
+def brief_of_4_1():
+    cases = proof() + [
         Case("pingpong", 2, ["--ms", "30"]), Case("pt2pt_modes", 4, ["--largest", "70000"]),
         Case("threads", 2), Case("collectives", 3, ["--largest", "8000"]),
         carried_case("rma_sync", 4, ["puts", "gets"], ["--rounds", "1"]),
-        carried_case("rma_atomics", 2, ["atomics"], ["--count", "8", "--long", "5000"]),
+        carried_case("rma_atomics", 2, ["atomics"], ["--count", "8", "--long", "5000"])]
+    for case in cases:
+        case.long = case.program not in ("ring", "pt2pt_modes", "rma_sync")
+    return cases
+
+
+def brief():
+    """With what wants jobs of its own: overlap, and windows by messages."""
+    cases = brief_of_4_1()
+    for case in cases:
+        case.long = False
+    moves_all = dict(mca=[("btl_weir_overlap", "all")], note="overlap demanded", timeout=60,
+                     check=Carried("overlap_upcalls", "gets"))
+    return cases + [
+        *(Case(program, 2, ["--demand"], **moves_all) for program in ("overlap", "overlap_collectives")),
         Case("rma_sync", 2, ["--rounds", "1"], note="by messages", mca=[("btl_weir_flags", "send")])]
 
 
@@ -418,14 +432,6 @@ def mpi_4_on_nodes():
     cases = mpi_4()[:3]
     for case in cases:
         case.long = True
-    return cases
-
-
-def brief_of_4_1():
-    """Whose windows by messages want a job of their own."""
-    cases = brief()[:-1]
-    for case in cases:
-        case.long = case.program not in ("ring", "pt2pt_modes", "rma_sync")
     return cases
 
 

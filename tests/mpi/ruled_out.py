@@ -4,11 +4,8 @@ import fnmatch
 
 from harness.open_mpi_5 import own_version
 
-OVERLAP = "weir refuses overlap where ob1 locks for MPI_THREAD_MULTIPLE alone"
 NOT_UNDER = {
-    5: (("overlap* demanded*", OVERLAP),  # of test_programs.py
-        ("rma_list *", "osc/rdma says MPI_ERR_RMA_RANGE before it asks a BTL"),
-        ("* while ranks compute, with overlap", OVERLAP)),  # of tests/lab/campaign
+    5: (("rma_list *", "osc/rdma says MPI_ERR_RMA_RANGE before it asks a BTL"),),
 }
 
 

@@ -196,7 +196,7 @@ Findings check_overlap(const config::Settings& settings) {
 #ifndef __x86_64__
   const std::string refused =
       "large messages wait while their receiver computes: Open MPI lacks "
-      "barriers that this kind of processor needs";
+      "barriers that this kind of processor needs, up to 5.0.10";
   return {is_on ? warn(name, refused, "WEIR_OVERLAP=off") : ok(name, refused)};
 #else
   std::string why;
@@ -215,11 +215,10 @@ Findings check_overlap(const config::Settings& settings) {
   }
   const std::string where =
       count == 0 ? "" : fmt::format(", on {} CPU{}", count, count == 1 ? "" : "s");
-  return {ok(name, is_on
-                       ? "large messages move while a program computes, under Open MPI 4.1" + where
-                       : "large messages move while a program computes, if it asks for "
-                         "MPI_THREAD_FUNNELED or more, under Open MPI 4.1" +
-                             where + "; overlap on is for all programs")};
+  return {ok(name, is_on ? "large messages move while a program computes" + where
+                         : "large messages move while a program computes, if it asks for "
+                           "MPI_THREAD_FUNNELED or more (Open MPI 5: MPI_THREAD_MULTIPLE)" +
+                               where + "; overlap on is for all programs")};
 #endif
 }
 

@@ -255,13 +255,41 @@ inline std::uint32_t job_size() {
 #endif
 }
 
-// The state of MPI after MPI_Init and before MPI_Finalize (ompi_mpi_state_t).
+// The state of MPI from the begin of MPI_Init on, and after it, before MPI_Finalize
+// (ompi_mpi_state_t).
+inline constexpr std::int32_t mpi_is_being_made = 1;
 inline constexpr std::int32_t mpi_is_ready = 2;
 inline constexpr const char* libmpi_name = "libmpi.so.40";
 
-// ob1 of 5.0 and 6.0 locks only for MPI_THREAD_MULTIPLE. It keeps messages of intercommunicators
-// that it does not know yet in a list without a lock.
-inline constexpr bool ob1_bears_a_second_thread = OPAL_MAJOR_VERSION < 5;
+// Why no second thread may call ob1 on this kind of processor and under this version; "" if one
+// may. ob1 keeps messages of communicators that it does not know yet in a list without a lock. Up
+// to 5.0, processes agree on a new communicator before they use it (comm_cid.c); 6.0 leaves that
+// out for intercommunicators.
+//
+// Off x86-64, ob1's locks of requests lack barriers (lock_send_request, lock_recv_request), and so
+// do the ends of requests (ompi_request_complete, rget_completion) and waits (WAIT_SYNC_RELEASE),
+// up to 4.1.8 and 5.0.10. Their branches v5.0.x and v6.0.x have them since 2026.
+inline constexpr const char* why_no_second_thread =
+#ifndef __x86_64__
+    "ob1 lacks barriers that this kind of processor needs, up to Open MPI 5.0.10";
+#elif OPAL_MAJOR_VERSION >= 6
+    "this Open MPI keeps early messages of intercommunicators without a lock, from 6.0 on";
+#else
+    "";
+#endif
+
+// Whether only the application's threads may hand up messages with this tag: those of
+// MPI_Comm_create_from_group, the exception in 5.0 to that agreement, which ob1 looks up in a table
+// without a lock; and news of failed processes.
+inline bool is_for_application([[maybe_unused]] mca_btl_base_tag_t tag) {
+#if OPAL_MAJOR_VERSION >= 5
+  constexpr mca_btl_base_tag_t ob1_cid_tag = MCA_BTL_TAG_PML + 10;
+  constexpr mca_btl_base_tag_t ft_tags = 0x30;  // MCA_BTL_TAG_FT_*: not in every build
+  return tag == ob1_cid_tag || (tag & 0xf0) == ft_tags;
+#else
+  return false;
+#endif
+}
 
 // Makes ob1 lock the data that a second thread of ours uses. ob1 reads it when it gets the module.
 inline constexpr std::uint32_t second_thread_flag = MCA_BTL_FLAGS_BTL_PROGRESS_THREAD_ENABLED;

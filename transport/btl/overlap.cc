@@ -45,14 +45,13 @@ const std::int32_t* state_of_mpi() {
 
 // Why no thread of ours may call ob1 here, whatever the settings; "" if it may.
 std::string why_unsound() {
-  if (!ob1_bears_a_second_thread) {
-    return "this Open MPI (" + std::string(opal_version_string) +
-           ") does not lock all that a second thread uses";
+  if (*why_no_second_thread != '\0') return why_no_second_thread;
+  const std::int32_t* const state = state_of_mpi();
+  if (state == nullptr) return "the state of MPI cannot be seen (ompi_mpi_state)";
+  // Nothing would tell when MPI_Session_finalize begins.
+  if (__atomic_load_n(state, __ATOMIC_ACQUIRE) < mpi_is_being_made) {
+    return "MPI_Session_init was called before MPI_Init";
   }
-#ifndef __x86_64__
-  return "Open MPI lacks barriers that this kind of processor needs";
-#endif
-  if (state_of_mpi() == nullptr) return "the state of MPI cannot be seen (ompi_mpi_state)";
   return "";
 }
 
@@ -70,6 +69,8 @@ wire::Wakes Overlap::wanted(const config::Settings& settings, std::string& why) 
     if (!asked) why.clear();
     return Wakes::none;
   }
+  // Open MPI sets it before it opens BTLs, if at all, and never takes it back. While it opens them
+  // it holds no lock that this makes real: 5.0's instance_lock is always real.
   if (asked) opal_set_using_threads(true);
   return settings.overlap == "all" ? Wakes::all : Wakes::answers;
 }

@@ -17,6 +17,11 @@ bool has_receiver(std::uint8_t tag) {
   return tag < MCA_BTL_TAG_MAX && mca_btl_base_active_message_trigger[tag].cbfunc != nullptr;
 }
 
+// It waits until a thread of the application calls.
+bool is_left(const Module& module, std::uint8_t tag) {
+  return is_for_application(tag) && module.overlap != nullptr && module.overlap->is_here();
+}
+
 // A message is lost. Ends the job, because its receiver would wait for ever.
 void give_up_message(Module& module, PeerId from, const std::string& why) {
   if (std::exchange(module.lost_message_told, true)) return;
@@ -67,7 +72,7 @@ void keep_early(Module& module, const Delivery& message) {
 }  // namespace
 
 void take_whole(Module& module, const Delivery& message) {
-  if (has_receiver(message.tag)) [[likely]] {
+  if (has_receiver(message.tag) && !is_left(module, message.tag)) [[likely]] {
     hand_up(module, message.peer, static_cast<Endpoint*>(message.above), message.tag,
             message.payload, message.length_bytes);
   } else {
@@ -376,10 +381,12 @@ int progress(Module& module) {
   return count;
 }
 
-// Hands up nothing while early messages wait: they go first, and their receiver registers only in
-// the application's turn.
+// Hands up nothing while early messages wait: they go first, in the application's turn. Then their
+// receiver registers, and those go up that are the application's (is_for_application).
 int stand_in_for_application(Module& module, std::uint64_t visits, int most) noexcept {
-  const auto goes_on = [&](int count) { return count < most && module.overlap->may_go_on(); };
+  const auto goes_on = [&](int count) {
+    return count < most && module.overlap->may_go_on() && !module.early_messages.any();
+  };
   if (module.early_messages.any()) return 0;
   try {
     int count = module.engine->stand_in(Upcalls(module), visits, goes_on);

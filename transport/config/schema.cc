@@ -227,7 +227,8 @@ constexpr std::array keys{
     choice("overlap", "off, auto, on, all", "auto", 2,
            {"Whether large messages move while the application computes outside of MPI: a thread "
             "then handles what arrives. auto: where the program asks for threads "
-            "(MPI_THREAD_FUNNELED or more). on: always, and Open MPI then locks as for threads. "
+            "(MPI_THREAD_FUNNELED or more; Open MPI 5: MPI_THREAD_MULTIPLE). on: always, and Open "
+            "MPI then locks as for threads. "
             "all: as on, and for non-blocking collectives, whose reductions that thread may call",
             "Where the program asks for threads, Open MPI locks anyway, and the thread costs a "
             "small message some per cent. Elsewhere the locks would cost 2 to 4 % more"},

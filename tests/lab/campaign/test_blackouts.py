@@ -15,7 +15,6 @@ import pytest
 from lab.campaign.fabric import Dark, on
 from lab.campaign.job import (BESIDE, END_S, LARGE, LATEST, LOST, MEDIUM, ONE_SIDED, OSC_OVER_WEIR,
                               READY_S, SLACK_S)
-from mpi.ruled_out import ruled_out
 
 
 # ---- survived ----------------------------------------------------------------------------------------
@@ -89,9 +88,6 @@ def test_4_s_while_ranks_finish_and_leave_are_survived(fabric, stream):
 def test_3_s_while_ranks_compute_with_overlap_are_survived(fabric, stream, measured):
     """Every 2 s a large message is announced to the one that computes, and has to move meanwhile: not in the
     dark, and then both that one and the next."""
-    why = ruled_out("a blackout of 3 s while ranks compute, with overlap")
-    if why:
-        pytest.skip(why)
     job = stream(["--roles", "beside", "--posted", 400, "--largest", "128K", "--counters"], np=2,
                  mca=[("btl_weir_overlap", "on")])
 

@@ -73,6 +73,18 @@ TEST(Compat, APayloadShorterThanOb1sHeaderStaysBelow) {
   }
 }
 
+// ob1 5.0 keeps those without a lock; of failures only the application's threads are to hear.
+TEST(Compat, TheOverlapThreadLeavesUnlockedMessagesToTheApplication) {
+  const bool leaves = OPAL_MAJOR_VERSION >= 5;
+  EXPECT_EQ(is_for_application(MCA_BTL_TAG_PML + 10), leaves);  // MCA_PML_OB1_HDR_TYPE_CID
+  for (const int tag : {0x30, 0x31}) {                          // MCA_BTL_TAG_FT_RBCAST, _AGREE
+    EXPECT_EQ(is_for_application(static_cast<mca_btl_base_tag_t>(tag)), leaves) << tag;
+  }
+  for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_PML + 10; ++tag) {
+    EXPECT_FALSE(is_for_application(static_cast<mca_btl_base_tag_t>(tag))) << tag;
+  }
+}
+
 // What others than ob1 send may be as short as they like.
 TEST(Compat, OtherTagsTakeAnyLength) {
   mca_btl_base_module_t module{};
