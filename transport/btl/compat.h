@@ -162,6 +162,7 @@ inline constexpr auto least_read = [] {
   bytes[MCA_BTL_TAG_PML + 6] = 32;  // fragment
   bytes[MCA_BTL_TAG_PML + 8] = 56;  // put
   bytes[MCA_BTL_TAG_PML + 9] = 24;  // end of a transfer
+  if (OPAL_MAJOR_VERSION >= 5) bytes[MCA_BTL_TAG_PML + 10] = 32;  // number of a communicator
   return bytes;
 }();
 

@@ -55,9 +55,11 @@ class Receiver {
 TEST(Compat, APayloadShorterThanOb1sHeaderStaysBelow) {
   mca_btl_base_module_t module{};
   const std::array<std::byte, 64> payload{};
-  // By what comes after MCA_BTL_TAG_PML: match, rendezvous, rget, ack, nack, frag, get, put, fin.
+  // By what comes after MCA_BTL_TAG_PML: match, rendezvous, rget, ack, nack, frag, get, put, fin,
+  // and from 5.0 on cid.
+  const std::size_t cid = OPAL_MAJOR_VERSION >= 5 ? 32 : 14;
   const std::map<int, std::size_t> shortest{{1, 14}, {2, 32}, {3, 48}, {4, 40},
-                                            {6, 32}, {8, 56}, {9, 24}};
+                                            {6, 32}, {8, 56}, {9, 24}, {10, cid}};
   for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_OSC_RDMA; ++tag) {
     const auto known = shortest.find(tag - MCA_BTL_TAG_PML);
     const std::size_t least = known != shortest.end() ? known->second : 14;
