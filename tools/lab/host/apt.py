@@ -1,10 +1,11 @@
 """What apt knows on this machine: the mirror, its keys, proxies, and which packages there are. Also of
-another Debian release than its own, with lists that are kept apart from the machine's."""
+another Debian release or machine than its own, with lists that are kept apart from the machine's."""
 
 import re
 import tempfile
 from pathlib import Path
 
+from .arch import HERE
 from .errors import LabError
 from .tool import tool
 
@@ -54,14 +55,15 @@ def proxies():
 
 
 class Packages:
-    """Those of the release that this machine's apt looks at, or with `suite` of that release: its lists
-    are then fetched into the directory `tmp`."""
+    """Those of the release that this machine's apt looks at, or with `suite` of that release, for machines
+    like `arch`: its lists are then fetched into the directory `tmp`."""
 
-    def __init__(self, suite=None, tmp=None, say=None):
+    def __init__(self, suite=None, tmp=None, say=None, arch=HERE):
         self.options = []
         if suite is None:
             return
         state = tmp / "apt"
+        self.archives = state / "cache/archives"
         for name in ("lists/partial", "cache/archives/partial", "parts"):
             (state / name).mkdir(parents=True)
         sources = state / "sources.list"
@@ -69,11 +71,11 @@ class Packages:
         (state / "status").touch()
         own = {"Dir::Etc::SourceList": sources, "Dir::Etc::SourceParts": state / "parts",
                "Dir::State": state, "Dir::State::Lists": state / "lists", "Dir::State::Status": state / "status",
-               "Dir::Cache": state / "cache", "APT::Architecture": "amd64", "APT::Architectures": "amd64",
+               "Dir::Cache": state / "cache", "APT::Architecture": arch.name, "APT::Architectures": arch.name,
                "APT::Sandbox::User": ""}     # whose user could not read our directory
         for name, value in own.items():
             self.options += ["-o", f"{name}={value}"]
-        say(f"asking the mirror for the packages of {suite}")
+        say(f"asking the mirror for the packages of {suite} for {arch.name}")
         tool(["apt-get", *self.options, "update"], f"cannot fetch the lists of {suite}")
 
     def depends(self, package):
@@ -86,6 +88,12 @@ class Packages:
 
     def names(self, prefix):
         return tool(["apt-cache", *self.options, "pkgnames", prefix], "cannot ask apt", NEW_LISTS).split()
+
+    def download(self, packages):
+        """Downloads them and what they need to a folder. Only of a release whose lists we have fetched."""
+        tool(["apt-get", *self.options, "-y", "--no-install-recommends", "--download-only", "install", *packages],
+             "cannot download packages")
+        return self.archives
 
     def unpack(self, package, tree):
         """Downloads it and unpacks it to the directory `tree`."""

@@ -2,7 +2,8 @@
 
 Two layers, so that editing a guest script never downloads a kernel again:
 
-    kernel-<suite>-<release>-<hash of MODULES>/   vmlinux, *.ko, one load list per module group
+    kernel-<suite>-<release>-<hash of MODULES>/   vmlinux, *.ko, one load list per module group,
+                                                  and of another machine than this its busybox
     initramfs-<hash of kernel and guest files>.cpio
 
 Every entry is made under a temporary name and renamed into place while the
@@ -16,12 +17,15 @@ import lzma
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 from .apt import Packages
+from .arch import HERE
 from .errors import LabError
 from .tool import tool
 
@@ -60,26 +64,26 @@ def cache_lock(cache: Path):
         yield
 
 
-def prepare(say, suite=SUITE, update=False):
+def prepare(say, suite=SUITE, update=False, arch=HERE):
     """The kernel directory and the initramfs to boot, made now if missing."""
     cache = cache_dir()
     with cache_lock(cache):
         for left in cache.glob("tmp-*"):        # by a run that was killed: nobody else holds the lock
             shutil.rmtree(left, ignore_errors=True)
-        kernel = _kernel(cache, say, suite, update)
+        kernel = _kernel(cache, say, suite, update, arch)
         return kernel, _initramfs(cache, kernel)
 
 
 # -- kernel ------------------------------------------------------------------
 
-def _kernel(cache, say, suite, update):
+def _kernel(cache, say, suite, update, arch):
     tag = hashlib.sha256(repr(MODULES).encode()).hexdigest()[:8]
-    have = sorted(cache.glob(f"kernel-{suite}-*-{tag}"), key=lambda p: p.stat().st_mtime)
+    have = sorted(cache.glob(f"kernel-{suite}-*-{_kind(suite, arch)}-{tag}"), key=lambda p: p.stat().st_mtime)
     if have and not update:
         return have[-1]
     with tempfile.TemporaryDirectory(dir=cache, prefix="tmp-") as tmp:
         tmp = Path(tmp)
-        packages, package = _package(tmp, say, suite)
+        packages, package = _package(tmp, say, suite, arch)
         release = package.removeprefix("linux-image-")
         target = cache / f"kernel-{suite}-{release}-{tag}"
         if target.exists():
@@ -90,27 +94,36 @@ def _kernel(cache, say, suite, update):
         out.mkdir()
         _pick_modules(tmp / "root", release, out)
         (out / "vmlinux").write_bytes(_vmlinux((tmp / "root/boot" / f"vmlinuz-{release}").read_bytes()))
+        if arch.is_foreign:
+            packages.unpack("busybox-static", tmp / "busybox")
+            shutil.copy(next((tmp / "busybox").glob("**/bin/busybox")), out / "busybox")
         out.rename(target)
     return target
 
 
-def _package(tmp, say, suite):
-    """The newest kernel of the release, and the packages that it is one of."""
+def _kind(wanted, arch):
+    """How names of its packages end."""
+    return "-".join([arch.name, *wanted.split("-")[1:]])
+
+
+def _package(tmp, say, wanted, arch):
+    """The newest kernel of a release or SUITE-FLAVOUR, and the packages that it is one of."""
+    suite, kind = wanted.split("-")[0], _kind(wanted, arch)
     series = SERIES.get(suite, "")
-    if series and (found := _newest(here := Packages(), series)):
+    if series and not arch.is_foreign and (found := _newest(here := Packages(), series, kind)):
         return here, found
-    there = Packages(suite, tmp, say)
-    if found := _newest(there, series):
+    there = Packages(suite, tmp, say, arch)
+    if found := _newest(there, series, kind):
         return there, found
-    raise LabError(f"Debian's {suite} has no linux-image-{series}*-amd64")
+    raise LabError(f"Debian's {suite} has no linux-image-{series}*-{kind}")
 
 
-def _newest(packages, series):
+def _newest(packages, series, kind):
     """What the release would install, else the highest that it has."""
-    found = [p for p in packages.depends("linux-image-amd64") if p.startswith(f"linux-image-{series}")]
+    found = [p for p in packages.depends(f"linux-image-{kind}") if p.startswith(f"linux-image-{series}")]
     if not found:
         found = [n for n in packages.names(f"linux-image-{series}")
-                 if re.fullmatch(rf"linux-image-{re.escape(series)}[0-9.-]+-amd64", n)]
+                 if re.fullmatch(rf"linux-image-{re.escape(series)}[0-9.-]+-{kind}", n)]
     return max(found, key=lambda n: [int(x) for x in re.findall(r"\d+", n)], default=None)
 
 
@@ -145,9 +158,13 @@ def _pick_modules(root, release, out):
 
 
 def _vmlinux(bzimage):
-    """The ELF inside a bzImage: QEMU starts it by PVH, which saves the guest unpacking xz under TCG."""
+    """The ELF inside a bzImage: QEMU starts it by PVH, which saves the guest unpacking xz under TCG. Of what is
+    packed for EFI (zboot) the image: QEMU 7.2 cannot unpack it."""
+    if bzimage[4:8] == b"zimg":
+        start, length = struct.unpack_from("<II", bzimage, 8)
+        return zlib.decompress(bzimage[start:start + length], wbits=31)
     start = bzimage.find(b"\xfd7zXZ\0")
-    if start < 0:
+    if start < 0 or bzimage[0x202:0x206] != b"HdrS":
         return bzimage
     elf = lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(bzimage[start:])
     return elf if elf[:4] == b"\x7fELF" else bzimage
@@ -156,7 +173,8 @@ def _vmlinux(bzimage):
 # -- initramfs ---------------------------------------------------------------
 
 def _initramfs(cache, kernel):
-    busybox = _busybox()
+    busybox = kernel / "busybox"
+    busybox = busybox if busybox.exists() else _busybox()
     guest = sorted(p for p in GUEST_DIR.iterdir() if p.is_file())
     digest = hashlib.sha256(kernel.name.encode())
     for path in [busybox, *guest, Path(__file__)]:

@@ -4,6 +4,8 @@ import argparse
 import os
 import re
 
+from .arch import ARCHES, HERE
+
 HELP = """\
 Runs CMD in a place with working RDMA: a micro-VM (QEMU; KVM where that works, else TCG)
 with Debian's kernel, Soft-RoCE, this host's own root file system under a throw-away
@@ -44,6 +46,7 @@ ENVIRONMENT
 FILES
   Writable for the host: the working directory and every --rw. /tmp, /run and /dev/shm are
   empty; all else looks like the host and forgets what is written.
+  --arch ARCH: all else looks like a root of bookworm for that machine, as with --root.
   --root DIR: all else looks like DIR, another distribution's tree (tools/lab/root makes one). Of
   the host there are the working directory, every --rw, weir's checkout and its build directory,
   which is to be a build for that distribution.
@@ -64,6 +67,7 @@ EXAMPLES
   lab --nodes 2 -- mpirun -np 2 -H node1,node2 --mca btl weir,self ./my_app
   lab --user --memlock 65536 -- ./my_app
   lab --root "$(tools/lab/root trixie)" --build build-trixie -- mpirun -np 2 --mca btl weir,self ./my_app
+  lab --arch arm64 --build build-arm64 -- mpirun -np 2 --mca btl weir,self ./my_app
   lab --shell
 """
 
@@ -94,8 +98,12 @@ def parse(argv):
     machine.add_argument("--plugin", metavar="FILE[,KEY=VALUE...]",
                          help="a TCG plugin for QEMU, which then has no KVM (see tests/bench/map)")
     machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (tools/lab/root)")
+    machine.add_argument("--arch", choices=ARCHES, default=HERE.name,
+                         help=f"that machine, emulated where it is another (default here {HERE.name}); it has a root of "
+                              "bookworm, unless --root names one")
     machine.add_argument("--kernel", metavar="SUITE", default="bookworm",
-                         help="the kernel of this Debian release: bookworm (6.1, the default), trixie (6.12), testing")
+                         help="the kernel of this Debian release: bookworm (6.1, the default), trixie (6.12), testing; or of a "
+                              "flavour of it: trixie-16k, of arm64 with pages of 16 KiB")
     machine.add_argument("--update-kernel", action="store_true", help="fetch a newer kernel package if apt has one")
     cmd = p.add_argument_group("command")
     cmd.add_argument("--shell", action="store_true", help="an interactive shell instead of CMD (Ctrl-] ends it by force)")
@@ -130,7 +138,7 @@ def _check(p, opt, command):
     if opt.host:
         of_a_vm = {"--wire": opt.wire, "--nodes": opt.nodes > 1, "--no-device": opt.no_device,
                    "--rails": opt.rails > 1, "--paths": opt.paths > 1, "--rate": opt.rate, "--delay": opt.delay, "--loss": opt.loss,
-                   "--icount": opt.icount, "--plugin": opt.plugin, "--root": opt.root}
+                   "--icount": opt.icount, "--plugin": opt.plugin, "--root": opt.root, "--arch": opt.arch != HERE.name}
         asked = ", ".join(option for option, value in of_a_vm.items() if value)
         if asked:
             p.error(f"--host has no fabric of its own: leave out {asked}")
@@ -158,6 +166,7 @@ def _check(p, opt, command):
         if opt.root == "/" or not os.path.exists(os.path.join(opt.root, "bin/sh")):
             p.error(f"--root {opt.root}: not another root file system")
     opt.memlock = opt.memlock or (None if opt.host else "unlimited")
+    opt.arch = ARCHES[opt.arch]
     one = opt.nodes == 1
     opt.cpus = 1 if opt.icount else opt.cpus or (2 if one else 1)
     opt.memory = opt.memory or ("2G" if one else "1G")

@@ -1,7 +1,7 @@
 """Root file systems of Debian releases other than the host's, made once and kept in the cache.
 
-    root-<suite>-<hash of RECIPE>/     complete, and never written to again
-    ccache-<suite>/                    what its compiler has compiled
+    root-<suite>[-<arch>]-<hash of RECIPE>/     complete, and never written to again
+    ccache-<suite>[-<arch>]/                    what its compiler has compiled
 
 Made under a temporary name and renamed, while a lock of its own is held, for that takes minutes.
 Whatever is mounted is in a namespace that ends with its process. No part of a root comes from
@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from . import apt, image
+from .arch import HERE, emulate_programs
 from .errors import LabError
 
 TOOLS = Path(__file__).resolve().parent.parent.parent
@@ -52,11 +53,30 @@ chroot "$root" apt-get clean
 rm -rf "$root"/var/lib/apt/lists/*
 """
 
-# $1 the tree, $2 a scratch directory, $3 ccache's, $4 the working directory; the rest is the command
+# Of another machine: unpacked by our own dpkg, for emulated that takes an hour; what packages do then is emulated.
+# $1 the tree, $2 a folder of archives, $3 the architecture
+FILL_FOREIGN = """\
+set -e
+root=$1 archives=$2
+mount -t proc proc "$root/proc"
+for f in /etc/hosts /etc/resolv.conf; do [ -e "$root$f" ] || : >"$root$f"; done
+for f in passwd group; do cp "$root/usr/share/base-passwd/$f.master" "$root/etc/$f"; done
+options=$(sed 's/^/--/' "$root/etc/dpkg/dpkg.cfg.d/lab")
+dpkg --root="$root" --add-architecture "$3"
+set -f # options has patterns
+dpkg --root="$root" $options --force-depends --unpack --recursive "$archives"
+set +f
+rm -rf "$root/debootstrap" "$root"/var/cache/apt/archives/*.deb
+export DEBIAN_FRONTEND=noninteractive
+chroot "$root" dpkg --configure -a
+"""
+
+# $1 the tree, $2 a scratch directory, $3 ccache's, $4 the working directory; of a foreign root $5 its triplet and
+# $6 ours, else both empty; the rest is the command
 RUN = """\
 set -e
-tree=$1 top=$2 ccache=$3 here=$4
-shift 4
+tree=$1 top=$2 ccache=$3 here=$4 theirs=$5 ours=$6
+shift 6
 mount -t tmpfs -o mode=755 tmpfs "$top"
 mkdir "$top/up" "$top/work" "$top/root"
 # Beforehand, and a /tmp of its own: within the tree's own directories only root may make anything.
@@ -66,6 +86,16 @@ for d in proc sys dev; do mount --rbind "/$d" "$top/root/$d"; done
 mount -t tmpfs -o mode=1777 tmpfs "$top/root/tmp"
 mkdir -p "$top/root$here"
 mount --rbind "$ccache" "$top/root/lab/ccache"
+if [ "$theirs" ]; then # our cross compiler is not emulated; ours are the program loader and libraries, too
+	mkdir -p "$top/root/lab/cross/usr" "$top/root/lab/cross/bin"
+	mount --rbind -o ro /usr "$top/root/lab/cross/usr"
+	ln -s /lab/cross/usr/lib64 "$top/root/lib64"
+	ln -s "/lab/cross/usr/lib/$ours" "$top/root/usr/lib/$ours"
+	ln -s "/lab/cross/usr/$theirs" "$top/root/usr/$theirs"
+	for name in gcc:cc gcc:gcc g++:c++ g++:g++; do
+		ln -s "/lab/cross/usr/bin/$theirs-${name%:*}" "$top/root/lab/cross/bin/${name#*:}"
+	done
+fi
 mount --rbind "$here" "$top/root$here"
 exec chroot "$top/root" sh -c 'cd "$1" && shift && exec "$@"' sh "$here" "$@"
 """
@@ -74,45 +104,56 @@ WEEK = 7 * 86400
 PROGRESS_SECONDS = 20
 
 
-def prepare(suite, say) -> Path:
+def name_of(suite, arch):
+    return suite + (f"-{arch.name}" if arch.is_foreign else "")
+
+
+def prepare(suite, say, arch=HERE) -> Path:
     """The root of a release, made now if missing."""
     cache = image.cache_dir()
-    target = cache / f"root-{suite}-{_recipe(suite)}"
+    target = cache / f"root-{name_of(suite, arch)}-{_recipe(suite, arch)}"
     if not target.exists():
         if os.getuid() != 0:
-            _make_as_root(cache, suite, say)
+            _make_as_root(cache, suite, arch, say)
         else:
             with _lock(cache, suite, say):
                 if not target.exists():
-                    _make(cache, suite, target, say)
+                    _make(cache, suite, arch, target, say)
     with contextlib.suppress(OSError):          # another user's
         os.utime(target)
     return target
 
 
-def run(suite, root, cmd) -> int:
+def run(suite, root, cmd, arch=HERE) -> int:
     """CMD inside, in this working directory, on a throw-away copy of all else."""
-    ccache = image.cache_dir() / f"ccache-{suite}"
+    emulate_programs(arch)
+    ccache = image.cache_dir() / f"ccache-{name_of(suite, arch)}"
     ccache.mkdir(exist_ok=True)
     env = dict(os.environ, CCACHE_DIR="/lab/ccache", LC_ALL="C.UTF-8",
-               PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+               PATH="/lab/cross/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    cross = (arch.triplet, HERE.triplet) if arch.is_foreign else ("", "")
     user = [] if os.getuid() == 0 else ["--map-root-user"]
     scratch = tempfile.mkdtemp(prefix="weir-root-")
     try:
         return subprocess.call(["unshare", "--mount", *user, "sh", "-c", RUN, "sh", str(root), scratch, str(ccache),
-                                os.path.realpath(os.getcwd()), *cmd], env=env)
+                                os.path.realpath(os.getcwd()), *cross, *cmd], env=env)
     except FileNotFoundError as e:
         raise LabError(f"{e.filename} is not installed (run tools/setup)") from e
     finally:
         os.rmdir(scratch)
 
 
-def _recipe(suite):
-    """Of all that decides what is in it."""
+def _wanted():
+    """Lines of tools/setup: the group, and names of packages."""
     packages = subprocess.run([str(TOOLS / "setup"), "--list"], stdout=subprocess.PIPE, check=True).stdout
     names = [" ".join(words.split("#")[0].split()) for words in packages.decode().splitlines()]
-    wanted = [line for line in names if line.split(" ")[0] in GROUPS]
-    return hashlib.sha256(repr((suite, wanted, DPKG_SETTINGS, FILL)).encode()).hexdigest()[:12]
+    return [line for line in names if line.split(" ")[0] in GROUPS]
+
+
+def _recipe(suite, arch):
+    """Of all that decides what is in it."""
+    fill = FILL_FOREIGN if arch.is_foreign else FILL
+    return hashlib.sha256(repr((suite, _wanted(), DPKG_SETTINGS, fill)).encode()).hexdigest()[:12]
 
 
 @contextlib.contextmanager
@@ -128,9 +169,10 @@ def _lock(cache, suite, say):
 
 # -- making one --------------------------------------------------------------
 
-def _make_as_root(cache, suite, say):
+def _make_as_root(cache, suite, arch, say):
     """Its files belong to root, and root alone may make some of them. Through sudo, as tools/setup does."""
-    command = ["env", f"XDG_CACHE_HOME={cache.parent.parent}", str(TOOLS / "lab/root"), suite]
+    command = ["env", f"XDG_CACHE_HOME={cache.parent.parent}", str(TOOLS / "lab/root"), "--arch", arch.name,
+               suite]
     say(f"a root of {suite} is made by root, once: sudo {shlex.join(command)}")
     try:
         done = subprocess.run(["sudo", *command], stdout=subprocess.DEVNULL)
@@ -140,26 +182,34 @@ def _make_as_root(cache, suite, say):
         raise LabError(f"no root of {suite} was made")
 
 
-def _make(cache, suite, target, say):
+def _make(cache, suite, arch, target, say):
+    emulate_programs(arch)
     for left in cache.glob("root-tmp-*"):       # by a run that was killed: nobody else holds the lock
         shutil.rmtree(left)
-    for old in cache.glob(f"root-{suite}-*"):
+    for old in cache.glob(f"root-{name_of(suite, arch)}-*"):
         if old.stat().st_mtime < time.time() - WEEK:
             shutil.rmtree(old)
     source = apt.mirror()
-    say(f"making a root of {suite} from {source} (once, some minutes)")
+    say(f"making a root of {name_of(suite, arch)} from {source} (once, some minutes)")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=cache, prefix="root-tmp-") as tmp:
         tree = Path(tmp) / "tree"
         tree.mkdir(mode=0o755)
         keyring = apt.keyring(suite, Path(tmp), say)
         env = dict(os.environ, LC_ALL="C", **apt.proxies())
-        _watched(["debootstrap", "--variant=minbase", f"--keyring={keyring}", suite, str(tree), source],
-                 f"debootstrap of {suite}", say, env)
-        (tree / "etc/dpkg/dpkg.cfg.d/lab").write_text(DPKG_SETTINGS)
-        (tree / "etc/apt/apt.conf.d/99lab").write_text(apt.settings())
-        _watched(["sh", "-c", FILL, "sh", str(tree), str(TOOLS), *GROUPS],
-                 f"packages of {suite}", say, env)
+        _watched(["debootstrap", *(["--foreign"] if arch.is_foreign else []), f"--arch={arch.name}", "--variant=minbase",
+                  f"--keyring={keyring}", suite, str(tree), source], f"debootstrap of {suite}", say, env)
+        for place, text in (("dpkg/dpkg.cfg.d/lab", DPKG_SETTINGS), ("apt/apt.conf.d/99lab", apt.settings())):
+            (tree / "etc" / place).parent.mkdir(parents=True, exist_ok=True)
+            (tree / "etc" / place).write_text(text)
+        if arch.is_foreign:
+            packages = apt.Packages(suite, Path(tmp), say, arch)
+            names = [name for line in _wanted() for name in line.split(" ")[1:]]
+            archives = packages.download(["?essential", "?priority(required)", "apt", *names])
+            fill = [FILL_FOREIGN, "sh", str(tree), str(archives), arch.name]
+        else:
+            fill = [FILL, "sh", str(tree), str(TOOLS), *GROUPS]
+        _watched(["sh", "-c", *fill], f"packages of {suite}", say, env)
         os.chmod(tree, 0o755)
         tree.rename(target)
     say(f"the root of {suite} is made ({time.monotonic() - started:.0f} s)")

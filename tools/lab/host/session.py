@@ -40,9 +40,9 @@ class Session:
         self.threads = {}
 
     def run(self):
-        kernel, initramfs = image.prepare(self.say, self.opt.kernel, self.opt.update_kernel)
+        kernel, initramfs = image.prepare(self.say, self.opt.kernel, self.opt.update_kernel, self.opt.arch)
         cache = image.cache_dir()
-        accel = self.opt.accel or vm.choose_accel(cache, kernel, initramfs, self.say)
+        accel = self.opt.accel or vm.choose_accel(self.opt.arch, cache, kernel, initramfs, self.say)
         if self.opt.icount or self.opt.plugin:
             accel = "tcg"
         self.run_dir = rundir.make()

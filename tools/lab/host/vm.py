@@ -9,23 +9,22 @@ import subprocess
 from .errors import LabError
 from . import job as jobs
 
-QEMU = "qemu-system-x86_64"
-CMDLINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic hung_task_panic=1 tsc=reliable clocksource=tsc "
-           "mitigations=off nokaslr rcupdate.rcu_cpu_stall_timeout=60 random.trust_cpu=on")
+CMDLINE = ("loglevel=5 panic=-1 oops=panic hung_task_panic=1 mitigations=off nokaslr "
+           "rcupdate.rcu_cpu_stall_timeout=60 random.trust_cpu=on")
 
 
-def base_args(accel, kernel, initramfs, cpus, memory, append, icount=False):
+def base_args(arch, accel, kernel, initramfs, cpus, memory, append, icount=False):
     if accel == "kvm":
         how = ["-accel", "kvm", "-cpu", "host"]
     else:
-        # 5-level paging only makes TCG's page walks longer.
-        how = ["-accel", f"tcg,thread={'single' if icount else 'multi'}", "-cpu", "max,la57=off,erms=off,fsrm=off"]
+        how = ["-accel", f"tcg,thread={'single' if icount else 'multi'}", "-cpu", arch.tcg_cpu]
     if icount:
         how += ["-icount", "shift=2,sleep=on"]
     return [
-        QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-        "-machine", "pc,hpet=off", *how, "-smp", str(cpus), "-m", memory,
-        "-kernel", str(kernel / "vmlinux"), "-initrd", str(initramfs), "-append", append,
+        arch.qemu, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+        "-machine", arch.machine, *how, "-smp", str(cpus), "-m", memory,
+        "-kernel", str(kernel / "vmlinux"), "-initrd", str(initramfs),
+        "-append", f"console={arch.console} {CMDLINE} {arch.cmdline} {append}",
     ]
 
 
@@ -40,8 +39,8 @@ class Vm:
         groups += [] if opt.no_device else ["rdma"]
         groups += ["wire"] if opt.wire else []
         groups += ["shape"] if opt.wire or opt.nodes > 1 else []
-        append = f"{CMDLINE} weir.load={','.join(groups)} weir.node={node}"
-        args = base_args(accel, kernel, initramfs, opt.cpus, opt.memory, append, opt.icount)
+        append = f"weir.load={','.join(groups)} weir.node={node}"
+        args = base_args(opt.arch, accel, kernel, initramfs, opt.cpus, opt.memory, append, opt.icount)
 
         args += ["-chardev", self._stream("console"), "-serial", "chardev:console",
                  "-device", "virtio-serial-pci", "-device", "virtio-rng-pci",
@@ -109,7 +108,7 @@ class Vm:
 def spawn(args, fds=(), **kw):
     """Start QEMU so that it dies with us, even when we are killed. Its own session keeps the
     terminal's Ctrl-C for us and gives it an autogroup whose priority can be set."""
-    for tool in (QEMU, "setpriv"):
+    for tool in (args[0], "setpriv"):
         if not shutil.which(tool):
             raise LabError(f"{tool} is not installed (run tools/setup)")
     kw.setdefault("stdout", subprocess.DEVNULL)
@@ -141,12 +140,12 @@ def prefer_main_loop(pid):
 PROBE_SECONDS = 6
 
 
-def choose_accel(cache, kernel, initramfs, say):
+def choose_accel(arch, cache, kernel, initramfs, say):
     """kvm if a guest really boots with it, else tcg. /dev/kvm may be there and not run a
     stock kernel, so it is tried once; the verdict is kept per host kernel, QEMU and guest kernel."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if arch.is_foreign or not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
-    key = f"{platform.release()} {os.path.getmtime(shutil.which(QEMU) or '/')} {kernel.name}"
+    key = f"{platform.release()} {os.path.getmtime(shutil.which(arch.qemu) or '/')} {kernel.name}"
     verdict = cache / "accel"
     try:
         known, _, accel = verdict.read_text().strip().rpartition(" = ")
@@ -155,7 +154,7 @@ def choose_accel(cache, kernel, initramfs, say):
     except OSError:
         pass
     say("trying KVM (once)")
-    args = base_args("kvm", kernel, initramfs, 1, "512M", f"{CMDLINE} weir.probe") + ["-serial", "stdio"]
+    args = base_args(arch, "kvm", kernel, initramfs, 1, "512M", "weir.probe") + ["-serial", "stdio"]
     process = spawn(args, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         output, _ = process.communicate(timeout=PROBE_SECONDS)
