@@ -54,6 +54,13 @@ extern "C" {
 
 #if OPAL_MAJOR_VERSION >= 5
 #include <pmix.h>
+#elif defined(__aarch64__)
+// 4.1 keeps its atomics for ARM, which are assembler, from C++. GCC's do the same.
+extern "C" {
+#include <opal/sys/architecture.h>
+}
+#undef OPAL_ASSEMBLY_BUILTIN
+#define OPAL_ASSEMBLY_BUILTIN OPAL_BUILTIN_GCC
 #endif
 
 // 2. Some headers open more braces with BEGIN_C_DECLS than they close, so only our block counts.
