@@ -25,8 +25,8 @@
 namespace weir::verbs {
 namespace {
 
-constexpr std::size_t page = 4096;
-constexpr std::size_t size_bytes = 4 * page;
+const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+const std::size_t size_bytes = 4 * page;
 
 // Two connected queue pairs on one device.
 class Wire {

@@ -222,7 +222,7 @@ mca_btl_base_registration_handle_t* handle_of(Offered& offered) {
 }
 
 constexpr std::uint64_t other_word = 7;
-constexpr std::size_t page = 4096;
+constexpr std::size_t page = 64 << 10;  // or several of them
 int ended_with = 0;
 int ended = 0;
 

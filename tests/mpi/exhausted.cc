@@ -10,6 +10,7 @@
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -29,7 +30,7 @@ void take_descriptors(long left) {
 
 // Neighbours of unlike protection are mappings of their own.
 void take_mappings(long left) {
-  constexpr std::size_t page = 4096;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   std::vector<void*> taken;
   taken.reserve(1 << 17);
   for (;;) {
@@ -46,7 +47,7 @@ void take_address_space(long left_mib) {
   std::FILE* const file = std::fopen("/proc/self/statm", "r");
   CHECK(file != nullptr && std::fscanf(file, "%lu", &pages) == 1, "no /proc/self/statm");
   std::fclose(file);
-  const rlim_t most = pages * 4096ul + (static_cast<unsigned long>(left_mib) << 20);
+  const rlim_t most = pages * static_cast<unsigned long>(sysconf(_SC_PAGESIZE)) + (static_cast<unsigned long>(left_mib) << 20);
   const rlimit limit{most, most};
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
 }

@@ -19,7 +19,7 @@
 namespace {
 
 constexpr std::size_t kMiB = 1 << 20;
-constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPage = 64 << 10;  // or several of them
 constexpr std::size_t kSpan = 16 * kMiB;  // of the pages that repeat
 constexpr int kTag = 6;
 

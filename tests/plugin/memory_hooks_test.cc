@@ -30,7 +30,7 @@ using weir::Access;
 using weir::verbs::Registration;
 using weir::verbs::RegistrationCache;
 
-constexpr std::size_t page = 4096;
+const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 int failures = 0;
 
 void expect(bool good, const std::string& what) {

@@ -25,7 +25,7 @@
 namespace weir::verbs {
 namespace {
 
-constexpr std::size_t page = 4096;
+const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 constexpr std::size_t granule = 16;  // registrations begin and end at multiples of it
 
 // Registers in a book. Like an adapter it has a limit and reads protections, when told to.
