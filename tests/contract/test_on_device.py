@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from harness import google_test, strict
+from harness import arm, google_test, strict
 
 LIMIT_S = 570
 
@@ -43,6 +43,13 @@ def test_what_only_root_can_try(build, tmp_path):
 @pytest.mark.parametrize("program", ["rxe_contract_test", "rxe_rdma_test"])
 def test_on_the_next_kernel(program, check):
     """Whose rxe works in other threads and in another order."""
+    check(program)
+
+
+@arm.rotates
+@pytest.mark.lab("ARM")
+@pytest.mark.parametrize("program", arm.CONTRACTS)
+def test_on_arm(program, check):
     check(program)
 
 

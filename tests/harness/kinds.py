@@ -5,7 +5,7 @@ A test without this mark runs on the machine itself. Kinds whose boots are alike
 
 import dataclasses
 
-from harness import open_mpi_5, packages
+from harness import arm, open_mpi_5, packages
 
 ROOT = open_mpi_5.ROOT
 MEMORY = "3G"  # of one node: what the most demanding test wants
@@ -57,6 +57,8 @@ add("Linux 6.12", ("--kernel", "trixie"))
 add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
 add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
 add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), prepare=open_mpi_5.make_ready)
+add("ARM", prepare=arm.make_ready)  # emulated
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
 add("packages", prepare=packages.ready)
 add("packages of Debian 13", prepare=packages.ready_for_debian_13)
+add("packages for ARM", prepare=packages.ready_for_arm)

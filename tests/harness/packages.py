@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from harness import open_mpi_5
-from harness.open_mpi_5 import ROOT, needed
+from harness import arm, open_mpi_5
+from harness.rooted import ROOT, needed
 
 MAKE = os.path.join("packaging", "make-deb")
 # What is installed, and how, is said there.
@@ -23,14 +23,13 @@ def make(build):
 
 
 @functools.cache
-def make_for_debian_13():
-    """In its root file system. Returns that."""
-    root = open_mpi_5.build()
+def make_in(rooted):
+    """In its root file system."""
+    rooted.make()
     # There is no git, which knows the version.
     version = subprocess.run(["packaging/version"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
-    needed("making the packages of Debian 13", open_mpi_5.inside(
-        MAKE, "--build", open_mpi_5.BUILD, env=dict(os.environ, WEIR_VERSION=version.strip())))
-    return root
+    needed(f"making the packages in {rooted.name}", rooted.inside(
+        MAKE, "--build", rooted.build, env=dict(os.environ, WEIR_VERSION=version.strip())))
 
 
 # ---- what a kind of lab wants before it boots: its further options -----------------------------------
@@ -41,4 +40,11 @@ def ready(config):
 
 
 def ready_for_debian_13(_):
-    return ["--root", make_for_debian_13(), "--build", open_mpi_5.BUILD]
+    make_in(open_mpi_5.DEBIAN_13)
+    return open_mpi_5.DEBIAN_13.lab()
+
+
+def ready_for_arm(config):
+    options = arm.make_ready(config)
+    make_in(arm.ARM)
+    return options

@@ -417,6 +417,16 @@ def brief():
         Case("rma_sync", 2, ["--rounds", "1"], note="by messages", mca=[("btl_weir_flags", "send")])]
 
 
+def arm():
+    tokens = [("btl_weir_admission", "always"), ("btl_weir_tokens", "3")]
+    return proof() + [
+        Case("random_soak", 3, ["--seed", "5"]),
+        carried_case("rma_sync", 2, ["puts", "gets"], ["--rounds", "1"]),
+        Case("alltoall_mem", 4, ["--rounds", "4"], note="3 tokens", mca=tokens,
+             check=Carried("token_requests", "token_waits")),
+        proxied("alltoall_mem", 4, 1, ["--rounds", "4"])]
+
+
 def mpi_4():
     """What Open MPI has from 5.0 on, and processes that come and go many times."""
     return [carried_case("persistent", 4, ["gets"]),

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from harness import open_mpi_5
+from harness import arm, open_mpi_5
 from mpi import cases
 from mpi.jobs import TOLD_EARLIER_S, wish_of
 from mpi.judging import LIMIT_S
@@ -119,6 +119,14 @@ def test_nodes(case, jobs):
 @each(cases.brief_of_4_1())
 def test_brief_on_the_next_kernel(case, jobs):
     """One program of each kind."""
+    jobs.check(case)
+
+
+@arm.rotates
+@pytest.mark.lab("ARM")
+@each(cases.arm())
+def test_on_arm(case, jobs):
+    """Messages, one-sided operations, and what the processes of a node share."""
     jobs.check(case)
 
 

@@ -49,7 +49,8 @@ def test_are_made(build):
 @pytest.mark.parametrize("others", [
     pytest.param(["weir-lab"], id="here", marks=[pytest.mark.lab("packages"), packages.rotates]),
     # weir-lab is the same everywhere, and needs QEMU.
-    pytest.param([], id="Debian 13", marks=[pytest.mark.lab("packages of Debian 13"), pytest.mark.long])])
+    pytest.param([], id="Debian 13", marks=[pytest.mark.lab("packages of Debian 13"), pytest.mark.long]),
+    pytest.param([], id="ARM", marks=[pytest.mark.lab("packages for ARM"), pytest.mark.long])])
 def test_installed_used_and_removed(others, build):
     # dpkg would have it read all manual pages of this machine.
     pathlib.Path("/var/lib/man-db/auto-update").unlink(missing_ok=True)
