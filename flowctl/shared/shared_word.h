@@ -9,8 +9,9 @@
 // Any thread of any process that maps the word.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "base/atomic.h"
 
 namespace weir {
 
@@ -27,10 +28,10 @@ class SharedWord {
   }
 
  private:
-  std::atomic<std::uint64_t> value_;
+  Atomic<std::uint64_t> value_;
 };
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(Atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(SharedWord) == sizeof(std::uint64_t));
 
 }  // namespace weir

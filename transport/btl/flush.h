@@ -9,8 +9,9 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
+
+#include "base/atomic.h"
 
 namespace weir::btl {
 
@@ -29,7 +30,7 @@ class FlushEpochs {
   // Calls `progress` at least once, and until all operations begun before are over.
   template <typename Progress>
   void flush(Progress&& progress) {
-    while (flushing_.test_and_set(std::memory_order_acquire)) progress();
+    while (flushing_.exchange(true, std::memory_order_acquire)) progress();
     // Stragglers read the epoch before the last flush, and counted themselves after it.
     const std::uint8_t last = now_.load(std::memory_order_relaxed);
     const std::uint8_t next = last ^ 1;
@@ -38,7 +39,7 @@ class FlushEpochs {
     do {
       progress();
     } while (under_way(last) > 0);
-    flushing_.clear(std::memory_order_release);
+    flushing_.store(false, std::memory_order_release);
   }
 
  private:
@@ -46,9 +47,9 @@ class FlushEpochs {
     return under_way_[epoch].load(std::memory_order_acquire);
   }
 
-  std::atomic<std::uint8_t> now_{0};
-  std::array<std::atomic<std::uint32_t>, 2> under_way_{};
-  std::atomic_flag flushing_;
+  Atomic<std::uint8_t> now_{0};
+  std::array<Atomic<std::uint32_t>, 2> under_way_{};
+  Atomic<bool> flushing_{false};
 };
 
 }  // namespace weir::btl

@@ -72,7 +72,7 @@ class FramesOverRails {
   std::atomic<std::uint32_t> down_{0};     // peers whose first rail broke
   std::atomic<std::int64_t> asked_ns_{0};  // when the first rail was last asked for again
   std::mutex lock_;                        // of the members below, and changes of peers' links
-  std::atomic<bool> has_news_{false};      // some engine has news
+  Atomic<bool> has_news_{false};           // some engine has news
   std::vector<LinkNews> news_;             // news being handled
   bool ended_ = false;
 };

@@ -134,7 +134,7 @@ class Engine {
   bool send_handover(PeerId peer, const HandoverMessage& message);
   // Among rails: from now on `news` is set when there is some, and the event thread calls `serve`,
   // without the lock. Before `start`.
-  void watch_links(std::atomic<bool>& news, std::function<void()> serve);
+  void watch_links(Atomic<bool>& news, std::function<void()> serve);
   // The news since the last call, oldest first. `taken` is empty.
   void take_links(std::vector<LinkNews>& taken);
   // Sends a copy of a frame that another rail gave away.

@@ -7,7 +7,7 @@
 
 namespace weir {
 
-void Engine::watch_links(std::atomic<bool>& news, std::function<void()> serve) {
+void Engine::watch_links(Atomic<bool>& news, std::function<void()> serve) {
   driver_.links().watch(news, std::move(serve));
 }
 

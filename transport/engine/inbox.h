@@ -5,7 +5,6 @@
 // has entered. Another thread enters only with the lock held, once that one has left.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/atomic.h"
 #include "transport/core/core.h"
 #include "transport/engine/taken.h"
 #include "transport/engine/thread_mark.h"
@@ -95,8 +95,8 @@ class Inbox {
   // The thread that hands up, or none.
   ThreadMark owner() const { return owner_.load(std::memory_order_acquire); }
   // It may enter again while it hands up.
-  void enter() {
-    if (depth_ == 0) owner_.store(this_thread(), std::memory_order_relaxed);
+  void enter(ThreadMark self = this_thread()) {
+    if (depth_ == 0) owner_.store(self, std::memory_order_relaxed);
     if (in_hand_.size() < static_cast<std::size_t>(++depth_)) in_hand_.push_back(BufferId::none);
   }
   void leave() {
@@ -181,7 +181,7 @@ class Inbox {
   bool has_news_ = false;  // there are some of either
 
   // What was taken, and who hands it up.
-  std::atomic<ThreadMark> owner_{ThreadMark::none};
+  Atomic<ThreadMark> owner_{ThreadMark::none};
   int depth_ = 0;
   Taken<Delivery> taken_messages_;
   Taken<Notice> taken_notices_;

@@ -5,12 +5,12 @@
 // Thread rule: the engine's lock, except for `serve`.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "base/atomic.h"
 #include "base/link_news.h"
 
 namespace weir {
@@ -18,7 +18,7 @@ namespace weir {
 class LinkInbox {
  public:
   // As Engine::watch_links.
-  void watch(std::atomic<bool>& news, std::function<void()> serve) {
+  void watch(Atomic<bool>& news, std::function<void()> serve) {
     has_news_ = &news;
     serve_ = std::move(serve);
   }
@@ -43,7 +43,7 @@ class LinkInbox {
   static constexpr std::size_t most_waiting = 1024;
 
   std::vector<LinkNews> arrived_;
-  std::atomic<bool>* has_news_ = nullptr;  // of whoever serves them
+  Atomic<bool>* has_news_ = nullptr;  // of whoever serves them
   std::function<void()> serve_;
 };
 

@@ -4,7 +4,7 @@
 // interrupted while it holds the lock.)
 #pragma once
 
-#include <atomic>
+#include "base/atomic.h"
 
 namespace weir {
 
@@ -43,7 +43,7 @@ class Lock {
     }
   }
 
-  std::atomic<int> state_{free};
+  Atomic<int> state_{free};
 };
 
 }  // namespace weir

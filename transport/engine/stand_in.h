@@ -7,9 +7,9 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 
+#include "base/atomic.h"
 #include "base/time.h"
 #include "transport/drive/absence.h"
 #include "transport/engine/thread_mark.h"
@@ -61,8 +61,8 @@ class StandIn {
     [[maybe_unused]] const ssize_t written = ::write(bell_, &one, sizeof one);
   }
 
-  std::atomic<std::uint64_t> visits_{0};
-  const std::atomic<std::uint64_t>* application_visits_ = &visits_;
+  Atomic<std::uint64_t> visits_{0};
+  const Atomic<std::uint64_t>* application_visits_ = &visits_;
   int bell_ = -1;
   Absence absence_;
   ThreadMark thread_ = ThreadMark::none;
