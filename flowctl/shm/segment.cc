@@ -16,6 +16,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "flowctl/shared/gate.h"
 #include "flowctl/shm/process.h"
 
 namespace weir {
@@ -205,48 +206,24 @@ bool create(const SegmentOptions& options, const SegmentHeader& header, const st
   return true;
 }
 
-// Reads a word by an exchange, so that the read is ordered with other exchanges.
-std::uint64_t look_at(SharedWord& word) {
-  std::uint64_t now = word.load();
-  while (!word.compare_exchange(now, now)) continue;
-  return now;
-}
-
-bool anybody_lives_in(NodeState& state) {
-  for (auto& slot : state.slots) {
-    const std::uint64_t lease = look_at(slot.lease);
-    if (!lease::free(lease) && !lease::expired(lease, process_alive)) return true;
-  }
-  return false;
-}
-
 void wait_a_little() {
   const timespec pause{0, 1'000'000};
   ::nanosleep(&pause, nullptr);
 }
 
-// Removes the segment if nobody lives in it. Takes over a gate closed by a process that died. A
-// process that finds the gate closed by a living one may go: that one looks again after opening it.
-// `file` is that of `state`: by the time the gate is ours, it may have lost its name, and the path
-// may be another segment's.
+bool anybody_lives_in(NodeState& state) {
+  return weir::anybody_lives_in<SharedWord>(state.slots, process_alive);
+}
+
+// Removes the segment if nobody lives in it. `file` is its own.
 bool remove_if_empty(NodeState& state, int file, const std::string& path, ProcessId self) {
-  SharedWord& gate = state.header.gate;
-  do {
-    std::uint64_t before = look_at(gate);
-    if (!lease::free(before) && process_alive(lease::process(before))) return false;
-    std::uint64_t mine = lease::taken(before, self);
-    if (!gate.compare_exchange(before, mine)) return false;
-    struct stat about {};
-    if (::fstat(file, &about) != 0 || about.st_nlink == 0) return false;
-    if (!anybody_lives_in(state)) {
-      // Closed for good, and its name is gone.
-      if (::unlink(path.c_str()) == 0) return true;
-      if (errno != ENOENT) gate.compare_exchange(mine, lease::freed(mine));
-      return false;
-    }
-    gate.compare_exchange(mine, lease::freed(mine));
-  } while (!anybody_lives_in(state));
-  return false;
+  return weir::remove_if_empty<SharedWord>(
+      state.header.gate, state.slots, self, process_alive,
+      [file] {
+        struct stat about {};
+        return ::fstat(file, &about) == 0 && about.st_nlink != 0;
+      },
+      [&path] { return ::unlink(path.c_str()) == 0 || errno == ENOENT; });
 }
 
 // The same for a segment of another build of weir.
