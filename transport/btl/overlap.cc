@@ -143,16 +143,12 @@ bool Overlap::doze(UnaskedTurns& turns) {
   if (turns.is_away() && may_go_on()) opal_progress();
   pollfd bell{bell_, POLLIN, 0};
   const timespec patience{pause.ns / 1000000000, pause.ns % 1000000000};
-  const bool dozes = turns.is_away() && pause >= worth_a_call;
-  dozes_.store(dozes);
-  if (dozes && visits_ != module_.engine->visits()) return true;
+  const bool is_woken = turns.is_away() && pause >= worth_a_call;
+  const auto is_visited = [this] { return module_.engine->visited_since(visits_); };
+  if (is_woken && !doze_.begin(is_visited)) return true;
   const bool is_rung = ::ppoll(&bell, 1, &patience, nullptr) != 0;
-  dozes_.store(false);
+  doze_.end();
   return !is_rung;
-}
-
-void Overlap::wake() {
-  if (dozes_.exchange(false)) ring();
 }
 
 void Overlap::ring() {

@@ -23,6 +23,7 @@
 #include "transport/config/settings.h"
 #include "transport/drive/absence.h"
 #include "transport/drive/stand_in_loop.h"
+#include "transport/engine/doze.h"
 #include "transport/engine/thread_mark.h"
 #include "transport/wire/hello.h"
 
@@ -63,10 +64,10 @@ class Overlap : private StandInLoop<Overlap> {
     if (mpi_state() > mpi_is_ready && !ended_.load(std::memory_order_acquire)) [[unlikely]]
       end();
   }
-  // The application has called. Not from this thread.
-  void on_visit() {
-    if (dozes_.load(std::memory_order_relaxed)) [[unlikely]]
-      wake();
+  // The application has visited the engine. Not from this thread.
+  void after_visit() {
+    if (doze_.ends_by_visit()) [[unlikely]]
+      ring();
   }
   // Ends the thread, after the upcall that it may be in.
   void end();
@@ -75,7 +76,6 @@ class Overlap : private StandInLoop<Overlap> {
   void run();
   bool await_bell();
   bool doze(UnaskedTurns& turns);
-  void wake();
   void ring();
   void stand_in();
   // For StandInLoop.
@@ -96,7 +96,7 @@ class Overlap : private StandInLoop<Overlap> {
   bool in_upcall_ = false;
   std::thread thread_;
   std::atomic<ThreadMark> thread_id_{ThreadMark::none};
-  std::atomic<bool> dozes_{false};  // the next visit is to wake it
+  Doze doze_;  // while it waits for long
   std::atomic<bool> ending_{false};
   std::atomic<bool> ended_{false};
   std::mutex end_lock_;

@@ -368,12 +368,13 @@ int progress(Module& module) {
       return count;
     }
     module.overlap->end_with_mpi();
-    module.overlap->on_visit();
   }
   int count = 0;
   if (module.early_messages.any()) [[unlikely]]
     count += hand_up_early(module);  // first: later ones of the same peer may have come
   count += module.engine->progress(Upcalls(module));
+  if (module.overlap != nullptr) [[unlikely]]
+    module.overlap->after_visit();
   if (module.rails != nullptr && module.rails->is_due()) count += look_at_further(module);
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);

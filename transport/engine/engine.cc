@@ -216,6 +216,11 @@ bool Engine::waits_for_application(std::uint64_t& visits) {
   return stand_in_.on_look(has_for_stand_in());
 }
 
+bool Engine::visited_since(std::uint64_t visits) {
+  std::lock_guard guard(lock_);
+  return stand_in_.visits() != visits;
+}
+
 std::uint64_t Engine::visits_when_rung() {
   std::lock_guard guard(lock_);
   return stand_in_.visits_when_rung();

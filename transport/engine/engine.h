@@ -174,6 +174,8 @@ class Engine {
   bool waits_for_application(std::uint64_t& visits);
   // The same number, without the question.
   std::uint64_t visits() const { return stand_in_.visits(); }
+  // Whether there are more by now, with the lock: a later visit sees what the caller did before.
+  bool visited_since(std::uint64_t visits);
   // What it was when the bell rang: then the application had been away for a while.
   std::uint64_t visits_when_rung();
   // It rang, and there was nothing to hand up.

@@ -46,8 +46,9 @@ int progress(Module& module) {
   if (module.overlap->is_here())
     return module.overlap->is_in_upcall() ? 0 : module.overlap->hand_up();
   module.overlap->end_with_mpi();
-  module.overlap->on_visit();
-  return module.engine->progress([&](std::uint64_t number) { take(module, number); });
+  const int count = module.engine->progress([&](std::uint64_t number) { take(module, number); });
+  module.overlap->after_visit();
+  return count;
 }
 
 class OverlapThread : public ::testing::TestWithParam<wire::Wakes> {
@@ -135,7 +136,7 @@ TEST_P(OverlapThread, IsGoneOnceMpiEnds) {
       // The first one waits for the thread; the last one finds it gone.
       std::this_thread::sleep_for(std::chrono::milliseconds(5 + 40 * i));
       module_.overlap->end_with_mpi();
-      module_.overlap->on_visit();
+      module_.overlap->after_visit();
       handed_up += module_.last;
     });
   }

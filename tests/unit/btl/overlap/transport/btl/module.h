@@ -29,6 +29,10 @@ class Engine {
     stand_in_.set_bell(bell, visited.stand_in_);
   }
   std::uint64_t visits() const { return stand_in_.visits(); }
+  bool visited_since(std::uint64_t visits) {
+    std::lock_guard guard(lock_);
+    return stand_in_.visits() != visits;
+  }
   std::uint64_t visits_when_rung() {
     std::lock_guard guard(lock_);
     return stand_in_.visits_when_rung();
