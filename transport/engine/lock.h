@@ -25,8 +25,11 @@ class Lock {
                                           std::memory_order_relaxed);
   }
 
+  // Sequentially consistent, because `notify_one` looks whether anybody waits: after a mere release
+  // it may look before others see that the lock is free, and the thread that then goes to sleep is
+  // never woken.
   void unlock() {
-    if (state_.exchange(free, std::memory_order_release) == awaited) [[unlikely]] {
+    if (state_.exchange(free) == awaited) [[unlikely]] {
       state_.notify_one();
     }
   }
