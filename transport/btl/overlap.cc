@@ -35,12 +35,26 @@ void sleep_for(Duration duration) {
 
 // nullptr if it cannot be found. Looked up at run time, because a program may have loaded libmpi
 // privately.
-const std::int32_t* state_of_mpi() {
+const void* variable_of_mpi(const char* name) {
   void* const libmpi = dlopen(libmpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (libmpi == nullptr) return nullptr;
-  auto* const state = static_cast<const std::int32_t*>(dlsym(libmpi, "ompi_mpi_state"));
+  const void* const variable = dlsym(libmpi, name);
   dlclose(libmpi);
-  return state;
+  return variable;
+}
+
+const std::int32_t* state_of_mpi() {
+  return static_cast<const std::int32_t*>(variable_of_mpi("ompi_mpi_state"));
+}
+
+// Once MPI_Init is over, it stays loaded or not.
+bool osc_pt2pt_is_loaded() {
+  static const bool is_loaded = [] {
+    void* const component = dlopen("mca_osc_pt2pt.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (component != nullptr) dlclose(component);
+    return component != nullptr;
+  }();
+  return is_loaded;
 }
 
 // Why no thread of ours may call ob1 here, whatever the settings; "" if it may.
@@ -76,7 +90,10 @@ wire::Wakes Overlap::wanted(const config::Settings& settings, std::string& why) 
 }
 
 Overlap::Overlap(Module& module, wire::Wakes wakes)
-    : module_(module), mpi_state_(state_of_mpi()), moves_all_(wakes == wire::Wakes::all) {}
+    : module_(module),
+      mpi_state_(state_of_mpi()),
+      windows_(static_cast<const opal_pointer_array_t*>(variable_of_mpi("ompi_mpi_windows"))),
+      moves_all_(wakes == wire::Wakes::all) {}
 
 Overlap::~Overlap() {
   end();
@@ -140,7 +157,7 @@ bool Overlap::await_bell() {
 bool Overlap::doze(UnaskedTurns& turns) {
   visits_ = module_.engine->visits();
   const Duration pause = turns.pause(Engine::clock(), visits_);
-  if (turns.is_away() && may_go_on()) opal_progress();
+  if (turns.is_away() && may_go_on()) progress_all();
   pollfd bell{bell_, POLLIN, 0};
   const timespec patience{pause.ns / 1000000000, pause.ns % 1000000000};
   const bool is_woken = turns.is_away() && pause >= worth_a_call;
@@ -175,11 +192,23 @@ int Overlap::hand_up_some(std::uint64_t visits) {
   const Time since = Engine::clock();
   visits_ = visits;
   const int count = hand_up();
-  if (moves_all_ && count > 0) opal_progress();
+  if (moves_all_ && count > 0) progress_all();
   spent_.ns += (Engine::clock() - since).ns;
   module_.engine->count(&Counters::overlap_time, static_cast<std::uint64_t>(spent_.ns / 1000));
   spent_.ns %= 1000;
   return count;
+}
+
+// The progress of osc/pt2pt, which 4.1 has, is not for two threads: it takes messages from a list
+// under a lock and handles them without one (open-mpi/ompi#2614). It begins with the first window.
+void Overlap::progress_all() {
+  const auto used = [this] {
+    return __atomic_load_n(&windows_->size, __ATOMIC_RELAXED) -
+           __atomic_load_n(&windows_->number_free, __ATOMIC_RELAXED);
+  };
+  const bool has_windows = windows_ == nullptr || used() > 1;  // MPI_WIN_NULL is one of them
+  if (has_windows && osc_pt2pt_is_loaded()) return;
+  opal_progress();
 }
 
 void Overlap::called_in_vain() {

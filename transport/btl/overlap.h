@@ -83,12 +83,14 @@ class Overlap : private StandInLoop<Overlap> {
   bool waits(std::uint64_t& visits);
   int hand_up_some(std::uint64_t visits);
   void called_in_vain();
+  void progress_all();
   template <typename F>
   void for_each_engine(F&& visit);
   std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
 
   Module& module_;
   const std::int32_t* const mpi_state_;
+  const opal_pointer_array_t* const windows_;  // of MPI; nullptr: unknown
   const bool moves_all_;
   int bell_ = -1;
   std::uint64_t visits_ = 0;  // of the application, when this thread last took its turn

@@ -229,7 +229,8 @@ constexpr std::array keys{
             "then handles what arrives. auto: where the program asks for threads "
             "(MPI_THREAD_FUNNELED or more; Open MPI 5: MPI_THREAD_MULTIPLE). on: always, and Open "
             "MPI then locks as for threads. "
-            "all: as on, and for non-blocking collectives, whose reductions that thread may call",
+            "all: as on, and for non-blocking collectives, whose reductions that thread may call. In "
+            "Open MPI 4.1 these rest while there is a window, except with --mca osc ^pt2pt",
             "Where the program asks for threads, Open MPI locks anyway, and the thread costs a "
             "small message some per cent. Elsewhere the locks would cost 2 to 4 % more"},
            &Settings::overlap),
