@@ -69,7 +69,9 @@ def changed_lately():
 
 
 def is_chosen(item, option):
-    mark = item.get_closest_marker("long")
+    kind = boots.kind_of(item)
+    of_kind = kind and kind.rotates and kind.rotates.mark
+    mark = item.get_closest_marker("long") or of_kind
     if option.long or not mark or any(named.endswith(item.nodeid) for named in option.file_or_dir):
         return True
     depends_on = mark.kwargs.get("but_after_changes_in", ())
@@ -78,7 +80,7 @@ def is_chosen(item, option):
     if not mark.kwargs.get("in_shares", True):
         return False
     share = share_of_this_commit() if option.share is None else option.share
-    return zlib.crc32(mark.kwargs.get("together", item.nodeid).encode()) % SHARES == share
+    return zlib.crc32((of_kind or mark).kwargs.get("together", item.nodeid).encode()) % SHARES == share
 
 
 @pytest.hookimpl(trylast=True)

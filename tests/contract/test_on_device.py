@@ -46,7 +46,6 @@ def test_on_the_next_kernel(program, check):
     check(program)
 
 
-@arm.rotates
 @pytest.mark.lab("ARM")
 @pytest.mark.parametrize("program", arm.CONTRACTS)
 def test_on_arm(program, check):

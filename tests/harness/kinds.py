@@ -21,6 +21,7 @@ class Kind:
     any_device: bool = False   # the host's RDMA device will do
     # Called on the host before the boot, with pytest's config. Returns further options.
     prepare: object = None
+    rotates: object = None     # the mark `long` of its tests: those with one of their own are in its share, too
 
     def boot(self):
         """What those that share a boot have in common: options, and what is prepared for it."""
@@ -55,10 +56,11 @@ add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
 add("Linux 6.12", ("--kernel", "trixie"))
 add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
-add("Open MPI 5.0", prepare=open_mpi_5.make_ready)  # where this machine has an older one
-add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), prepare=open_mpi_5.make_ready)
-add("ARM", prepare=arm.make_ready)  # emulated
+of_open_mpi_5 = dict(prepare=open_mpi_5.make_ready, rotates=open_mpi_5.rotates)
+add("Open MPI 5.0", **of_open_mpi_5)  # where this machine has an older one
+add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), **of_open_mpi_5)
+add("ARM", prepare=arm.make_ready, rotates=arm.rotates)  # emulated
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
-add("packages", prepare=packages.ready)
+add("packages", prepare=packages.ready, rotates=packages.rotates)
 add("packages of Debian 13", prepare=packages.ready_for_debian_13)
 add("packages for ARM", prepare=packages.ready_for_arm)

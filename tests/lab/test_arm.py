@@ -9,7 +9,7 @@ import pytest
 from harness import arm, google_test
 from harness.programs import run
 
-pytestmark = [pytest.mark.lab("ARM"), arm.rotates, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab("ARM"), pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("program", arm.UNITS)

@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from harness import arm, open_mpi_5
 from mpi import cases
 from mpi.jobs import TOLD_EARLIER_S, wish_of
 from mpi.judging import LIMIT_S
@@ -122,7 +121,6 @@ def test_brief_on_the_next_kernel(case, jobs):
     jobs.check(case)
 
 
-@arm.rotates
 @pytest.mark.lab("ARM")
 @each(cases.arm())
 def test_on_arm(case, jobs):
@@ -130,7 +128,6 @@ def test_on_arm(case, jobs):
     jobs.check(case)
 
 
-@open_mpi_5.rotates
 @pytest.mark.lab("Open MPI 5.0")
 @each(cases.brief())
 def test_brief(case, jobs):

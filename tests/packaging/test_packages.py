@@ -47,7 +47,7 @@ def test_are_made(build):
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("others", [
-    pytest.param(["weir-lab"], id="here", marks=[pytest.mark.lab("packages"), packages.rotates]),
+    pytest.param(["weir-lab"], id="here", marks=pytest.mark.lab("packages")),
     # weir-lab is the same everywhere, and needs QEMU.
     pytest.param([], id="Debian 13", marks=[pytest.mark.lab("packages of Debian 13"), pytest.mark.long]),
     pytest.param([], id="ARM", marks=[pytest.mark.lab("packages for ARM"), pytest.mark.long])])
