@@ -60,7 +60,8 @@ def test_registration_with_little_locked_memory(check):
 
 @pytest.mark.sanitize
 @pytest.mark.lab("loopback")
-@pytest.mark.parametrize("sanitizer, options", [("asan", "address,undefined"), ("tsan", "thread")])
+@pytest.mark.parametrize("sanitizer, options", [
+    pytest.param("asan", "address,undefined", marks=pytest.mark.long), ("tsan", "thread")])
 def test_contract_under_sanitizers(sanitizer, options, check):
     """The contract on real queue pairs, address and thread sanitizer."""
     check("rxe_contract_test", sanitizer,

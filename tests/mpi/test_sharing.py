@@ -258,6 +258,7 @@ def test_file_in_the_way_of_the_segment(start, ring):
     assert text.count("shares no read budget") == 1 and path in text
 
 
+@pytest.mark.long
 def test_rank_with_a_dev_shm_of_its_own(start):
     """As in a container of its own."""
     script = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then mount -t tmpfs none /dev/shm; fi; exec "$@"'

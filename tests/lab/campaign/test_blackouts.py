@@ -49,7 +49,7 @@ def test_10_s_in_the_middle_of_large_messages_are_survived(outage):
     outage(10, args=LARGE).check_carried("connections_resumed", "gets")
 
 
-@on("nodes")
+@on(long=("nodes",))
 def test_3_s_in_the_middle_of_one_sided_traffic_are_survived(outage):
     outage(3, args=ONE_SIDED, mca=OSC_OVER_WEIR).check_carried("gets", "puts", "atomics")
 
