@@ -10,9 +10,7 @@ import pytest
 
 from harness import boots, events, leftovers, strict
 from harness.kinds import ROOT
-
-SHARES = 10  # of the long tests; a run without --long has one of them
-
+from harness.shares import SHARES, share_of_this_commit
 
 def pytest_addoption(parser):
     group = parser.getgroup("weir")
@@ -41,13 +39,6 @@ def pytest_configure(config):
         option.for_guests += ["--mca", *pair]
     if option.inside:
         config.pluginmanager.register(Teller(config), "teller")
-
-
-@functools.cache
-def share_of_this_commit():
-    counted = subprocess.run(["git", "-C", ROOT, "rev-list", "--count", "HEAD"], capture_output=True, text=True,
-                             check=False).stdout.strip()
-    return int(counted or 0) % SHARES
 
 
 def pytest_report_header(config):

@@ -4,7 +4,7 @@
 //   weir_explore [--seed N] [--seeds K] [--first N] [--verbose] [--trace] [--failed FILE]
 //                [--one-fault | --outages | --absences | --rails]
 //
-// WEIR_SEEDS sets K. Seeds in FILE, which failed once, run first.
+// WEIR_SEEDS sets K, WEIR_FIRST_SEED the first N. Seeds in FILE, which failed once, run first.
 
 #include <algorithm>
 #include <array>
@@ -224,6 +224,7 @@ int main(int argc, char** argv) {
   std::vector<Seed> seeds;
   std::vector<std::uint64_t> only;
   if (const char* text = std::getenv("WEIR_SEEDS")) count = std::strtoull(text, nullptr, 10);
+  if (const char* text = std::getenv("WEIR_FIRST_SEED")) first = std::strtoull(text, nullptr, 10);
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : nullptr;

@@ -13,7 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import catalogue  # noqa: E402
 import results  # noqa: E402
-from conftest import changed_lately, share_of_this_commit  # noqa: E402
+from conftest import changed_lately  # noqa: E402
+from harness.shares import share_of_this_commit  # noqa: E402
 
 TESTS, _ = catalogue.load_tests()
 MUTANTS = catalogue.load_mutants()
