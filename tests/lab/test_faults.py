@@ -83,6 +83,11 @@ def fails(*args, **options):
           r"up to 8 KiB are sent without asking: as configured", r"\* port rxe0:1 ", r"\* GID +\d+ ",
           r"ok +configuration +no mistakes; 2 keys are set", r"(?m)^info: 1$",
           r"fail +configuration +environment variable WEIR_MTU: ", r"mlx5_7"),
+    fails("another user since MPI_Init: why the kernel refuses the adapter", "loopback",
+          f"{WEIR} ring --user 65534",
+          r"weir: rank [01] on host \w+: rxe0:1 (makes no further connections|refuses work requests of a queue pair) "
+          r"\(Permission denied: the kernel refuses the adapter to a process that has changed its user",
+          never=[r"ring: ok", "no address or route"]),
     works("a small stack", "loopback", f"{WEIR} sh -c 'ulimit -s 128; exec large_memory --rounds 1'",
           r"large_memory: ok"),
     # tcmalloc's own munmap is not patched. With registrations kept, large_memory finds stale ones.

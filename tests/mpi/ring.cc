@@ -1,10 +1,12 @@
 // ring: a token walks round all ranks, and every rank checks it. The first program to try.
 //
-//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--pause-us 0] [--counters] [--during CMD]
+//   mpirun -n 4 ring [--laps 10] [--bytes 64] [--pause-us 0] [--counters] [--during CMD] [--user UID]
 //
+// --user: first this becomes the program's user, as in those that give up root's rights.
 // --during: rank 0 runs CMD (through the shell) inside the job, before the counters are read.
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -22,7 +24,9 @@ MPI_TEST(ring) {
   const int bytes = static_cast<int>(session.options.number("bytes", 64));
   const bool counters = session.options.flag("counters");
   const std::string during = session.options.text("during", "");
+  const auto user = static_cast<uid_t>(session.options.number("user", 0));
   session.options.done();
+  if (user != 0 && setuid(user) != 0) check::fail("setuid failed");
   const int rank = session.rank, size = session.size;
   check::phase("the ring");
 

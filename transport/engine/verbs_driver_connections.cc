@@ -3,11 +3,13 @@
 
 #include <sys/random.h>
 
+#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "transport/engine/verbs_driver.h"
+#include "transport/verbs/refusals.h"
 
 namespace weir {
 namespace {
@@ -19,6 +21,11 @@ constexpr std::uint64_t most_late_flushes = 50;
 
 // Refusing a stranger is a system call.
 constexpr int connection_events_at_once = 16;
+
+// As errno says.
+std::string no_more_connections(const verbs::Device& device) {
+  return device.port().name() + " makes no further connections (" + verbs::reason() + ")";
+}
 
 }  // namespace
 
@@ -61,7 +68,12 @@ bool VerbsDriver::lend_control_slots(std::string& why) {
 }
 
 void VerbsDriver::connect(const ConnectAction& action, std::uint32_t qp_number) {
+  errno = 0;
   const auto failed = [&](FailReason reason) {
+    if (errno == EACCES) {
+      warnings_.no_connection(no_more_connections(device_));
+      reason = FailReason::no_resources;
+    }
     core_.on_connect_failed(clock(), action.lane, reason, out_);
   };
   if (action.kind == ConnectAction::Kind::connect) {
@@ -148,9 +160,17 @@ void VerbsDriver::refuse(const ConnectAction& action) {
 // often.
 void VerbsDriver::serve_connections() {
   for (int left = connection_events_at_once; left > 0; --left) {
+    errno = 0;
     const std::optional<verbs::ConnectionEvent> event = connections_->next();
-    if (!event) return;
-    serve(*event);
+    if (event) {
+      serve(*event);
+      continue;
+    }
+    if (errno == EACCES && has_device_) {  // for ever, and the event thread would spin
+      warnings_.no_connection(no_more_connections(device_));
+      has_device_ = false;
+    }
+    return;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "flowctl/shm/segment.h"
 #include "transport/verbs/memory.h"
+#include "transport/verbs/refusals.h"
 
 namespace weir {
 namespace {
@@ -77,9 +78,8 @@ void Warnings::no_limit_event() {
 }
 
 void Warnings::lane_refused() {
-  const int error = errno;
-  inbox_.tell(port() + " refuses work requests of a queue pair (" + std::strerror(error) +
-              ").");
+  const std::string why = verbs::reason();
+  inbox_.tell(port() + " refuses work requests of a queue pair (" + why + ").");
 }
 
 void Warnings::window_cannot_grow(std::size_t bytes, std::uint64_t window) {
