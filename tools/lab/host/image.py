@@ -89,7 +89,10 @@ def _kernel(cache, say, suite, update, arch):
         if target.exists():
             return target
         say(f"fetching {package} (once)")
-        packages.unpack(package, tmp / "root")
+        # Newer ones are empty, and depend on those with the kernel and its modules.
+        parts = [f"linux-{part}-{release}" for part in ("binary", "modules")]
+        for name in [package, *(p for p in packages.depends(package) if p in parts)]:
+            packages.unpack(name, tmp / "root")
         out = tmp / "out"
         out.mkdir()
         _pick_modules(tmp / "root", release, out)
