@@ -18,8 +18,12 @@ namespace {
 std::atomic<std::uint64_t> unasked_turns;
 }
 
-// In place of Open MPI's, which the overlap thread calls.
-extern "C" void opal_progress() { unasked_turns.fetch_add(1, std::memory_order_relaxed); }
+// In place of Open MPI's, which the overlap thread calls. It returns nothing in 4.1.
+using Progress = decltype(opal_progress());
+extern "C" Progress opal_progress() {
+  unasked_turns.fetch_add(1, std::memory_order_relaxed);
+  return Progress();
+}
 
 namespace weir::btl {
 
