@@ -435,11 +435,14 @@ bool RegistrationCache::State::make_room(std::size_t length_bytes) {
   std::vector<Unused> unused;
   {
     std::lock_guard guard(lock);
-    for (const Entry* entry = first; entry != nullptr; entry = entry->next) {
+    for (Entry* entry = first; entry != nullptr; entry = entry->next) {
       // Only the cache's own reference. It may change meanwhile: giving it up is safe all the same.
       if (entry->super.refcount != 1 || (entry->super.flags & UCS_RCACHE_REGION_FLAG_PGTABLE) == 0)
         continue;
-      unused.push_back({entry->last_used, entry->registered()});
+      // Written without the lock.
+      const std::uint64_t last_used =
+          std::atomic_ref(entry->last_used).load(std::memory_order_relaxed);
+      unused.push_back({last_used, entry->registered()});
     }
   }
   std::sort(unused.begin(), unused.end(),
