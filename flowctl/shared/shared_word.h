@@ -4,7 +4,7 @@
 //
 // Orders: a store is a release, a load an acquire, an exchange both. The algorithms need no more:
 // where one process must see what another wrote before, a chain of exchanges of one word connects
-// them (token_pool.h). So no store costs a fence.
+// them (token_pool.h). So no store costs a fence. tests/unit/order tells which words need which.
 //
 // Any thread of any process that maps the word.
 #pragma once

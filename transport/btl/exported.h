@@ -127,7 +127,7 @@ struct Exported {
   }
 };
 
-// Copies bytes that another process may be writing.
+// Copies bytes that another process may be writing, in no order: a checksum tells a mixture.
 template <typename Bytes>
 Bytes read_shared(const Bytes& shared) {
   constexpr std::size_t count = sizeof shared / sizeof(std::uint64_t);

@@ -5,6 +5,10 @@
 // begins the other epoch and waits until all operations of the last one are over. Only one flush
 // runs at a time; a second one waits for its turn, which comes because the first one ends.
 //
+// Who flushes sees what the operations did that others ended: ending is a release, the look at the
+// count an acquire. An operation that was begun before the flush is in a count that the flush reads,
+// whatever the order, for a word does not go back.
+//
 // Thread rule: any thread.
 #pragma once
 
@@ -21,8 +25,8 @@ class FlushEpochs {
 
   // An operation begins; pass the result to `end`.
   std::uint8_t begin() {
-    const std::uint8_t epoch = now_.load(std::memory_order_acquire);
-    under_way_[epoch].fetch_add(1, std::memory_order_acq_rel);
+    const std::uint8_t epoch = now_.load(std::memory_order_relaxed);
+    under_way_[epoch].fetch_add(1, std::memory_order_relaxed);
     return epoch;
   }
   void end(std::uint8_t epoch) { under_way_[epoch].fetch_sub(1, std::memory_order_release); }
@@ -35,7 +39,7 @@ class FlushEpochs {
     const std::uint8_t last = now_.load(std::memory_order_relaxed);
     const std::uint8_t next = last ^ 1;
     while (under_way(next) > 0) progress();
-    now_.store(next, std::memory_order_release);
+    now_.store(next, std::memory_order_relaxed);
     do {
       progress();
     } while (under_way(last) > 0);

@@ -1,7 +1,7 @@
 // Two waiting rooms, mostly empty: sends that wait for registered memory, and messages that lack a
 // receiver.
 //
-// Thread rule: each has its own lock; `any` may be called without it.
+// Thread rule: each has its own lock; `any` may be called without it, and be a little late.
 #pragma once
 
 #include <atomic>

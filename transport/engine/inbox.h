@@ -92,7 +92,7 @@ class Inbox {
   // taken.
   bool has_news_for_application(bool taken) const;
 
-  // The thread that hands up, or none.
+  // The thread that hands up, or none: then what the last one left of it is seen.
   ThreadMark owner() const { return owner_.load(std::memory_order_acquire); }
   // It may enter again while it hands up.
   void enter(ThreadMark self = this_thread()) {

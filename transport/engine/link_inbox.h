@@ -43,7 +43,7 @@ class LinkInbox {
   static constexpr std::size_t most_waiting = 1024;
 
   std::vector<LinkNews> arrived_;
-  Atomic<bool>* has_news_ = nullptr;  // of whoever serves them
+  Atomic<bool>* has_news_ = nullptr;  // of whoever serves them; the lock orders the news
   std::function<void()> serve_;
 };
 

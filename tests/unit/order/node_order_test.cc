@@ -225,7 +225,7 @@ struct Served {
   const char* broken() { return nullptr; }
 };
 
-// One asks, gets its result, and uses the cell again. The server may be killed.
+// One asks, hears the outcome, and uses the cell again. The server may be killed.
 struct Asking : Served {
   Asking() : Served(1) { proxies[0].try_serve(); }
   void run(std::size_t t) {
