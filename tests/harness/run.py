@@ -134,7 +134,7 @@ class Run:
         self.build("build", UNITY)
         if "sanitize" in stages:
             self.build("build-asan", "-DWEIR_SANITIZE=address,undefined", DEBUG, UNITY)
-            self.build("build-tsan", "-DWEIR_SANITIZE=thread", DEBUG,
+            self.build("build-tsan", "-DWEIR_SANITIZE=thread", DEBUG, UNITY,
                        targets=[*THREADED, "rxe_contract_test"])
             self.needed("build build-fuzz", "tests/fuzz/run", "--build-only")
         if "host" in stages:
