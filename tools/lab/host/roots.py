@@ -58,6 +58,8 @@ rm -rf "$root"/var/lib/apt/lists/*
 FILL_FOREIGN = """\
 set -e
 root=$1 archives=$2
+rm "$root/proc" # debootstrap's link to ours
+mkdir "$root/proc"
 mount -t proc proc "$root/proc"
 for f in /etc/hosts /etc/resolv.conf; do [ -e "$root$f" ] || : >"$root$f"; done
 for f in passwd group; do cp "$root/usr/share/base-passwd/$f.master" "$root/etc/$f"; done
