@@ -11,8 +11,8 @@ UNITS = ["unit_base", "unit_wire", "unit_lane", "unit_rail", "unit_srq", "unit_c
          "unit_flowctl_threads", "unit_verbs", "unit_registration", "btl_test"]
 CONTRACTS = ["rxe_contract_test", "rxe_rdma_test", "registration_contract_test"]
 ARM = RootedBuild(["--arch", "arm64", "bookworm"], "build-arm64", [
-    *UNITS, *CONTRACTS, "mca_btl_weir", "weir", "load_test", "memory_hooks_test", "unload_test", "registration_module", "mpi_tests",
-    "pvars_at_finalize", "strict"], "4.1.", ["-DCMAKE_UNITY_BUILD=ON"])
+    *UNITS, *CONTRACTS, "mca_btl_weir", "weir", "load_test", "memory_hooks_test", "unload_test",
+    "registration_module", "mpi_tests", "pvars_at_finalize", "strict"], "4.1.", ["-DCMAKE_UNITY_BUILD=ON"])
 
 # In one share, for the build is much of it.
 rotates = pytest.mark.long(together="ARM")

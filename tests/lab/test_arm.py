@@ -20,7 +20,7 @@ def test_units(program, build, tmp_path):
 
 @pytest.mark.parametrize("test", [["load_test", "lib/openmpi/mca_btl_weir.so"], *(
     ["memory_hooks_test", mode] for mode in ("own", "forwarded", "late")),
-    ["unload_test", "lib/openmpi/registration_module.so"]], ids=" ".join)
+    ["unload_test", "tests/plugin/registration_module.so"]], ids=" ".join)
 def test_plugin(test, build):
     """As ctest calls them; memory hooks patch the machine code of libc."""
     run(os.path.join(build, "bin", test[0]), *test[1:], cwd=build,
