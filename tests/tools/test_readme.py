@@ -35,8 +35,6 @@ ELSEWHERE = {
     "cmake *": "every build",
     "tools/lab/root *": "harness/open_mpi_5.py",
     "tools/lab/lab --root *": "harness/open_mpi_5.py",
-    "tools/lab/lab --arch *": "harness/arm.py",
-    "tools/setup --only arm": "harness/arm.py",
     "tests/fuzz/run*": "tests/fuzz/test_fuzz.py",
     "tests/mutants/mutants *": "tests/mutants/test_mutants.py; hours",
     "ADAPTER=*": "tests/adapter/test_variants.py",
