@@ -160,6 +160,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
       module->overlap = std::make_unique<Overlap>(*module, alone.core.wakes);
       module->btl_flags |= second_thread_flag;
     }
+    module->has_company = module->rails != nullptr || module->overlap != nullptr;
     show_counters(&module->engine->counters());
     the_module.store(module.get(), std::memory_order_release);
     modules[0] = module.release();

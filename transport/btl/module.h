@@ -72,6 +72,7 @@ struct Module : mca_btl_base_module_t {
   std::unique_ptr<Engine> engine;    // of the first rail
   std::unique_ptr<Rails> rails;      // the further ones; nullptr if there are none
   std::unique_ptr<Overlap> overlap;  // nullptr: nobody stands in for the application
+  bool has_company = false;          // either of them
   Endpoints endpoints;
   Pool<Descriptor> descriptors;
   Operations operations;

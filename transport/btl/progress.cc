@@ -353,43 +353,34 @@ int send_waiting(Module& module) {
   return count;
 }
 
-// For the application.
-[[gnu::always_inline]] inline int visit(Module& module) {
+}  // namespace
+
+int progress(Module& module) {
+  if (module.overlap != nullptr) [[unlikely]] {
+    if (module.overlap->is_here()) {
+      if (!module.overlap->is_in_upcall()) return module.overlap->hand_up();
+      int count = module.engine->stand_in_further(Upcalls(module));
+      if (module.rails != nullptr) {
+        module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
+          count += engine.stand_in_further(FurtherUpcalls(module, rail, true));
+        });
+      }
+      return count;
+    }
+    module.overlap->end_with_mpi();
+  }
   int count = 0;
   if (module.early_messages.any()) [[unlikely]]
     count += hand_up_early(module);  // first: later ones of the same peer may have come
   count += module.engine->progress(Upcalls(module));
-  if (module.rails != nullptr && module.rails->is_due()) count += look_at_further(module);
+  if (module.has_company) {
+    if (module.overlap != nullptr) module.overlap->after_visit();
+    if (module.rails != nullptr && module.rails->is_due()) count += look_at_further(module);
+  }
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
   module.trains.set_limit();
   return count;
-}
-
-[[gnu::noinline]] int progress_with_overlap(Module& module) {
-  Overlap& overlap = *module.overlap;
-  if (overlap.is_here()) {
-    if (!overlap.is_in_upcall()) return overlap.hand_up();
-    int count = module.engine->stand_in_further(Upcalls(module));
-    if (module.rails != nullptr) {
-      module.rails->engines.for_each_further([&](std::size_t rail, Engine& engine) {
-        count += engine.stand_in_further(FurtherUpcalls(module, rail, true));
-      });
-    }
-    return count;
-  }
-  overlap.end_with_mpi();
-  const int count = visit(module);
-  overlap.after_visit();
-  return count;
-}
-
-}  // namespace
-
-int progress(Module& module) {
-  if (module.overlap != nullptr) [[unlikely]]
-    return progress_with_overlap(module);
-  return visit(module);
 }
 
 // Hands up nothing while early messages wait: they go first, in the application's turn. Then their
