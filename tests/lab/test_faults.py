@@ -93,7 +93,7 @@ def fails(*args, **options):
     # tcmalloc's own munmap is not patched. With registrations kept, large_memory finds stale ones.
     works("an allocator whose munmap nobody sees: memory is registered for each use", "loopback",
           f"for program in 'large_memory --rounds 1 --counters' rma_windows; do {WEIR} --mca btl_weir_check_leaks on "
-          "--mca osc rdma --mca osc_rdma_btls weir -x LD_PRELOAD=libtcmalloc_minimal.so.4 $program || exit; done",
+          "--mca osc rdma,sm --mca osc_rdma_btls weir -x LD_PRELOAD=libtcmalloc_minimal.so.4 $program || exit; done",
           r"weir: rank 0 on host \w+: registers memory anew for each large message, which takes longer: memory given "
           r"back by .* would not be seen", r"btl_weir_gets min [1-9]", r"registration_hits min 0 max 0 ",
           r"large_memory: ok", r"rma_windows: ok", never=["leaked"]),
