@@ -89,14 +89,14 @@ def _kernel(cache, say, suite, update, arch):
         if target.exists():
             return target
         say(f"fetching {package} (once)")
-        # Newer ones are empty, and depend on those with the kernel and its modules.
-        parts = [f"linux-{part}-{release}" for part in ("binary", "modules")]
+        # Newer ones are empty, and depend on those with the kernel, its modules, and what is built in.
+        parts = [f"linux-{part}-{release}" for part in ("base", "binary", "modules")]
         for name in [package, *(p for p in packages.depends(package) if p in parts)]:
             packages.unpack(name, tmp / "root")
         out = tmp / "out"
         out.mkdir()
         _pick_modules(tmp / "root", release, out)
-        (out / "vmlinux").write_bytes(_vmlinux((tmp / "root/boot" / f"vmlinuz-{release}").read_bytes()))
+        (out / "vmlinux").write_bytes(_vmlinux(next((tmp / "root").glob("**/vmlinuz*")).read_bytes()))
         if arch.is_foreign:
             packages.unpack("busybox-static", tmp / "busybox")
             shutil.copy(next((tmp / "busybox").glob("**/bin/busybox")), out / "busybox")
