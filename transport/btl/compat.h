@@ -215,6 +215,21 @@ inline constexpr int undelivered = OPAL_MAJOR_VERSION >= 5 ? OPAL_ERR_UNREACH : 
 
 // ---- the runtime ----
 
+struct Free {
+  void operator()(void* memory) const { free(memory); }
+};
+
+#if OPAL_MAJOR_VERSION >= 5
+// How often this process has published: sessions begin and end MPI several times. On other nodes the
+// runtime keeps what it has read once, so from the second time on there is a key for each time, too.
+inline unsigned incarnation = 0;
+
+inline std::string key_of_incarnation(const mca_base_component_t& component) {
+  const std::unique_ptr<char, Free> key(mca_base_component_to_string(&component));
+  return std::string(key != nullptr ? key.get() : "") + "#" + std::to_string(incarnation);
+}
+#endif
+
 inline int publish(const mca_base_component_t& component, const void* data, std::size_t size) {
   int rc = OPAL_SUCCESS;
   auto* const key_owner = const_cast<mca_base_component_t*>(&component);
@@ -222,28 +237,32 @@ inline int publish(const mca_base_component_t& component, const void* data, std:
   const auto length = static_cast<std::int32_t>(size);
 #if OPAL_MAJOR_VERSION >= 5
   OPAL_MODEX_SEND(rc, PMIX_GLOBAL, key_owner, bytes, length);
+  if (rc == OPAL_SUCCESS && ++incarnation > 1)
+    OPAL_MODEX_SEND_STRING(rc, PMIX_GLOBAL, key_of_incarnation(component).c_str(), bytes, length);
 #else
   OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, key_owner, bytes, length);
 #endif
   return rc;
 }
 
-struct Free {
-  void operator()(void* memory) const { free(memory); }
-};
-
 struct Published {
   std::unique_ptr<std::uint8_t, Free> bytes;
   std::size_t size = 0;
 };
 
-// What `proc` published for the same component; empty if nothing. May ask the runtime's server.
+// What `proc` published for the same component; empty if nothing. May ask the runtime's server. A
+// process that published again expects that of its peers.
 inline Published published(const mca_base_component_t& component, const opal_proc_t& proc) {
   int rc = OPAL_SUCCESS;
   std::uint8_t* bytes = nullptr;
   std::size_t size = 0;
-  OPAL_MODEX_RECV(rc, const_cast<mca_base_component_t*>(&component),
-                  const_cast<opal_process_name_t*>(&proc.proc_name), &bytes, &size);
+  auto* const name = const_cast<opal_process_name_t*>(&proc.proc_name);
+#if OPAL_MAJOR_VERSION >= 5
+  if (incarnation > 1)
+    OPAL_MODEX_RECV_STRING(rc, key_of_incarnation(component).c_str(), name, &bytes, &size);
+  if (incarnation <= 1 || rc != OPAL_SUCCESS)
+#endif
+    OPAL_MODEX_RECV(rc, const_cast<mca_base_component_t*>(&component), name, &bytes, &size);
   Published result{std::unique_ptr<std::uint8_t, Free>(bytes), size};
   return rc == OPAL_SUCCESS ? std::move(result) : Published{};
 }
