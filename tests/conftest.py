@@ -8,9 +8,10 @@ import zlib
 
 import pytest
 
-from harness import boots, events, leftovers, strict
+from harness import boots, events, leftovers, open_mpi_5, strict
 from harness.kinds import ROOT
-from harness.shares import SHARES, share_of_this_commit
+from harness.shares import SHARES, number_of_this_commit
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("weir")
@@ -23,7 +24,8 @@ def pytest_addoption(parser):
                     help="use this machine's RDMA device instead of a lab; what needs another fabric is left out")
     group.addoption("--lab", metavar="KIND", help="tests of this kind of lab alone")
     group.addoption("--open-mpi-5", action="store_true",
-                    help="boot Debian 13, and weir built for its Open MPI 5.0, for all tests in labs")
+                    help="boot Debian 13, and weir built for its Open MPI 5.0, for all tests in labs of tests/mpi and "
+                    "tests/lab")
     group.addoption("--mca", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"),
                     help="a parameter for the MPI jobs (tests/mpi)")
     group.addoption("--inside", metavar="PLAN", help="(of harness/inside.py)")
@@ -41,13 +43,16 @@ def pytest_configure(config):
         config.pluginmanager.register(Teller(config), "teller")
 
 
+def turn(option):
+    """Counts on with the commits."""
+    return number_of_this_commit() if option.share is None else option.share
+
+
 def pytest_report_header(config):
     option = config.option
     if option.inside or option.long:
         return None
-    if option.share is None:
-        option.share = share_of_this_commit()
-    return f"long tests: share {option.share} of {SHARES} (--share N another one, --long all)"
+    return f"long tests: share {turn(option) % SHARES} of {SHARES} (--share N another one, --long all)"
 
 
 @functools.cache
@@ -59,19 +64,30 @@ def changed_lately():
     return names if done.returncode == 0 else None
 
 
+def has_turn(mark, together, option):
+    """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
+    depends_on = mark.kwargs.get("but_after_changes_in", ())
+    if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
+        return True
+    return mark.kwargs.get("in_shares", True) and zlib.crc32(together.encode()) % SHARES == turn(option) % SHARES
+
+
 def is_chosen(item, option):
     kind = boots.kind_of(item)
     of_kind = kind and kind.rotates and kind.rotates.mark
     mark = item.get_closest_marker("long") or of_kind
     if option.long or not mark or any(named.endswith(item.nodeid) for named in option.file_or_dir):
         return True
-    depends_on = mark.kwargs.get("but_after_changes_in", ())
-    if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
-        return True
-    if not mark.kwargs.get("in_shares", True):
-        return False
-    share = share_of_this_commit() if option.share is None else option.share
-    return zlib.crc32((of_kind or mark).kwargs.get("together", item.nodeid).encode()) % SHARES == share
+    return has_turn(mark, (of_kind or mark).kwargs.get("together", item.nodeid), option)
+
+
+def chosen_twins(items, option):
+    """Tests of labs again under Open MPI 5.0: all with --long, else a share when that has its turn."""
+    mark = open_mpi_5.rotates.mark
+    if not option.long and not has_turn(mark, mark.kwargs["together"], option):
+        return []
+    return [twin for twin in map(boots.twin_of, items)
+            if twin and (option.long or boots.has_turn(twin, turn(option) // SHARES))]
 
 
 @pytest.hookimpl(trylast=True)
@@ -83,6 +99,10 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [by_id[name] for name in wanted]
         return
     kept = [item for item in items if is_chosen(item, config.option)]
+    if config.option.open_mpi_5:
+        kept = [boots.twin_of(item) or item for item in kept]
+    elif not config.option.host:
+        kept += chosen_twins(items, config.option)
     if config.option.lab:
         kept = [item for item in kept if boots.kind_of(item) and boots.kind_of(item).name == config.option.lab]
     if config.option.host:

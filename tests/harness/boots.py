@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -30,6 +31,10 @@ NOBODY = (65534, 65534)
 GRACE_S = 60        # beyond a test's own limit
 BOOT_LIMIT_S = 600  # to the first test: on a slow machine, with pytest's own start
 TRIES = 3           # of a test whose kernel may break
+UNDER_5_0 = " under Open MPI 5.0"
+# Of these tests, when Open MPI 5.0 has its turn: one in 20 of those in loopback, and one in 8 of another boot's.
+SHARES = 20
+SHARES_OF_A_BOOT = 8
 
 
 def kind_of(item):
@@ -43,6 +48,53 @@ def kind_of(item):
                                 f"{', '.join(KINDS)} (harness/kinds.py)") from None
 
 
+class Twin:
+    """A test of a lab again, under Debian 13's Open MPI 5.0: all else is the test's."""
+
+    def __init__(self, item):
+        self.item, self.nodeid = item, item.nodeid + UNDER_5_0
+        self.stash = pytest.Stash()
+
+    def __getattr__(self, name):
+        return getattr(self.item, name)
+
+
+def twin_of(item):
+    """None where it wants more than open_mpi_5 builds, says itself what is installed there, or this machine has such
+    an Open MPI."""
+    kind = kind_of(item)
+    if not kind or kind.prepare or open_mpi_5.own_version() >= 5:
+        return None
+    long = item.get_closest_marker("long")
+    is_apart = item.get_closest_marker("sanitize") or long and not long.kwargs.get("in_shares", True)
+    return Twin(item) if item.nodeid.startswith(("mpi/", "lab/")) and not is_apart else None
+
+
+def has_turn(twin, turn):
+    """Whether it is in the share number `turn`. Those in loopback share a boot with tests that are run anyway. Beside
+    it one boot has its turn."""
+    own = kind_of(twin).boot()
+    number, common = zlib.crc32(twin.nodeid.encode()), KINDS["loopback"].boot()
+    if own == common:
+        return (number - turn) % SHARES == 0
+    others = list(dict.fromkeys(kind.boot() for kind in KINDS.values() if not kind.prepare and kind.boot() != common))
+    return others.index(own) == turn % len(others) and (number - turn // len(others)) % SHARES_OF_A_BOOT == 0
+
+
+def boot_of(item):
+    """What it wants of a boot, or None for what runs here."""
+    kind = kind_of(item)
+    if kind is None:
+        return None
+    options, prepare = kind.boot()
+    return options, open_mpi_5.make_ready if isinstance(item, Twin) else prepare
+
+
+def own_id(item):
+    """In the guest, where there are no twins."""
+    return item.nodeid.removesuffix(UNDER_5_0)
+
+
 def limit_s(item):
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark else float(item.config.getini("timeout"))
@@ -52,8 +104,7 @@ def by_boot(items):
     """{what its tests want of a boot, None for what runs here: tests}"""
     boots = {}
     for item in items:
-        kind = kind_of(item)
-        boots.setdefault(kind and kind.boot(), []).append(item)
+        boots.setdefault(boot_of(item), []).append(item)
     return boots
 
 
@@ -72,8 +123,6 @@ def run(items, session):
     for (options, prepare), left in by_boot(items).items():
         options = list(options)
         try:
-            if session.config.option.open_mpi_5:
-                options += open_mpi_5.make_ready(session.config)
             options += prepare(session.config) if prepare else []
         except Exception as problem:  # whatever it was: these tests cannot be run
             for item in left:
@@ -137,7 +186,7 @@ class Boot:
             who = {"user": user, "memlock": kind.memlock}
             if not groups or {**groups[-1], "tests": 0} != {**who, "tests": 0}:
                 groups.append({**who, "tests": []})
-            groups[-1]["tests"].append(item.nodeid)
+            groups[-1]["tests"].append(own_id(item))
         return {"tests": TESTS, "groups": groups,
                 "arguments": ["--build", self.build, *self.session.config.option.for_guests]}
 
@@ -167,7 +216,7 @@ class Boot:
     # ---- one event after the other ----
 
     def play(self):
-        self.waiting = {item.nodeid: item for item in self.items}
+        self.waiting = {own_id(item): item for item in self.items}
         self.current, self.last, self.began = None, None, self.begin  # the test under way, the one before
         self.deadline = self.begin + BOOT_LIMIT_S
         while not self.is_over():
@@ -206,10 +255,11 @@ class Boot:
             self.deadline = self.began + limit_s(item) + GRACE_S
         elif event["what"] == "report":
             told = item.config.hook.pytest_report_from_serializable(config=item.config, data=event["report"])
+            told.nodeid = item.nodeid
             item.ihook.pytest_runtest_logreport(report=told)
         else:
             item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-            del self.waiting[item.nodeid]
+            del self.waiting[own_id(item)]
             self.current, self.last, self.began = None, item, time.monotonic()
             self.deadline = self.began + (BOOT_LIMIT_S if self.waiting else GRACE_S)
 

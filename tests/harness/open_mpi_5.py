@@ -10,7 +10,7 @@ from harness.rooted import ROOT, RootedBuild  # noqa: F401
 
 DEBIAN_13 = RootedBuild(["trixie"], "build-trixie", [
     "mca_btl_weir", "load_test", "btl_test", "btl_overlap", "memory_hooks_test", "registration_module", "unload_test",
-    "mpi_tests", "pvars_at_finalize", "btl_calls", "strict"], "5.0.")
+    "mpi_tests", "pvars_at_finalize", "btl_calls", "strict", "weir", "weir_tune_load"], "5.0.")
 # It is built for that only then. The tests are in one share, for the build is most of it.
 rotates = pytest.mark.long(together="Open MPI 5.0", but_after_changes_in=[
     "transport/btl/compat.h", "transport/btl/overlap", "transport/btl/CMakeLists.txt", "tests/plugin/",
