@@ -45,8 +45,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
 extern "C" {
 #include <opal_config.h>
@@ -281,6 +283,85 @@ inline std::uint32_t job_size() {
   return rc == OPAL_SUCCESS ? size : 0;
 #endif
 }
+
+// ---- processes that die while the job goes on ----
+
+inline constexpr bool deaths_may_be_survivable = OPAL_MAJOR_VERSION >= 5;
+
+// Whether the loss of a process is an error for the program, and not the end of the job (mpirun
+// --with-ft ulfm).
+inline bool deaths_are_survivable() {
+#if OPAL_MAJOR_VERSION >= 5
+  const int index = mca_base_var_find("ompi", "mpi", "ft", "enable");
+  const bool* enabled = nullptr;
+  return index >= 0 &&
+         mca_base_var_get_value(index, static_cast<void*>(&enabled), nullptr, nullptr) ==
+             OPAL_SUCCESS &&
+         enabled != nullptr && *enabled;
+#else
+  return false;
+#endif
+}
+
+// Whether Open MPI takes the process for dead: the first field behind those that we know of
+// (ompi_proc_t::proc_active, ompi/proc/proc.h). Call where deaths are survivable.
+inline bool counts_as_dead(const opal_proc_t& proc) {
+  return !*reinterpret_cast<const volatile bool*>(&proc + 1);
+}
+
+// The runtime's news that processes died. Open MPI hears it after us, once we `pass_on`.
+#if OPAL_MAJOR_VERSION >= 5
+class DeathNews {
+ public:
+  DeathNews(pmix_event_notification_cbfunc_fn_t next, void* data) : next_(next), data_(data) {}
+  void pass_on() const {
+    if (next_ != nullptr) next_(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data_);
+  }
+
+ private:
+  pmix_event_notification_cbfunc_fn_t next_;
+  void* data_;
+};
+
+// From here on, a thread of the runtime calls `on_death(std::vector<opal_process_name_t>,
+// DeathNews)`. Returns what ends that, or a negative number.
+template <auto on_death>
+std::int64_t hear_of_deaths() {
+  // Those for which Open MPI 5 takes a process as failed (ompi/instance/instance.c).
+  pmix_status_t events[] = {PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_PROC_ABORTED_BY_SIG,
+                            PMIX_ERR_PROC_ABORTED};
+  pmix_info_t first;
+  bool yes = true;
+  PMIX_INFO_LOAD(&first, PMIX_EVENT_HDLR_PREPEND, &yes, PMIX_BOOL);
+  const pmix_notification_fn_t handler =
+      [](std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t* info, std::size_t count,
+         pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t next, void* data) {
+        std::vector<opal_process_name_t> dead;
+        for (std::size_t i = 0; i < count; ++i) {
+          if (info[i].value.type != PMIX_PROC) continue;
+          opal_process_name_t name;
+          int rc = OPAL_SUCCESS;
+          OPAL_PMIX_CONVERT_PROCT(rc, &name, info[i].value.data.proc);
+          if (rc == OPAL_SUCCESS) dead.push_back(name);
+        }
+        on_death(dead, DeathNews(next, data));
+      };
+  return PMIx_Register_event_handler(events, std::size(events), &first, 1, handler, nullptr,
+                                     nullptr);
+}
+inline void hear_no_more(std::int64_t hearing) {
+  PMIx_Deregister_event_handler(static_cast<std::size_t>(hearing), nullptr, nullptr);
+}
+#else
+struct DeathNews {
+  void pass_on() const {}
+};
+template <auto on_death>
+std::int64_t hear_of_deaths() {
+  return -1;
+}
+inline void hear_no_more(std::int64_t) {}
+#endif
 
 // The state of MPI from the begin of MPI_Init on, and after it, before MPI_Finalize
 // (ompi_mpi_state_t).

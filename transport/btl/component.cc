@@ -162,6 +162,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     module->has_company = module->rails != nullptr || module->overlap != nullptr;
     show_counters(&module->engine->counters());
+    module->deaths.listen();
     the_module.store(module.get(), std::memory_order_release);
     modules[0] = module.release();
     *count = 1;

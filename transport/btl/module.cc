@@ -101,6 +101,7 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
   return guarded([&]() -> int {
     const std::unique_ptr<Module> module(&of(btl));
     forget_module();
+    module->deaths.end();
     if (module->started()) shut_down(*module);
     if (module->settings.check_leaks == "on") report_leaks(*module);
     module->end_registrations();

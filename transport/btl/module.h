@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "transport/btl/compat.h"
+#include "transport/btl/deaths.h"
 #include "transport/btl/descriptor.h"
 #include "transport/btl/endpoint.h"
 #include "transport/btl/operation.h"
@@ -84,6 +85,7 @@ struct Module : mca_btl_base_module_t {
   Trains trains;
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
+  Deaths deaths{*this};
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still owed
   std::atomic<mca_btl_base_module_error_cb_fn_t> on_error{nullptr};
   bool lost_message_told = false;  // by the thread that makes progress

@@ -47,6 +47,8 @@ void give_up_message(Module& module, PeerId from, const std::string& why) {
     if (endpoint == nullptr) [[unlikely]]
       endpoint = module.endpoint_of(from);
   }
+  if (module.deaths.took_back(endpoint)) [[unlikely]]
+    return;
   if (!deliver(module, endpoint, tag, payload, length)) [[unlikely]]
     give_up_short(module, from, tag, length);
 }
@@ -124,7 +126,8 @@ void lose_peer(Module& module, Endpoint* endpoint, PeerName name, const std::str
                                          ? module.operations.find(failure.request.token)
                                          : nullptr;
   if (endpoint != nullptr) module.trains.forget(*endpoint);
-  report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{});
+  report_failure(name, proc, port, failure, operation != nullptr ? operation->memory : Export{},
+                 module.deaths.survivable());
   static char text[] = "weir lost a peer; see its message above";
   module.end_job(proc, text);
 }
@@ -166,8 +169,7 @@ class Upcalls {
     Endpoint* const endpoint = module_.endpoints.find(failure.peer);
     const PeerName name = module_.engine->name(failure.peer);
     if (endpoint != nullptr && endpoint->leaving.load(std::memory_order_relaxed)) {
-      note(5,
-           rank_text(name) + " had failed before this process left it: " + to_text(failure.reason));
+      note(5, rank_text(name) + " was left, or is dead: " + to_text(failure.reason));
       return;
     }
     if (failure.reason == FailReason::adapter_broken) {
@@ -353,6 +355,18 @@ int send_waiting(Module& module) {
   return count;
 }
 
+// Processes died. What there was with them ends here, before Open MPI hears of it.
+[[gnu::cold, gnu::noinline]] int serve_deaths(Module& module) {
+  const std::vector<Deaths::Death> deaths = module.deaths.take();
+  int count = module.engine->progress(Upcalls(module));
+  if (module.rails != nullptr) count += look_at_further(module);
+  for (const Deaths::Death& death : deaths) {
+    for (Endpoint* const peer : death.peers) module.trains.forget(*peer);
+    death.news.pass_on();
+  }
+  return count;
+}
+
 }  // namespace
 
 int progress(Module& module) {
@@ -379,6 +393,8 @@ int progress(Module& module) {
   }
   if (module.waiting_sends.any()) [[unlikely]]
     count += send_waiting(module);
+  if (deaths_may_be_survivable && module.deaths.any()) [[unlikely]]
+    count += serve_deaths(module);
   module.trains.set_limit();
   return count;
 }

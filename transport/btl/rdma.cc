@@ -153,6 +153,9 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 [[gnu::always_inline]] inline int start(Module& module, Endpoint* endpoint, const Local& local,
                                         const Remote& remote, TransferRequest request,
                                         const Callback& callback) noexcept {
+  // Its end might come after Open MPI has taken back the request.
+  if (deaths_may_be_survivable && endpoint->leaving.load(std::memory_order_relaxed)) [[unlikely]]
+    return OPAL_ERR_UNREACH;
   request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
   request.peer = endpoint->id;
   request.local_address = reinterpret_cast<std::uint64_t>(local.address);
@@ -348,7 +351,7 @@ void conclude(Module& module, const Operation& done, bool ok, bool tell) {
   if (done.scratch != nullptr) module.engine->discard(done.scratch);
   if (done.target != nullptr) deregister_mem(&module, done.target);
   module.flushes.end(done.epoch);
-  if (!tell || done.callback == nullptr) return;
+  if (!tell || done.callback == nullptr || module.deaths.took_back(done.endpoint)) return;
   done.callback(&module, done.endpoint, done.local_address, done.local_handle, done.context,
                 done.data, ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }

@@ -23,6 +23,12 @@ std::string frame_text(const BadFrame& frame) {
   return text;
 }
 
+// The peer's host works, and the process has gone: nobody has to look for a fault.
+bool says_dead(FailReason reason) {
+  return reason == FailReason::vanished || reason == FailReason::connect_refused ||
+         reason == FailReason::connect_spoilt;
+}
+
 }  // namespace
 
 std::string rank_text(PeerName name) {
@@ -100,7 +106,7 @@ void report_refusal(const Refusal& refusal) {
 }
 
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    const Failure& failure, const Export& memory) {
+                    const Failure& failure, const Export& memory, bool survivable) {
   const char* host = proc != nullptr ? opal_get_proc_hostname(proc) : nullptr;
   const bool same_host = host != nullptr && host == own_host();
   std::string text = "lost " + rank_text(peer) + " on host " +
@@ -111,7 +117,10 @@ void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& p
   }
   if (failure.request.peer != PeerId::none) text += ": " + to_text(failure.request, memory);
   if (failure.reason == FailReason::bad_frame) text += " (" + frame_text(failure.frame) + ")";
-  complain(text + ". " + remedy(failure.reason, failure.completion, same_host) + ".");
+  text += ". " + std::string(remedy(failure.reason, failure.completion, same_host)) + ".";
+  if (!survivable) return complain(text);
+  text += " Open MPI tells the program, which may go on without it.";
+  says_dead(failure.reason) ? note(1, text) : complain(text);
 }
 
 }  // namespace weir::btl

@@ -42,8 +42,9 @@ void report_start_failure(const std::string& why);
 void report_bad_configuration(const std::vector<config::Problem>& problems);
 
 // A peer was given up. `proc` may be nullptr. `memory` is that of the failed request, if known.
+// `survivable`: the program hears of it and may go on, so a mere death is only a note.
 void report_failure(PeerName peer, const opal_proc_t* proc, const std::string& port,
-                    const Failure& failure, const Export& memory);
+                    const Failure& failure, const Export& memory, bool survivable);
 
 // A process outside the job, or with another protocol, asked for a connection. The job goes on.
 void report_refusal(const Refusal& refusal);

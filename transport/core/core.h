@@ -323,6 +323,10 @@ class Core : private Lanes::Listener,
   // Our port went down. Among rails its lanes are lost at once, because others carry what they had;
   // else the adapter repeats until the port is back.
   void on_port_down(const Now& now, Outbox& out);
+  // The process is dead, as the runtime says: its session is not taken up, and nobody waits for it.
+  void give_up_dead(const Now& now, PeerId peer, Outbox& out) {
+    connector_.fail(now, peers_[peer], FailReason::vanished, out);
+  }
   // The adapter is broken: nobody can be reached any more.
   void give_up_all(const Now& now, Outbox& out);
   // A drop was carried out: nothing names the lane any more, so its id may be used again.

@@ -220,6 +220,18 @@ class Driver {
   }
   bool has_requests() const { return !asked_.empty(); }
 
+  // The process is dead, as the runtime says. What it had of the node comes back at once, too.
+  void give_up_dead(PeerId peer) {
+    drain();  // what has arrived counts
+    const Time now = self().now();
+    core_.give_up_dead(now, peer, out_);
+    flush();
+    if (core_.waits_for_node() && waits_since_ == Time::never()) waits_since_ = now;
+    next_reap_ = next_look_for_servers_ = now;
+    look_for_dead(now);
+    flush();
+  }
+
   // The adapter reported an SRQ limit event, and the thread heard of it at `since`. The wait for
   // the lock counts, because a sender would wait for that, too.
   void on_limit_event(Time since) {

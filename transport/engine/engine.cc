@@ -113,6 +113,13 @@ PeerId Engine::find(PeerName name) {
   return core().find(name);
 }
 
+void Engine::give_up_dead(PeerName name) {
+  std::lock_guard guard(lock_);
+  driver_.node().on_death();
+  const PeerId peer = core().find(name);
+  if (peer != PeerId::none && driver_.has_started()) driver_.give_up_dead(peer);
+}
+
 void Engine::set_above(PeerId peer, void* record) {
   std::lock_guard guard(lock_);
   core().set_above(peer, record);

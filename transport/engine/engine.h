@@ -79,6 +79,10 @@ class Engine {
   void set_above(PeerId peer, void* record);
   void* above(PeerId peer);
 
+  // That process is dead, as the runtime says: all that it had of this one comes back, and the
+  // handler hears of its failure. Does nothing if the name is not known.
+  void give_up_dead(PeerName name);
+
   // How many peers there may be; only a rise has an effect.
   void expect_peers(std::uint32_t count);
 

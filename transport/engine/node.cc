@@ -116,7 +116,7 @@ void NodeMember::tidy() {
 }
 
 void NodeMember::count_members() {
-  if (node_ == nullptr || !shares_limits()) return;
+  if (node_ == nullptr || !shares_limits() || knows_of_deaths_) return;
   const std::uint32_t members = processes_of(options_.core.self.job, options_.node.directory);
   if (members < options_.node.processes) warnings_.processes_missing(members);
 }

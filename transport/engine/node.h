@@ -42,6 +42,9 @@ class NodeMember {
   // No adapter sends from the proxy's memory any more.
   void leave_proxy();
 
+  // Some process of the job is dead: it is no surprise if this node has fewer.
+  void on_death() { knows_of_deaths_ = true; }
+
   // Takes back what dead processes held.
   void reap() {
     if (node_ != nullptr) node_->reap();
@@ -75,6 +78,7 @@ class NodeMember {
   ShownPeers<Board::most_peers> shown_peers_;
   Time next_show_{};
   Time tidy_at_ = Time::never();
+  bool knows_of_deaths_ = false;
   std::unique_ptr<Segment> proxy_;
   std::string why_no_proxy_;
   verbs::RegisteredMemory cells_;  // of the proxy

@@ -85,6 +85,7 @@ class VerbsDriver : public Driver<VerbsDriver> {
   using Driver::drain;
   using Driver::finish_transfer;
   using Driver::flush;
+  using Driver::give_up_dead;
   using Driver::has_requests;
   using Driver::look;
   using Driver::may_serve_request;

@@ -49,9 +49,9 @@ IN_DOUBT = "while an atomic operation was under way"
 
 class Job(Mpirun):
     """A program and its ranks. What each rank says to stderr is kept apart, written by the rank itself, so that
-    it is there when mpirun is stopped or dead. `ranks`: shell commands before each rank."""
+    it is there when mpirun is stopped or dead. `ranks`: shell commands before each rank; `launch`: options of mpirun."""
 
-    def __init__(self, fabric, build, program, np, args=(), mca=(), ranks="", timeout=120):
+    def __init__(self, fabric, build, program, np, args=(), mca=(), ranks="", timeout=120, launch=()):
         self.program, self.np = program, np
         # Each node has a /tmp of its own, and the checkout is the same on all.
         shared = os.path.join(ROOT, "build") if len(nodes()) > 1 else None
@@ -63,7 +63,7 @@ class Job(Mpirun):
         setting = f"export OMPI_MCA_btl_weir_device={devices};" if devices else ""
         script = (f"exec 2>>{shlex.quote(self.directory)}/rank$OMPI_COMM_WORLD_RANK; "
                   f'{setting} {ranks} exec "$0" "$@"')
-        command = [*mpirun(dict(mca).items()), "-n", str(np), "sh", "-c", script, os.path.join(build, "mpi", program),
+        command = [*mpirun(dict(mca).items()), *launch, "-n", str(np), "sh", "-c", script, os.path.join(build, "mpi", program),
                    "--timeout", str(timeout), *map(str, args)]
         with open(f"{self.directory}/output", "wb") as file:
             super().__init__(command, file, ROOT)

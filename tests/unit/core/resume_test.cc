@@ -230,6 +230,24 @@ TEST(Resume, WhoIsGoneIsLostAtOnce) {
   EXPECT_EQ(rig.failed_for(), FailReason::vanished);
 }
 
+TEST(Resume, NothingIsKeptForTheDead) {
+  for (const bool broken : {false, true}) {
+    Session rig(2);
+    if (broken) rig.lose();
+    rig.send(rig.peer);
+    rig.core.give_up_dead(rig.now, rig.peer, rig.out);
+    rig.settle();
+    EXPECT_EQ(rig.take_failures().size(), 1u) << broken;
+    EXPECT_EQ(rig.core.state(rig.peer), PeerState::failed);
+    EXPECT_EQ(rig.take_retired().size(), 3u) << "frames, " << broken;
+    EXPECT_EQ(rig.core.counters().connections_open, 0u);
+    EXPECT_EQ(rig.core.counters().credits_out, 0u);
+    EXPECT_TRUE(rig.core.conserved());
+    rig.core.give_up_dead(rig.now, rig.peer, rig.out);
+    EXPECT_TRUE(rig.take_failures().empty());
+  }
+}
+
 TEST(Resume, WhoHasGivenUsUpIsLost) {
   Session rig;
   const ConnectAction request = rig.lose();

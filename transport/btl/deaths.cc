@@ -1,0 +1,59 @@
+#include "transport/btl/deaths.h"
+
+#include <utility>
+
+#include "transport/btl/module.h"
+
+namespace weir::btl {
+namespace {
+
+// The runtime hands no pointer of ours to what it calls.
+std::atomic<Deaths*> listener{nullptr};
+
+}  // namespace
+
+void Deaths::listen() {
+  survivable_ = deaths_are_survivable() && !counts_as_dead(*opal_proc_local_get());
+  if (!survivable_) return;
+  listener.store(this);
+  hearing_ = hear_of_deaths<on_death>();
+}
+
+void Deaths::end() {
+  if (hearing_ >= 0) hear_no_more(std::exchange(hearing_, -1));
+  listener.store(nullptr);
+  for (const Death& death : take()) death.news.pass_on();
+}
+
+// In a thread of the runtime.
+void Deaths::on_death(const std::vector<opal_process_name_t>& dead, const DeathNews& news) {
+  Deaths* const self = listener.load();
+  if (self == nullptr || !self->module_.started()) return news.pass_on();
+  Death death{{}, news};
+  for (const opal_process_name_t& name : dead) {
+    if (Endpoint* const peer = self->give_up(to_name(name))) death.peers.push_back(peer);
+  }
+  if (death.peers.empty()) return news.pass_on();
+  std::lock_guard guard(self->lock_);
+  self->waiting_.push_back(std::move(death));
+  self->any_.store(true, std::memory_order_relaxed);
+}
+
+Endpoint* Deaths::give_up(PeerName name) {
+  Endpoint* const peer = module_.endpoints.find(name);
+  if (peer != nullptr) peer->leaving.store(true, std::memory_order_relaxed);
+  module_.engine->give_up_dead(name);
+  if (module_.rails != nullptr) {
+    module_.rails->engines.for_each_further(
+        [&](std::size_t, Engine& engine) { engine.give_up_dead(name); });
+  }
+  return peer;
+}
+
+std::vector<Deaths::Death> Deaths::take() {
+  std::lock_guard guard(lock_);
+  any_.store(false, std::memory_order_relaxed);
+  return std::exchange(waiting_, {});
+}
+
+}  // namespace weir::btl
