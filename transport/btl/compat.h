@@ -74,6 +74,7 @@ extern "C" {
 
 extern "C" {
 #include <opal/class/opal_bitmap.h>
+#include <opal/class/opal_pointer_array.h>
 #include <opal/datatype/opal_convertor.h>
 #include <opal/mca/base/mca_base_pvar.h>
 #include <opal/mca/base/mca_base_var.h>
