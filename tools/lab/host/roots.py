@@ -199,8 +199,10 @@ def _make(cache, suite, arch, target, say):
         tree.mkdir(mode=0o755)
         keyring = apt.keyring(suite, Path(tmp), say)
         env = dict(os.environ, LC_ALL="C", **apt.proxies())
+        # The script is that of all releases; debootstrap has names only for those that it knows.
         _watched(["debootstrap", *(["--foreign"] if arch.is_foreign else []), f"--arch={arch.name}", "--variant=minbase",
-                  f"--keyring={keyring}", suite, str(tree), source], f"debootstrap of {suite}", say, env)
+                  f"--keyring={keyring}", suite, str(tree), source, "sid"],
+                 f"debootstrap of {suite}", say, env)
         for place, text in (("dpkg/dpkg.cfg.d/lab", DPKG_SETTINGS), ("apt/apt.conf.d/99lab", apt.settings())):
             (tree / "etc" / place).parent.mkdir(parents=True, exist_ok=True)
             (tree / "etc" / place).write_text(text)
