@@ -32,9 +32,9 @@ GRACE_S = 60        # beyond a test's own limit
 BOOT_LIMIT_S = 600  # to the first test: on a slow machine, with pytest's own start
 TRIES = 3           # of a test whose kernel may break
 UNDER_5_0 = " under Open MPI 5.0"
-# Of these tests, when Open MPI 5.0 has its turn: one in 20 of those in loopback, and one in 8 of another boot's.
-SHARES = 20
-SHARES_OF_A_BOOT = 8
+# Of these tests, when Open MPI 5.0 has its turn: a dozen in loopback, about 50 s, and as many of another boot.
+SHARES_IN_LOOPBACK = 30
+SHARES_OF_A_BOOT = 4
 
 
 def kind_of(item):
@@ -76,7 +76,7 @@ def has_turn(twin, turn):
     own = kind_of(twin).boot()
     number, common = zlib.crc32(twin.nodeid.encode()), KINDS["loopback"].boot()
     if own == common:
-        return (number - turn) % SHARES == 0
+        return (number - turn) % SHARES_IN_LOOPBACK == 0
     others = list(dict.fromkeys(kind.boot() for kind in KINDS.values() if not kind.prepare and kind.boot() != common))
     return others.index(own) == turn % len(others) and (number - turn // len(others)) % SHARES_OF_A_BOOT == 0
 
