@@ -24,7 +24,6 @@ DEATHS = {
     "one of the proxy's tasks": (FLOOD, 5, PROXY),
     "rank 0": ([*FLOOD, "--victims", "first"], 5, []),
     "two at once": ([*GETS, "--at-once", 2], 5, []),
-    "one of twelve, ten times": ([*FLOOD, "--deaths", 10], 12, []),
 }
 
 
