@@ -75,19 +75,21 @@ def has_turn(mark, together, option):
 def is_chosen(item, option):
     kind = boots.kind_of(item)
     of_kind = kind and kind.rotates and kind.rotates.mark
-    mark = item.get_closest_marker("long") or of_kind
-    if option.long or not mark or any(named.endswith(item.nodeid) for named in option.file_or_dir):
+    marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
+    if option.long or any(named.endswith(item.nodeid) for named in option.file_or_dir):
         return True
-    return has_turn(mark, (of_kind or mark).kwargs.get("together", item.nodeid), option)
+    return all(has_turn(mark, (of_kind or mark).kwargs.get("together", item.nodeid), option) for mark in marks)
 
 
 def chosen_twins(items, option):
     """Tests of labs again under Open MPI 5.0: all with --long, else a share when that has its turn."""
+    twins = [twin for twin in map(boots.twin_of, items) if twin]
+    if option.long or not twins:
+        return twins
     mark = open_mpi_5.rotates.mark
-    if not option.long and not has_turn(mark, mark.kwargs["together"], option):
+    if not has_turn(mark, mark.kwargs["together"], option):
         return []
-    return [twin for twin in map(boots.twin_of, items)
-            if twin and (option.long or boots.has_turn(twin, turn(option) // SHARES))]
+    return [twin for twin in twins if boots.has_turn(twin, turn(option) // SHARES)]
 
 
 @pytest.hookimpl(trylast=True)

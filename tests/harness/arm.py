@@ -14,8 +14,8 @@ ARM = RootedBuild(["--arch", "arm64", "bookworm"], "build-arm64", [
     *UNITS, *CONTRACTS, "mca_btl_weir", "weir", "load_test", "memory_hooks_test", "unload_test",
     "registration_module", "mpi_tests", "pvars_at_finalize", "strict"], "4.1.", ["-DCMAKE_UNITY_BUILD=ON"])
 
-# In one share, for the build is much of it.
-rotates = pytest.mark.long(together="ARM")
+# Its root and its build may take half an hour where nothing is cached.
+with_long = pytest.mark.long(in_shares=False)
 
 
 def make_ready(_):

@@ -59,8 +59,8 @@ add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
 of_open_mpi_5 = dict(prepare=open_mpi_5.make_ready, rotates=open_mpi_5.rotates)
 add("Open MPI 5.0", **of_open_mpi_5)  # where this machine has an older one
 add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), **of_open_mpi_5)
-add("ARM", prepare=arm.make_ready, rotates=arm.rotates)  # emulated
+add("ARM", prepare=arm.make_ready, rotates=arm.with_long)  # emulated
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
 add("packages", prepare=packages.ready, rotates=packages.rotates)
 add("packages of Debian 13", prepare=packages.ready_for_debian_13)
-add("packages for ARM", prepare=packages.ready_for_arm)
+add("packages for ARM", prepare=packages.ready_for_arm, rotates=arm.with_long)

@@ -37,7 +37,7 @@ class RootedBuild:
         # Headers of other packages may be older than what was compiled with those before.
         with open(os.path.join(root, "var", "lib", "dpkg", "status"), "rb") as file:
             packages = hashlib.sha256(file.read()).hexdigest()
-        stamp = os.path.join(self.build, "packages")
+        stamp = os.path.join(self.build, "packages.sha256")
         if not os.path.exists(stamp) or open(stamp).read() != packages:
             shutil.rmtree(self.build, ignore_errors=True)
             os.makedirs(self.build)

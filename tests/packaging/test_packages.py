@@ -50,7 +50,7 @@ def test_are_made(build):
     pytest.param(["weir-lab"], id="here", marks=pytest.mark.lab("packages")),
     # weir-lab is the same everywhere, and needs QEMU.
     pytest.param([], id="Debian 13", marks=[pytest.mark.lab("packages of Debian 13"), pytest.mark.long]),
-    pytest.param([], id="ARM", marks=[pytest.mark.lab("packages for ARM"), pytest.mark.long])])
+    pytest.param([], id="ARM", marks=pytest.mark.lab("packages for ARM"))])
 def test_installed_used_and_removed(others, build):
     # dpkg would have it read all manual pages of this machine.
     pathlib.Path("/var/lib/man-db/auto-update").unlink(missing_ok=True)

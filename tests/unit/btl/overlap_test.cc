@@ -79,6 +79,7 @@ class OverlapThread : public ::testing::TestWithParam<wire::Wakes> {
   void TearDown() override {
     stop_ = true;
     if (event_thread_.joinable()) event_thread_.join();
+    if (module_.overlap != nullptr) module_.overlap->end();  // its thread uses the pointer
     module_.overlap.reset();
     if (state_ != nullptr) set_state(before_);
   }
