@@ -157,6 +157,7 @@ struct CounterLine {
   X(overlap_upcalls, "upcalls", sum,                                                             \
     "Messages and ends of transfers handed up while the application computed")                   \
   X(overlap_time, "us", sum, "Time spent in these upcalls")                                      \
+  X(caps_changed, "times", sum, "Times 'weir set' changed caps of this process")                 \
   X(late_flushes, "times", sum,                                                                  \
     "Waiting frames posted by the event thread instead of an MPI call")                          \
   X(peer_failures, "peers", sum, "Peers given up")

@@ -5,6 +5,8 @@
 //          ├─ with a pool ───────────▶ tokens, or a ticket that waits
 //          └─ without one ───────────▶ a delay, if the last request was too recent
 //
+// Whatever the policy, a pace may be set: then every request waits for its turn in that first.
+//
 // While a ticket or a delay is pending, all requests of the process wait behind it. The caller has
 // to check now and then whether it is `over`: the tokens come from another process, which notifies
 // nobody.
@@ -20,6 +22,7 @@
 
 #include "base/now.h"
 #include "base/time.h"
+#include "flowctl/pace.h"
 #include "flowctl/rate_limiter.h"
 #include "flowctl/shared/pool_member.h"
 #include "flowctl/shared/token_pool.h"
@@ -41,6 +44,7 @@ class Admission {
     TokenCost cost;
     Thresholds thresholds;
     RateLimiter rate;
+    std::uint64_t bytes_per_second = 0;  // most that this process lets go; 0: no limit
   };
 
   struct Counts {
@@ -49,35 +53,41 @@ class Admission {
     std::uint64_t rate_waits = 0;   // requests that came too soon
   };
 
-  explicit Admission(const Config& config) : config_(config) {}
+  explicit Admission(const Config& config) : config_(config) {
+    pace_.limit(config.bytes_per_second);
+  }
 
   // The node's pool; without a pool, limits are by rate.
   void join(PoolMember::Pool* pool) { member_.join(pool); }
 
+  // How many of the node's tokens this process uses, from here on.
+  void limit_tokens(std::uint32_t tokens) { config_.tokens = tokens; }
+
+  // Another pace from here on. What waits for the old one goes with the next look.
+  void limit_pace(std::uint64_t bytes_per_second) {
+    pace_.limit(bytes_per_second);
+    if (delayed_until_ != none) delayed_until_ = Time{};
+  }
+
+  // The node's work under way counts.
   bool on() const { return config_.policy != Policy::off; }
+  // A request may have to wait.
+  bool limits() const { return on() || pace_.on(); }
   // True: a request of `bytes` may go, and counts as gone; give `tokens` back when it is complete.
   // False: it waits.
   bool admit(const Now& now, std::uint64_t bytes, std::uint16_t& tokens) {
     if (!over(now)) return false;
-    if (member_.in_hand() > 0) return count(bytes, tokens);
-    switch (decide(bytes)) {
-      case Thresholds::Admission::straight_through: return true;
-      case Thresholds::Admission::count_limit: return count(bytes, tokens);
-      case Thresholds::Admission::rate_limit: break;
-    }
-    if (!config_.rate.may_inject(now, bytes)) {
-      delayed_until_ = config_.rate.next(bytes);
-      ++counts_.rate_waits;
-      return false;
-    }
-    config_.rate.injected(now);
+    if (pace_.on() && now < pace_.next()) return delay_until(pace_.next());
+    if (on() && !admit_to_node(now, bytes, tokens)) return false;
+    if (pace_.on()) pace_.went(now, bytes);
     return true;
   }
 
   // Whether a request of `bytes` may go without further steps: nothing is pending, and no threshold
   // is reached.
   bool passes(std::uint64_t bytes) {
-    if (config_.policy != Policy::thresholds || waiting() || member_.in_hand() > 0) return false;
+    if (config_.policy != Policy::thresholds || pace_.on()) return false;
+    if (waiting() || member_.in_hand() > 0) return false;
     return decide(bytes) == Thresholds::Admission::straight_through;
   }
 
@@ -117,6 +127,24 @@ class Admission {
   static constexpr std::uint32_t requests_per_look = 16;
   static constexpr Time none{INT64_MIN};
 
+  bool delay_until(Time time) {
+    delayed_until_ = time;
+    ++counts_.rate_waits;
+    return false;
+  }
+
+  bool admit_to_node(const Now& now, std::uint64_t bytes, std::uint16_t& tokens) {
+    if (member_.in_hand() > 0) return count(bytes, tokens);
+    switch (decide(bytes)) {
+      case Thresholds::Admission::straight_through: return true;
+      case Thresholds::Admission::count_limit: return count(bytes, tokens);
+      case Thresholds::Admission::rate_limit: break;
+    }
+    if (!config_.rate.may_inject(now, bytes)) return delay_until(config_.rate.next(bytes));
+    config_.rate.injected(now);
+    return true;
+  }
+
   Thresholds::Admission decide(std::uint64_t bytes) {
     if (config_.policy == Policy::always) {
       return member_.joined() ? Thresholds::Admission::count_limit
@@ -144,6 +172,7 @@ class Admission {
   }
 
   Config config_;
+  Pace pace_;
   PoolMember member_;
   Time delayed_until_ = none;
   std::uint64_t active_ = 0;

@@ -27,9 +27,10 @@ namespace weir {
 class EagerWindow {
  public:
   struct Config {
-    std::uint32_t control_reserve = 2;  // receive buffers kept per peer for its control frames
-    std::uint32_t min_credits = 2;      // the least a peer holds
-    std::uint32_t max_credits = 256;    // the most a peer holds
+    // Receive buffers kept per peer for its control frames: at least 2, as a recall leaves one.
+    std::uint32_t control_reserve = 2;
+    std::uint32_t min_credits = 2;    // the least a peer holds
+    std::uint32_t max_credits = 256;  // the most a peer holds
   };
 
   // One peer's part. Lives in the core's peer record.

@@ -1,38 +1,36 @@
 // The read budget c, fixed or adaptive: how many bytes of reads the whole receiving side keeps in
-// the fabric.
+// the fabric, and how large a chunk may be.
 //
 // fixed: c chunks, as in [RDRP §3.3]; bytes are not bounded.
 // adaptive: a window of bytes that begins with slow start (it doubles in a round trip); then, once
 // per round trip, the bytes queued in the fabric,
 //
-//   window * (1 - minRTT / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
+//   window * (1 - base / RTT),    are kept within [q, 2q]   (the idea of TCP Vegas),
 //
-// where an RTT is a chunk's post-to-completion time. Below q the window grows by a step, if it held
-// chunks back; above 2q it gives up half of the excess, at least a step. Three round trips in a row
-// with less than q/2 mean slow start again, so that a window does not crawl back after a slow
-// phase. Slow start ends above q, with the window that would have had q; the round trip after it is
-// not judged, because its chunks were posted before. The estimate never takes the window below 2q,
-// whatever the times are.
+// where an RTT is a chunk's post-to-completion time, and base that of a short read in an empty
+// fabric. Below q the window grows by a chunk, if it held chunks back; above 2q it gives up half of
+// the excess, at least a chunk. Three round trips in a row with less than q/2 mean slow start
+// again, so that a window does not crawl back after a slow phase. Slow start ends above q, with the
+// window that would have had q; the round trip after it is not judged, because its chunks were
+// posted before.
 //
-// q is queue_bytes, about the buffer of one switch port, but at most twice what is under way
-// without a queue, window * minRTT / RTT: a receiver that takes little, or has a short path, keeps
-// its link busy with less, and this bound also protects ports that buffer less than queue_bytes.
-// But q is at least four steps (unless queue_bytes is less): an RTT also contains the queues of
-// other flows, and flows with a long path would starve beside them. So with a queue_bytes of up to
-// four steps, as by default, q is constant.
+// q is three times what is under way without a queue, window * base / RTT: what the receiver takes
+// in three base times. So it is short for a receiver that takes little, whose queue would fill the
+// buffers of its switch and then those that others need; no buffer's size has to be known. q is at
+// most queue_bytes, or a 32nd of what is under way.
 //
-// An RTT includes the chunk's own serialisation, so times are compared only within size classes,
-// four to an octave: minRTT is one number per class. Sizes of a class differ by at most a quarter,
-// so at a saturated link a chunk counts at most a quarter of itself as a queue that does not exist.
-// A class seen for the first time takes the minimum of the larger classes if that is less: a
-// smaller chunk does not take longer.
+// A chunk is at most a third of the window, for a queue cannot be shorter than a chunk.
 //
-// minRTT ages. If the route gets longer, all the extra time looks like queue; if it gets shorter
-// under load, our own queue takes its place and the times stay the same. So if for `base_age` no
-// chunk that was alone in the fabric confirmed minRTT, chunks go one at a time until a few were
-// timed in the empty fabric. Their time is the new minimum (other size classes move by the same
-// amount), and the window is restored. That idles the link for some four base round trips in a
-// second; a receiver without traffic, or with one chunk at a time, never does it.
+// base is the least time of any chunk. So that there is one of a short read, the first chunk into
+// an empty fabric is short (a sounding), once in half a `base_age`. base ages. If the route gets
+// longer, all the extra time looks like queue; if it gets shorter under load, our own queue takes
+// its place and the times stay the same. So if for `base_age` no chunk that was alone in the fabric
+// confirmed it, soundings go one at a time (a probe). The least of their times is the new base, and
+// the window is restored.
+//
+// A look for completions that finds several came late, because the application computes: the times
+// tell little about the fabric. If half of the reads of a round trip were found after others, the
+// window stays at least 2 * queue_bytes.
 //
 // Differs: [RDRP] has a constant c, chosen for one fabric; for others it is too large or too small.
 //
@@ -40,7 +38,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include "base/time.h"
@@ -53,17 +50,21 @@ class BudgetController {
     bool adaptive = true;
     std::uint32_t reads = 16;                 // c, if fixed
     std::uint32_t most_reads = 128;           // adaptive: most reads at a time, however small
-    std::uint64_t initial_bytes = 512 << 10;  // first window
-    std::uint64_t least_bytes = 128 << 10;
+    std::uint64_t initial_bytes = 128 << 10;  // first window
+    std::uint64_t least_bytes = 32 << 10;
     std::uint64_t most_bytes = 16 << 20;
-    std::uint64_t queue_bytes = 128 << 10;  // q
-    std::uint64_t step_bytes = 128 << 10;   // a chunk
+    std::uint64_t queue_bytes = 128 << 10;  // most of q
+    std::uint32_t chunk_bytes = 128 << 10;  // the largest chunk
     Duration base_age = seconds(1);
   };
 
   enum class Phase : std::uint8_t { slow_start, steady, probe };
 
   explicit BudgetController(const Config& config);
+
+  // Other bounds from here on: `adaptive`, c, and how many bytes at least and most. A window that
+  // adapts anew begins as the first one did.
+  void limit(const Config& config);
 
   // The limits for the budget.
   std::uint32_t reads() const { return config_.adaptive ? config_.most_reads : config_.reads; }
@@ -81,9 +82,17 @@ class BudgetController {
   // `outstanding_bytes` of all reads includes this one. True if the limits changed.
   bool on_read(Time now, std::uint32_t bytes, Duration rtt, std::uint64_t outstanding_bytes);
 
+  // How large a chunk may be that is posted beside `outstanding_bytes`.
+  std::uint32_t chunk_bytes(std::uint64_t outstanding_bytes) const {
+    return sounds(outstanding_bytes) ? std::min(sounding_bytes, config_.chunk_bytes)
+                                     : chunk_bytes();
+  }
+  // Of those that are no sounding.
+  std::uint32_t chunk_bytes() const { return config_.adaptive ? chunk_ : config_.chunk_bytes; }
+
   Phase phase() const { return phase_; }
-  // The best time of chunks in this size class; 0 if there was none.
-  Duration base_rtt(std::uint32_t bytes) const { return {bases_[size_class(bytes)].ns}; }
+  // The best time of a chunk; 0 if there was none.
+  Duration base_rtt() const { return {base_.ns}; }
   std::uint64_t window_bytes() const { return window_; }
   // Bytes queued in the fabric by the last round trip's estimate.
   std::uint64_t queued_bytes() const { return queued_; }
@@ -91,23 +100,28 @@ class BudgetController {
   std::uint64_t probes() const { return probes_; }
 
  private:
-  static constexpr unsigned size_classes = 4 * 32;
   static constexpr std::uint32_t probe_chunks = 4;
   static constexpr std::uint32_t quiet_round_trips = 3;
-  static constexpr std::uint64_t queue_of_moving = 2;
-  static constexpr std::uint64_t least_steps = 4;  // of a queue
+  static constexpr std::uint64_t queue_of_moving = 3;
+  static constexpr std::uint64_t moving_of_queue = 32;
+  static constexpr std::uint64_t chunks_of_window = 3;
+  static constexpr std::uint32_t least_chunk = 16 << 10;
+  // A packet; shorter by less than a quarter where a boundary is (chunk_plan.h).
+  static constexpr std::uint32_t sounding_bytes = 4 << 10;
 
   struct Base {
-    std::int64_t ns = 0;      // 0: none yet
-    Time confirmed{};         // when a chunk alone in the fabric last confirmed it
-    std::int64_t before = 0;  // during a probe: the value before, if this class was measured
+    std::int64_t ns = 0;  // 0: none yet
+    Time confirmed{};     // when a chunk alone in the fabric last confirmed it
   };
 
+  bool sounds(std::uint64_t outstanding_bytes) const {
+    return config_.adaptive &&
+           (phase_ == Phase::probe || (sounding_due_ && outstanding_bytes == 0));
+  }
   std::uint64_t queue_for(std::uint64_t moving_bytes) const;
-  static unsigned size_class(std::uint32_t bytes);
-  void learn(Base& base, unsigned size, Time now, std::int64_t ns);
+  void learn(Time now, std::int64_t ns, bool alone);
   bool start_probe(Time now);
-  bool on_probe(Time now, unsigned size, std::int64_t ns);
+  bool on_probe(Time now, std::int64_t ns);
   bool end_probe(Time now);
   void end_round_trip(Time now);
   void begin_round_trip(Time now);
@@ -115,18 +129,23 @@ class BudgetController {
 
   Config config_;
   Phase phase_ = Phase::slow_start;
-  std::uint64_t window_;
-  std::array<Base, size_classes> bases_{};
+  std::uint64_t window_ = 0;
+  std::uint32_t chunk_ = 0;
+  Base base_;
+  bool sounding_due_ = true;
+  Time last_look_{};
 
   // This round trip.
   bool begun_ = false;
   Time since_{};
   bool settling_ = false;  // this round trip is not judged
   bool limited_ = false;
+  std::uint32_t reads_ = 0;
+  std::uint32_t late_reads_ = 0;  // that a look found after others
   std::uint64_t window_before_ = 0;
   std::uint64_t peak_outstanding_ = 0;
   double bytes_ = 0;
-  double queued_share_ = 0;  // sum of bytes * (1 - minRTT / RTT)
+  double queued_share_ = 0;  // sum of bytes * (1 - base / RTT)
 
   std::uint32_t quiet_ = 0;  // quiet round trips in a row
   std::uint32_t probed_ = 0;

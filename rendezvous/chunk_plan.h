@@ -9,8 +9,8 @@
 //     be more than the device sends in one message.
 //   * No bytes, no chunk.
 //
-// Chunks are computed one after the other from the offset alone: nothing is stored per chunk. Pure
-// values.
+// Each may be of a smaller plan. Chunks are computed one after the other from the offset alone:
+// nothing is stored per chunk. Pure values.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +38,20 @@ class ChunkPlan {
   // The length of the chunk at `offset` of a transfer of `length` bytes; 0 at its end. `written` is
   // the address to which the first byte of the transfer is written.
   std::uint32_t bytes_at(std::uint64_t offset, std::uint64_t length, std::uint64_t written) const {
+    return bytes_at(offset, length, written, chunk_);
+  }
+  // The same, but the chunk is of a plan of `chunk` bytes, no more than this one's.
+  std::uint32_t bytes_at(std::uint64_t offset, std::uint64_t length, std::uint64_t written,
+                         std::uint32_t chunk) const {
     const std::uint64_t rest = length - offset;
-    if (rest <= largest_) return static_cast<std::uint32_t>(rest);
+    const std::uint32_t quarter = std::max(chunk / 4, 1u);
+    if (rest <= std::min<std::uint64_t>(largest_, std::uint64_t{chunk} + quarter - 1)) {
+      return static_cast<std::uint32_t>(rest);
+    }
     // How far the boundary would miss the alignment; less than a quarter of the chunk.
-    const std::uint64_t beyond = (written + offset + chunk_) & (alignment_ - 1);
-    return static_cast<std::uint32_t>(chunk_ - beyond);
+    const std::uint32_t alignment = std::min(alignment_, std::bit_floor(quarter));
+    const std::uint64_t beyond = (written + offset + chunk) & (alignment - 1);
+    return static_cast<std::uint32_t>(chunk - beyond);
   }
 
   std::uint32_t chunk_bytes() const { return chunk_; }

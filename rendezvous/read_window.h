@@ -21,10 +21,16 @@ class ReadWindow {
       : controller_(config), chunk_bytes_(chunk_bytes) {}
 
   const BudgetController& controller() const { return controller_; }
+  void limit(const BudgetController::Config& config) { controller_.limit(config); }
   // As found from the times, or c chunks.
   std::uint64_t bytes() const {
     return controller_.adaptive() ? controller_.window_bytes()
                                   : std::uint64_t{controller_.reads()} * chunk_bytes_;
+  }
+
+  // How large a read may be that is posted beside `outstanding_bytes`.
+  std::uint32_t read_bytes(std::uint64_t outstanding_bytes) const {
+    return std::min(controller_.chunk_bytes(outstanding_bytes), chunk_bytes_);
   }
 
   // ---- what reads tell ----
@@ -46,10 +52,15 @@ class ReadWindow {
   bool knows_c() const {
     return !controller_.adaptive() || controller_.phase() != BudgetController::Phase::slow_start;
   }
+  // The reads of a chain. They follow the window as others do, so what a lane has under way
+  // changes though its depth cannot.
+  std::uint32_t chain_read_bytes() const {
+    return std::min(controller_.chunk_bytes(), chunk_bytes_);
+  }
   // How many reads a new lane for chains should have under way.
   std::uint32_t chain_reads() const {
     if (!controller_.adaptive()) return std::bit_floor(controller_.reads());
-    const auto chunks = static_cast<std::uint32_t>(controller_.window_bytes() / chunk_bytes_);
+    const auto chunks = static_cast<std::uint32_t>(controller_.window_bytes() / chain_read_bytes());
     const std::uint32_t above = std::bit_ceil(std::max(chunks, 1u));
     return chunks * 4 >= above * 3 ? above : above / 2;
   }
@@ -59,7 +70,7 @@ class ReadWindow {
   bool fits_chain(std::uint64_t under_way_bytes) const {
     if (!controller_.adaptive()) return true;
     const std::uint64_t window = controller_.bytes();
-    const std::uint64_t give = std::max<std::uint64_t>(chunk_bytes_, under_way_bytes / 4);
+    const std::uint64_t give = std::max<std::uint64_t>(chain_read_bytes(), under_way_bytes / 4);
     return window + give >= under_way_bytes && window < 2 * under_way_bytes;
   }
 

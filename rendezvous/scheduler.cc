@@ -48,6 +48,7 @@ bool Scheduler::submit_and_issue(TransferPeer& peer, const TransferRequest& requ
   Flow& flow = peer.flows_[of(path)];
   if (!peer.open_ || queued_ > 0 || !window_.node().idle() || flow.use.at_limit() ||
       request.length_bytes == 0 || request.length_bytes > plan_.chunk_bytes() ||
+      (path == Path::get && request.length_bytes > window_.read_bytes(reads().bytes())) ||
       wants_chain(request)) {
     return false;
   }
@@ -169,7 +170,11 @@ void Scheduler::issue(Flow& flow, Transfer& transfer, std::uint32_t bytes, Chunk
 std::uint32_t Scheduler::next_bytes(const Transfer& transfer) const {
   if (transfer.lost != nullptr) [[unlikely]]
     return transfer.lost->bytes;
-  return plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written());
+  std::uint32_t chunk = plan_.chunk_bytes();
+  if (transfer.path == Path::get) chunk = window_.read_bytes(reads().bytes());
+  if (transfer.path == Path::chain) chunk = chain_read_bytes(*transfer.peer);
+  return plan_.bytes_at(transfer.issued_bytes, transfer.request.length_bytes, transfer.written(),
+                        chunk);
 }
 
 // Charges the budgets with the next chunk of the transfer, and describes it.

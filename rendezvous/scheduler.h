@@ -117,6 +117,10 @@ class Scheduler {
 
   explicit Scheduler(const Config& config);
 
+  // Another read budget from here on. What is under way beyond it stays until it is done; the rest
+  // of a chain that exceeds it goes chunk by chunk.
+  void limit(const BudgetController::Config& reads);
+
   // Makes room for `transfers` transfers at a time.
   void reserve(std::uint32_t transfers) { transfers_.reserve(transfers); }
 
@@ -281,6 +285,10 @@ class Scheduler {
   bool may_be_chain(const Flow& gets, const Transfer& transfer);
   void begin_chain(Flow& gets, Transfer& transfer);
   Flow& chain_in_turn() const;
+  std::uint32_t chain_read_bytes(const TransferPeer& peer) const {
+    const ChainLane& lane = peer.chain_;
+    return lane.reserved_reads > 0 ? lane.read_bytes : window_.chain_read_bytes();
+  }
   bool reserve_for(TransferPeer& peer);
   void settle_reserve(TransferPeer& peer);
   // Moves the rest of the peer's chain to the path for gets, if there is a chain.

@@ -32,12 +32,20 @@ void Scheduler::end_chains(TransferPeer& peer) {
   close_chain(peer);
 }
 
+void Scheduler::limit(const BudgetController::Config& reads) {
+  window_.limit(reads);
+  directions_[of(Path::get)].budget.set_limits(controller().reads(), controller().bytes());
+  for (TransferPeer* peer = known_.front(); peer != nullptr; peer = known_.next(peer)) {
+    if (peer->chain_.reserved_bytes > window_.bytes()) end_chain(*peer);
+  }
+}
+
 // Whether the next get of a peer with a lane for chains may go as a chain: no chunk of it is
 // issued, and nobody else has a claim to a budget that can be divided anew with each chunk.
 bool Scheduler::may_be_chain(const Flow& gets, const Transfer& transfer) {
   const TransferPeer& peer = *gets.peer;
   const ChainLane& lane = peer.chain_;
-  const std::uint64_t under_way = std::uint64_t{lane.reads} * plan_.chunk_bytes();
+  const std::uint64_t under_way = std::uint64_t{lane.reads} * chain_read_bytes(peer);
   if (lane.reads > controller().reads() || transfer.measures || transfer.issued_bytes > 0 ||
       !wants_chain(transfer.request) || transfer.request.length_bytes <= under_way) {
     return false;
@@ -76,7 +84,8 @@ Flow& Scheduler::chain_in_turn() const {
 bool Scheduler::reserve_for(TransferPeer& peer) {
   ChainLane& lane = peer.chain_;
   if (lane.reserved_reads > 0) return true;
-  const std::uint64_t bytes = std::uint64_t{lane.reads} * plan_.chunk_bytes();
+  const std::uint32_t read_bytes = window_.chain_read_bytes();
+  const std::uint64_t bytes = std::uint64_t{lane.reads} * read_bytes;
   if (!has_node_room(bytes)) return false;
   if (!directions_[of(Path::get)].budget.reserve(lane.reads, bytes)) {
     ++counts_.budget_stalls;
@@ -85,6 +94,7 @@ bool Scheduler::reserve_for(TransferPeer& peer) {
   lane.reserved_tokens = window_.commit();
   lane.reserved_reads = lane.reads;
   lane.reserved_bytes = bytes;
+  lane.read_bytes = read_bytes;
   return true;
 }
 

@@ -21,6 +21,7 @@ struct ChainLane {
   std::uint32_t reserved_reads = 0;  // of the read budget, while a chain is under way
   std::uint64_t reserved_bytes = 0;
   std::uint32_t reserved_tokens = 0;  // and of the node's
+  std::uint32_t read_bytes = 0;       // of each of these
 };
 
 class TransferPeer {

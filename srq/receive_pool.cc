@@ -46,21 +46,21 @@ void ReceivePool::withdraw(BufferId id) {
   ++slab_of(id).withdrawn;
 }
 
-bool ReceivePool::retire(std::uint32_t keep) {
+bool ReceivePool::retire(std::uint32_t keep, std::uint32_t most) {
   const std::uint32_t before = active_;
   for (auto slab = slabs_.rbegin(); slab != slabs_.rend(); ++slab) {
     if (slab->retiring) continue;
-    if (active_ - slab->count < keep) break;
+    if (active_ <= most || active_ - slab->count < keep) break;
     set_retiring(*slab, true);
     active_ -= slab->count;
   }
   return active_ < before;
 }
 
-void ReceivePool::restore(std::uint32_t want) {
+void ReceivePool::restore(std::uint32_t want, std::uint32_t most) {
   for (Slab& slab : slabs_) {
     if (!slab.retiring) continue;
-    if (active_ >= want) return;
+    if (active_ >= want || active_ + slab.count > most) return;
     set_retiring(slab, false);
     active_ += slab.count;
     for (std::uint32_t i = slab.first; i < slab.first + slab.count; ++i) {

@@ -53,12 +53,13 @@ class ReceivePool {
     return release(id, [] { return true; });
   }
 
-  // Retires the youngest slabs while at least `keep` buffers stay active. True if any did.
-  bool retire(std::uint32_t keep);
+  // Retires the youngest slabs while at least `keep` buffers stay active, and no more than are
+  // beyond `most`. True if any did.
+  bool retire(std::uint32_t keep, std::uint32_t most = 0);
 
-  // Takes slabs back from retirement until `want` buffers are active, or no slab retires. Their
-  // withdrawn buffers become free again.
-  void restore(std::uint32_t want);
+  // Takes slabs back from retirement until `want` buffers are active, as long as no more than
+  // `most` are. Their withdrawn buffers become free again.
+  void restore(std::uint32_t want, std::uint32_t most = UINT32_MAX);
 
   // Forgets the youngest slab if all of its buffers are withdrawn: its memory may go. Returns how
   // many buffers it had, 0 if there is no such slab.

@@ -27,7 +27,7 @@ class ShrinkPolicy {
   bool enabled() const { return after_.ns > 0; }
 
   // How often to look.
-  Duration interval() const { return after_ / 4; }
+  Duration interval() const { return enabled() ? after_ / 4 : milliseconds(500); }
 
   // The window grew because traffic asked for it.
   void grew() {

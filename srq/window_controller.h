@@ -27,6 +27,7 @@ class WindowController {
       : configured_(std::max(config.max, 1u)),
         max_(configured_),
         room_(std::max(config.most, configured_)),
+        depth_(room_),
         window_(std::clamp(config.initial, 1u, configured_)) {}
 
   std::uint32_t window() const { return window_; }
@@ -34,9 +35,20 @@ class WindowController {
 
   // How many receives the SRQ must have room for.
   std::uint32_t room() const { return room_; }
+  // No other W_max can be larger.
+  std::uint32_t depth() const { return depth_; }
 
   // The SRQ is made now, with room for later needs: up to twice W_max, or 1024.
-  void settle_room() { room_ = std::max(max_, std::min(room_, std::max(2 * max_, 1024u))); }
+  void settle_room() {
+    depth_ = room_ = std::max(max_, std::min(room_, std::max(2 * max_, 1024u)));
+  }
+
+  // W_max is another from here on, as far as the SRQ has room for it. Call `expect` again, and
+  // lower W if it exceeds `max_by_demand`.
+  void limit(const Config& config) {
+    room_ = std::clamp(std::max(config.most, config.max), 1u, depth_);
+    configured_ = max_ = std::clamp(config.max, 1u, room_);
+  }
 
   // So many peers are expected that their least needs `least` buffers once all are there: W may
   // rise to that and W_max then, whatever early peers hold.
@@ -71,14 +83,15 @@ class WindowController {
 
   // There was no memory for more than `buffers`: W stays at that for good.
   void cap(std::uint32_t buffers) {
-    room_ = max_ = std::clamp(buffers, 1u, max_);
+    depth_ = room_ = max_ = std::clamp(buffers, 1u, max_);
     window_ = std::min({window_, configured_, max_});
   }
 
  private:
   std::uint32_t configured_;  // W_max without regard to peers
   std::uint32_t max_;         // W_max now: larger with the peers that are expected
-  std::uint32_t room_;        // what W_max may be raised to: the SRQ's depth, or what memory allows
+  std::uint32_t room_;        // what W_max may be raised to, for more peers
+  std::uint32_t depth_;       // the SRQ's, once it is made
   std::uint32_t window_;
 };
 

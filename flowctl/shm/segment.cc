@@ -13,9 +13,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #include <utility>
 
+#include "base/fnv.h"
 #include "flowctl/shared/gate.h"
 #include "flowctl/shm/process.h"
 
@@ -23,7 +25,7 @@ namespace weir {
 namespace {
 
 constexpr std::uint64_t magic = 0x6e656b6f74726977;  // "wirtoken"
-constexpr std::uint32_t version = 8;
+constexpr std::uint32_t version = 9;
 constexpr std::uint32_t first_with_lock = 4;
 constexpr std::uint32_t most_cell_bytes = 1u << 20;
 constexpr std::size_t most_bytes =
@@ -34,27 +36,18 @@ static_assert(std::is_standard_layout_v<NodeState>);
 static_assert(offsetof(SegmentHeader, gate) % 8 == 0);
 static_assert(sizeof(PoolSlot<SharedWord>) == 64 && sizeof(Descriptor<SharedWord>) == 64);
 
-std::uint64_t fnv(const void* data, std::size_t bytes) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (std::size_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3ull;
-  return hash;
+std::uint64_t hash_of(const void* data, std::size_t bytes) {
+  return fnv(std::span(static_cast<const unsigned char*>(data), bytes));
 }
 
 std::uint64_t checksum(const SegmentHeader& header) {
   constexpr std::size_t from = offsetof(SegmentHeader, namespaces);
-  return fnv(reinterpret_cast<const char*>(&header) + from, offsetof(SegmentHeader, gate) - from);
+  return hash_of(reinterpret_cast<const char*>(&header) + from,
+                 offsetof(SegmentHeader, gate) - from);
 }
 
 std::string error_text(const std::string& what, int error) {
   return what + ": " + std::strerror(error);
-}
-
-// A board shows a list of counters: another list is another layout, even if it is as long.
-std::uint64_t layout_hash() {
-  std::string names;
-  for (const auto& counter : counter_table) names.append(counter.name).append(" ");
-  return fnv(names.c_str(), names.size() + 1) ^ sizeof(NodeState);
 }
 
 // A file descriptor that is closed with its owner.
@@ -247,6 +240,13 @@ bool remove_if_foreign_and_empty(const std::string& path) {
 
 }  // namespace
 
+std::uint64_t layout_hash() {
+  std::string names;
+  for (const auto& counter : counter_table) names.append(counter.name).append(" ");
+  for (const char* cap : cap_names) names.append(cap).append(" ");
+  return hash_of(names.c_str(), names.size() + 1) ^ sizeof(NodeState);
+}
+
 std::size_t segment_bytes(const SegmentHeader& header) {
   return cells_at + std::size_t{header.cell_bytes} * proxy_depth * header.tasks;
 }
@@ -275,9 +275,10 @@ std::unique_ptr<Segment> Segment::open(const SegmentOptions& options, std::strin
   }
   // Other namespaces and keys have other segments. What is the same for all of a key is not hashed.
   char hash[17];
-  std::snprintf(hash, sizeof hash, "%016llx",
-                static_cast<unsigned long long>(fnv(wanted.key, sizeof wanted.key) ^ layout_hash() ^
-                                                wanted.namespaces * 0x9e3779b97f4a7c15ull));
+  std::snprintf(
+      hash, sizeof hash, "%016llx",
+      static_cast<unsigned long long>(hash_of(wanted.key, sizeof wanted.key) ^ layout_hash() ^
+                                      wanted.namespaces * 0x9e3779b97f4a7c15ull));
   const std::string path = options.directory + "/weir-" + std::to_string(version) + "-" +
                            std::to_string(::geteuid()) + "-" + hash;
   // Segments that killed jobs have left may take the room.

@@ -69,6 +69,10 @@ inline constexpr std::size_t largest_page_bytes = 64 << 10;
 inline constexpr std::size_t cells_at =
     (sizeof(NodeState) + largest_page_bytes - 1) / largest_page_bytes * largest_page_bytes;
 
+// A board shows lists of counters and caps: builds with other lists, even if as long, have another
+// layout.
+std::uint64_t layout_hash();
+
 struct SegmentOptions {
   // The sharers of a segment that is only for boards: its pools stay empty.
   static constexpr const char* nothing_shared = "nothing shared";
@@ -104,6 +108,7 @@ class Segment {
   // For a process whose slot has cells: the proxy.
   bool has_cells() const { return pool_.slot() < state_->header.tasks; }
   std::uint32_t slot() const { return pool_.slot(); }
+  std::uint64_t lease() const { return state_->slots[slot()].lease.load(); }
   ProxyGround proxy();
   std::span<std::byte> cells();
   NodeState& state() { return *state_; }

@@ -3,11 +3,14 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -51,6 +54,9 @@ std::optional<Key> key_of(const SegmentHeader& header) {
   return key;
 }
 
+// The user's own, or root.
+bool may_see(const struct stat& about) { return ::geteuid() == 0 || about.st_uid == ::geteuid(); }
+
 }  // namespace
 
 SegmentView::SegmentView(Copy state, std::string path, std::uint32_t user)
@@ -63,8 +69,7 @@ SegmentView::Copy SegmentView::copy_of(const std::string& path, std::uint32_t& u
   struct stat about {};
   std::unique_ptr<NodeState> copy;
   if (::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
-      about.st_size >= static_cast<off_t>(sizeof *copy) &&
-      (::geteuid() == 0 || about.st_uid == ::geteuid())) {
+      about.st_size >= static_cast<off_t>(sizeof *copy) && may_see(about)) {
     copy = std::make_unique_for_overwrite<NodeState>();
     const ssize_t got = ::pread(fd, static_cast<void*>(copy.get()), sizeof *copy, 0);
     if (got != static_cast<ssize_t>(sizeof *copy)) copy.reset();
@@ -74,8 +79,10 @@ SegmentView::Copy SegmentView::copy_of(const std::string& path, std::uint32_t& u
   return copy;
 }
 
-std::vector<SegmentView> SegmentView::find(const std::string& directory, bool proxies) {
+std::vector<SegmentView> SegmentView::find(const std::string& directory, bool proxies,
+                                           std::size_t* left_out) {
   std::vector<SegmentView> found;
+  std::map<std::uint32_t, std::size_t> of_user;
   DIR* entries = ::opendir(directory.c_str());
   if (entries == nullptr) return found;
   const std::uint64_t own_namespaces = process_namespaces();
@@ -84,11 +91,17 @@ std::vector<SegmentView> SegmentView::find(const std::string& directory, bool pr
     const std::string path = directory + "/" + entry->d_name;
     std::uint32_t user = 0;
     Copy state = copy_of(path, user);
+    // Whoever makes many is not to hide those of others.
+    if (state != nullptr && (found.size() >= most || of_user[user] >= most_of_a_user)) {
+      if (left_out != nullptr) ++*left_out;
+      continue;
+    }
     if (state == nullptr || !is_whole(state->header) || !key_of(state->header)) continue;
     if (state->header.namespaces != own_namespaces) continue;
     // A segment with cells is a job's proxy: its processes show themselves elsewhere.
     if ((state->header.tasks > 0) != proxies) continue;
     found.push_back(SegmentView(std::move(state), path, user));
+    ++of_user[user];
   }
   ::closedir(entries);
   std::sort(found.begin(), found.end(),
@@ -114,12 +127,16 @@ NodeView SegmentView::look() const {
     if (lease::free(lease) || lease::expired(lease, process_alive)) continue;
     if (board.shown_at.load() == 0) continue;  // the process has just come
     MemberView member{.process = lease::process(lease),
+                      .slot = i,
+                      .lease = lease,
                       .job = board.job.load(),
                       .rank = board.rank.load(),
                       .active = slot.active.load(),
                       .waiting_since = board.waiting_since.load(),
                       .shown_at = board.shown_at.load(),
                       .server = {},
+                      .takes_tokens = board.tokens.load() > 0,
+                      .order_seen = board.order_seen.load(),
                       .counters = {},
                       .read_times = {},
                       .peers = {}};
@@ -133,6 +150,7 @@ NodeView SegmentView::look() const {
         member.read_tokens = Pool::asked(reads);
       }
     }
+    board.read(member.caps);
     board.read(member.counters);
     board.read(member.read_times);
     board.read(member.peers);
@@ -161,6 +179,39 @@ void SegmentView::add_to(NodeView& node) const {
       member.proxy_taken = std::min<std::uint64_t>(taken - retired, proxy_depth);
     }
   }
+}
+
+// By a system call: a mapped file that is cut is a SIGBUS.
+std::optional<std::uint64_t> order_caps(const std::string& path, const MemberView& member,
+                                        const Caps& caps, std::string& why) {
+  CapsOrder order{.lease = member.lease, .caps = caps};
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  order.number = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+                 static_cast<std::uint64_t>(now.tv_nsec);
+  order.seal();
+  const off_t board = offsetof(NodeState, boards) + static_cast<off_t>(member.slot * sizeof(Board));
+  const int fd = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    why = path + ": " + std::strerror(errno);
+    return std::nullopt;
+  }
+  struct stat about {};
+  SegmentHeader header;
+  const bool is_segment =
+      ::fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && may_see(about) &&
+      about.st_size >= static_cast<off_t>(sizeof(NodeState)) &&
+      ::pread(fd, static_cast<void*>(&header), sizeof header, 0) == sizeof header &&
+      is_whole(header);
+  const auto words = order.words();
+  if (!is_segment) {
+    why = path + " is no whole segment of this user any more";
+  } else if (::pwrite(fd, words.data(), sizeof words,
+                      board + static_cast<off_t>(offsetof(Board, order))) != sizeof words) {
+    why = path + ": " + std::strerror(errno);
+  }
+  ::close(fd);
+  return why.empty() ? std::optional(order.mark) : std::nullopt;
 }
 
 std::uint32_t processes_of(std::uint64_t job, const std::string& directory) {

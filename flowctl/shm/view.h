@@ -1,6 +1,7 @@
-// A look at segments from outside: takes no slot in them, and writes no word. For `weir top`, also
-// root's, so a segment may be anybody's: it is copied, because a mapped file that is cut is a
-// SIGBUS, and its texts are names that do no harm on a terminal, in a path or in a label.
+// A look at segments from outside: takes no slot in them, and writes no word but an order for other
+// caps. For `weir top` and `weir set`, also root's, so a segment may be anybody's: it is copied,
+// because a mapped file that is cut is a SIGBUS, and its texts are names that do no harm on a
+// terminal, in a path or in a label.
 //
 // Any thread; system calls.
 #pragma once
@@ -8,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/caps.h"
 #include "flowctl/shared/lease.h"
 #include "flowctl/shm/segment.h"
 
@@ -19,6 +22,8 @@ namespace weir {
 // One process of a segment, at the time of the look.
 struct MemberView {
   ProcessId process;
+  std::uint32_t slot = 0;
+  std::uint64_t lease = 0;
   std::uint64_t job = 0;
   std::uint64_t rank = 0;
   std::uint64_t tokens_held = 0;
@@ -31,6 +36,9 @@ struct MemberView {
   ProcessId server;                 // which process serves its group now; pid 0: none
   std::uint64_t proxy_waiting = 0;  // its frames that no server has taken yet
   std::uint64_t proxy_taken = 0;    // frames a server has, or whose outcome it has not seen
+  bool takes_tokens = false;        // of the node
+  Caps caps{};                      // in effect; any numbers
+  std::uint64_t order_seen = 0;     // mark of the last CapsOrder that it obeyed; ~mark: refused
   Counters counters;
   ReadTimes read_times;
   std::vector<PeerRow> peers;  // some of them, those that something waits for first
@@ -47,13 +55,19 @@ struct NodeView {
 
 class SegmentView {
  public:
+  // Each is copied whole, so no more than these are looked at; `left_out` counts the others.
+  static constexpr std::size_t most_of_a_user = 64;
+  static constexpr std::size_t most = 256;
+
   // The intact segments in `directory` and these namespaces, of this user, or for root of all
   // users. `all` leaves out the segments of proxies; `proxies` returns only these.
-  static std::vector<SegmentView> all(const std::string& directory = "/dev/shm") {
-    return find(directory, false);
+  static std::vector<SegmentView> all(const std::string& directory = "/dev/shm",
+                                      std::size_t* left_out = nullptr) {
+    return find(directory, false, left_out);
   }
-  static std::vector<SegmentView> proxies(const std::string& directory = "/dev/shm") {
-    return find(directory, true);
+  static std::vector<SegmentView> proxies(const std::string& directory = "/dev/shm",
+                                          std::size_t* left_out = nullptr) {
+    return find(directory, true, left_out);
   }
 
   SegmentView(SegmentView&&) = default;
@@ -66,7 +80,8 @@ class SegmentView {
 
  private:
   using Copy = std::unique_ptr<const NodeState>;
-  static std::vector<SegmentView> find(const std::string& directory, bool proxies);
+  static std::vector<SegmentView> find(const std::string& directory, bool proxies,
+                                       std::size_t* left_out);
   static Copy copy_of(const std::string& path, std::uint32_t& user);
   SegmentView(Copy state, std::string path, std::uint32_t user);
 
@@ -74,6 +89,11 @@ class SegmentView {
   std::string path_;
   std::uint32_t user_;
 };
+
+// Asks a process for other caps; its segment is at `path`. Returns the order's mark. If that cannot
+// be, nothing, with the reason in `why`: the segment is another user's or gone, say.
+std::optional<std::uint64_t> order_caps(const std::string& path, const MemberView& member,
+                                        const Caps& caps, std::string& why);
 
 // How many living processes of the job share a segment here, for any port; those that only show
 // themselves do not count.

@@ -75,6 +75,33 @@ void add_wraps(std::uint64_t seed, Plan& plan) {
   if (random.chance(300)) plan.engine.core.first_relayed = (1u << 24) - random.between(1, 20);
 }
 
+// Limits that fall and rise while traffic is under way.
+void add_limit_changes(std::uint64_t seed, Plan& plan) {
+  Random random(mix(mix(seed) + 7));
+  Random pace(mix(mix(seed) + 8));
+  if (!random.chance(300)) return;
+  const Core::Config& core = plan.engine.core;
+  Time when{};
+  for (std::uint32_t more = random.between(1, 6); more > 0; --more) {
+    when = when + microseconds(random.between(0, random.chance(500) ? 300 : 20'000));
+    CoreLimits limits{.window = core.window,
+                      .window_unasked = core.window_unasked,
+                      .reads = core.transfers.reads,
+                      .tokens = core.admission.tokens};
+    if (!random.chance(300)) {
+      limits.window.max = random.between(1, core.window.max);
+      limits.reads.adaptive = limits.reads.adaptive && random.chance(500);
+      limits.reads.reads = random.between(1, core.transfers.reads.reads);
+      limits.reads.most_bytes = random.between(4096, 65536);
+      limits.tokens = random.between(1, core.admission.tokens);
+      if (pace.chance(300)) limits.bytes_per_second = pace.between(1 << 20, 1 << 30);
+    }
+    const auto node =
+        static_cast<Node>(random.below(static_cast<std::uint32_t>(plan.scripts.size())));
+    plan.limit_changes.push_back({when, node, limits});
+  }
+}
+
 }  // namespace
 
 // Small numbers on purpose: full queues, empty credits and crossing connections are where the
@@ -91,7 +118,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   core.window.initial = random.between(1, 16);
   core.window.max =
       random.chance(300) ? count * 4 + random.between(2, 16) : random.between(64, 512);
-  core.credits.control_reserve = random.between(1, 3);
+  core.credits.control_reserve = std::max(2u, random.between(1, 3));
   core.credits.min_credits = random.between(1, 3);
   core.credits.max_credits = random.between(2, 64);
   core.queue.control_reserve = 4;
@@ -159,7 +186,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   core.transfers.reads.adaptive = random.chance(500);
   core.transfers.reads.reads = random.between(1, 12);
   core.transfers.reads.initial_bytes = core.transfers.reads.least_bytes = 4096;
-  core.transfers.reads.queue_bytes = core.transfers.reads.step_bytes = 4096;
+  core.transfers.reads.queue_bytes = core.transfers.reads.chunk_bytes = 4096;
   core.transfers.small_bytes = random.between(0, 8192);
   core.transfers.bypass_bytes = random.between(1, 16384);
   core.transfers.write_bytes = random.between(1, 65536);
@@ -214,6 +241,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   if (trouble == Trouble::outages) add_outages(seed, plan);
   if (trouble == Trouble::absences) add_absences(seed, plan);
   add_wraps(seed, plan);
+  add_limit_changes(seed, plan);
   return plan;
 }
 
@@ -231,6 +259,9 @@ std::string describe(const Plan& plan) {
   if (core.first_relayed != 0) text += ", relays wrap";
   if (core.connections_max > 0) {
     text += ", at most " + std::to_string(core.connections_max) + " connections";
+  }
+  if (!plan.limit_changes.empty()) {
+    text += ", other limits " + std::to_string(plan.limit_changes.size()) + " times";
   }
   for (const Fault& fault : plan.faults) {
     constexpr const char* kinds[] = {"killed",      "host killed", "cut",

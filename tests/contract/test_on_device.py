@@ -52,7 +52,7 @@ def test_on_arm(program, check):
     check(program)
 
 
-@pytest.mark.long
+@pytest.mark.long(seconds=30)
 @pytest.mark.lab("16 MiB of locked memory")
 def test_registration_with_little_locked_memory(check):
     check("registration_contract_test")
@@ -61,7 +61,7 @@ def test_registration_with_little_locked_memory(check):
 @pytest.mark.sanitize
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("sanitizer, options", [
-    pytest.param("asan", "address,undefined", marks=pytest.mark.long), ("tsan", "thread")])
+    pytest.param("asan", "address,undefined", marks=pytest.mark.long(seconds=60)), ("tsan", "thread")])
 def test_contract_under_sanitizers(sanitizer, options, check):
     """The contract on real queue pairs, address and thread sanitizer."""
     check("rxe_contract_test", sanitizer,

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -43,11 +44,13 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -266,6 +269,110 @@ inline Published published(const mca_base_component_t& component, const opal_pro
   if (incarnation <= 1 || rc != OPAL_SUCCESS)
 #endif
     OPAL_MODEX_RECV(rc, const_cast<mca_base_component_t*>(&component), name, &bytes, &size);
+  Published result{std::unique_ptr<std::uint8_t, Free>(bytes), size};
+  return rc == OPAL_SUCCESS ? std::move(result) : Published{};
+}
+
+// Open MPI 5 leaves the runtime before it closes its BTLs. From here on this process stays there
+// until it leaves, too.
+#if OPAL_MAJOR_VERSION >= 5
+inline pmix_proc_t runtime_self;
+#endif
+
+inline bool stay_with_runtime() {
+#if OPAL_MAJOR_VERSION >= 5
+  return PMIx_Init(&runtime_self, nullptr, 0) == PMIX_SUCCESS;
+#else
+  return true;
+#endif
+}
+
+inline void leave_runtime() {
+#if OPAL_MAJOR_VERSION >= 5
+  PMIx_Finalize(nullptr, 0);
+#endif
+}
+
+// What processes that have stayed tell each other when they end.
+inline std::string key_of_last_words() {
+#if OPAL_MAJOR_VERSION >= 5
+  return "weir.last_words#" + std::to_string(incarnation);
+#else
+  return "weir.last_words";
+#endif
+}
+
+// Publishes this process's last words, and waits until all processes of the job have done so. False
+// if `patience` is over before, because one of them is dead, say, or does not use weir.
+inline bool exchange_last_words(const void* data, std::size_t size,
+                                std::chrono::milliseconds patience) {
+  struct Fence {
+    std::atomic<int> ended{0};  // 1: well
+#if OPAL_MAJOR_VERSION >= 5
+    pmix_info_t collects;
+#endif
+  };
+  auto fence = std::make_unique<Fence>();
+  const auto on_end = [](int status, void* data) {
+    static_cast<Fence*>(data)->ended.store(status == OPAL_SUCCESS ? 1 : 2);
+  };
+  std::string key = key_of_last_words();
+  auto* const bytes = const_cast<void*>(data);
+  const auto length = static_cast<std::int32_t>(size);
+  int rc = OPAL_SUCCESS;
+#if OPAL_MAJOR_VERSION >= 5
+  OPAL_MODEX_SEND_STRING(rc, PMIX_GLOBAL, key.c_str(), bytes, length);
+  if (rc == OPAL_SUCCESS) rc = PMIx_Commit();
+  const bool yes = true;
+  PMIX_INFO_LOAD(&fence->collects, PMIX_COLLECT_DATA, &yes, PMIX_BOOL);
+  if (rc == PMIX_SUCCESS) {
+    rc = PMIx_Fence_nb(nullptr, 0, &fence->collects, 1, on_end, fence.get());
+  }
+#else
+  OPAL_MODEX_SEND_STRING(rc, OPAL_PMIX_GLOBAL, key.data(), bytes, length);
+  if (rc == OPAL_SUCCESS) rc = opal_pmix.commit();
+  if (rc == OPAL_SUCCESS) rc = opal_pmix.fence_nb(nullptr, 1, on_end, fence.get());
+#endif
+  if (rc != OPAL_SUCCESS) return false;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (fence->ended.load() == 0) {
+    if (std::chrono::steady_clock::now() >= deadline) {
+      // The runtime may still call back: this library stays.
+      Dl_info self{};
+      if (dladdr(reinterpret_cast<void*>(+on_end), &self) != 0) {
+        dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+      }
+      fence.release();
+      return false;
+    }
+    usleep(1000);
+  }
+  return fence->ended.load() == 1;
+}
+
+// Once they were exchanged. Of a process that is dead the fence has none, and nobody may wait for
+// them.
+inline Published last_words_of(opal_process_name_t name) {
+  int rc = OPAL_SUCCESS;
+  std::uint8_t* bytes = nullptr;
+  std::size_t size = 0;
+  const std::string key = key_of_last_words();
+#if OPAL_MAJOR_VERSION >= 5
+  // Open MPI no longer knows the name of the job by then.
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, runtime_self.nspace, name.vpid);
+  pmix_info_t at_once;
+  PMIX_INFO_LOAD(&at_once, PMIX_IMMEDIATE, nullptr, PMIX_BOOL);
+  pmix_value_t* value = nullptr;
+  rc = PMIx_Get(&proc, key.c_str(), &at_once, 1, &value);
+  if (rc == PMIX_SUCCESS && value != nullptr && value->type == PMIX_BYTE_OBJECT) {
+    bytes = reinterpret_cast<std::uint8_t*>(std::exchange(value->data.bo.bytes, nullptr));
+    size = value->data.bo.size;
+  }
+  if (value != nullptr) PMIX_VALUE_RELEASE(value);
+#else
+  OPAL_MODEX_RECV_STRING(rc, key.c_str(), &name, &bytes, &size);
+#endif
   Published result{std::unique_ptr<std::uint8_t, Free>(bytes), size};
   return rc == OPAL_SUCCESS ? std::move(result) : Published{};
 }

@@ -8,6 +8,7 @@
 #include <exception>
 
 #include "transport/btl/device_wish.h"
+#include "transport/btl/engine_options.h"
 #include "transport/btl/module.h"
 #include "transport/btl/params.h"
 #include "transport/btl/pvars.h"
@@ -98,7 +99,8 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     }
     const config::Settings settings = settings_of_a_rail(chosen.settings, ports.size());
     const PeerName self = to_name(opal_proc_local_get()->proc_name);
-    Engine::Options alone = engine_options(settings, self);
+    Engine::Options alone = engine_options(settings, self, {processes_on_node(), first_on_node()});
+    let_caps_change(alone, chosen.settings, static_cast<std::uint32_t>(ports.size()));
     std::string why_not;
     alone.core.wakes = Overlap::wanted(settings, why_not);
     if (!why_not.empty()) report_no_overlap(why_not);

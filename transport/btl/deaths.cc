@@ -42,11 +42,7 @@ void Deaths::on_death(const std::vector<opal_process_name_t>& dead, const DeathN
 Endpoint* Deaths::give_up(PeerName name) {
   Endpoint* const peer = module_.endpoints.find(name);
   if (peer != nullptr) peer->leaving.store(true, std::memory_order_relaxed);
-  module_.engine->give_up_dead(name);
-  if (module_.rails != nullptr) {
-    module_.rails->engines.for_each_further(
-        [&](std::size_t, Engine& engine) { engine.give_up_dead(name); });
-  }
+  module_.for_each_engine([&](Engine& engine) { engine.give_up_dead(name); });
   return peer;
 }
 

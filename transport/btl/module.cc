@@ -103,6 +103,8 @@ int finalize(mca_btl_base_module_t* btl) noexcept {
     forget_module();
     module->deaths.end();
     if (module->started()) shut_down(*module);
+    if (module->settings.summary == "on") report_summary(*module);
+    if (module->stays_with_runtime) leave_runtime();
     if (module->settings.check_leaks == "on") report_leaks(*module);
     module->end_registrations();
     show_counters(nullptr);
@@ -135,6 +137,7 @@ Module::Module(const mca_btl_base_module_t& standard, const config::Settings& wa
                                     rdma_counters, settings.frames == "spread");
   }
   show_rdma_counters(&rdma_counters);
+  stays_with_runtime = settings.summary == "on" && stay_with_runtime();
   btl_component = &mca_btl_weir_component;
 
   // Every fragment has to fit into one receive buffer, and so has the first part of a large message
@@ -220,6 +223,10 @@ Directory* Module::directory() {
 std::uint64_t Module::registrations_in_use() const {
   return (registration_cache != nullptr ? registration_cache->in_use() : 0) +
          (rails != nullptr ? rails->engines.registrations_in_use() : 0);
+}
+
+std::uint64_t Module::registered_peak_bytes() const {
+  return registration_cache != nullptr ? registration_cache->counters().bytes_peak : 0;
 }
 
 void Module::end_registrations() {

@@ -45,6 +45,14 @@ struct Module : mca_btl_base_module_t {
   // Closes these endpoints; makes progress until they are closed, or gives up after a time.
   void close(std::span<Endpoint* const> leaving);
 
+  // visit(engine) of each rail, the first one before the others.
+  template <typename F>
+  void for_each_engine(F&& visit) {
+    visit(*engine);
+    if (rails == nullptr) return;
+    rails->engines.for_each_further([&](std::size_t, Engine& further) { visit(further); });
+  }
+
   // Completes a send that is over for ob1 within its own call.
   int complete_at_once(Descriptor& descriptor, int status);
   // Completes a send that ob1 waits for.
@@ -61,6 +69,8 @@ struct Module : mca_btl_base_module_t {
   void warn_no_registration(int error);
   // How many of these registrations are in use.
   std::uint64_t registrations_in_use() const;
+  // The most memory that was ever registered for the application.
+  std::uint64_t registered_peak_bytes() const;
   // Where peers look up what this process exports; made at first use. nullptr: peers have only
   // handles.
   Directory* directory();
@@ -86,9 +96,11 @@ struct Module : mca_btl_base_module_t {
   WaitingSends waiting_sends;
   EarlyMessages early_messages;
   Deaths deaths{*this};
+  const Time begun = Engine::clock();
   std::atomic<std::int64_t> owed_bytes{0};  // of sends whose completion callback is still owed
   std::atomic<mca_btl_base_module_error_cb_fn_t> on_error{nullptr};
-  bool lost_message_told = false;  // by the thread that makes progress
+  bool lost_message_told = false;   // by the thread that makes progress
+  bool stays_with_runtime = false;  // for its last words
 
  private:
   enum class StartState : std::uint8_t { no, yes, failed };
@@ -143,5 +155,7 @@ int stand_in_for_application(Module& module, std::uint64_t visits, int most) noe
 void shut_down(Module& module);
 // Reports unfinished operations, and memory not given back, after that (check_leaks); in leaks.cc.
 void report_leaks(Module& module);
+// What all ranks did and waited for, from rank 0 (summary); in summary.cc.
+void report_summary(Module& module);
 
 }  // namespace weir::btl

@@ -100,13 +100,6 @@ Overlap::~Overlap() {
   if (bell_ >= 0) ::close(bell_);
 }
 
-template <typename F>
-void Overlap::for_each_engine(F&& visit) {
-  visit(*module_.engine);
-  if (module_.rails == nullptr) return;
-  module_.rails->engines.for_each_further([&](std::size_t, Engine& engine) { visit(engine); });
-}
-
 bool Overlap::start(std::string& why) {
   bell_ = eventfd(0, EFD_CLOEXEC);
   if (bell_ < 0) {
@@ -120,7 +113,7 @@ bool Overlap::start(std::string& why) {
     why = std::string("cannot start its thread: ") + problem.what();
   }
   if (thread_.joinable()) {
-    for_each_engine([&](Engine& engine) { engine.set_bell(bell_, *module_.engine); });
+    module_.for_each_engine([&](Engine& engine) { engine.set_bell(bell_, *module_.engine); });
   }
   return thread_.joinable();
 }
@@ -176,14 +169,14 @@ void Overlap::ring() {
 void Overlap::stand_in() {
   module_.engine->count(&Counters::overlap_wakeups);
   std::uint64_t seen = 0;
-  for_each_engine([&](Engine& engine) { seen = std::max(seen, engine.visits_when_rung()); });
+  module_.for_each_engine([&](Engine& engine) { seen = std::max(seen, engine.visits_when_rung()); });
   begin(seen);
   while (const std::optional<Duration> pause = turn()) sleep_for(*pause);
 }
 
 bool Overlap::waits(std::uint64_t& visits) {
   bool any = false;
-  for_each_engine([&](Engine& engine) { any = engine.waits_for_application(visits) || any; });
+  module_.for_each_engine([&](Engine& engine) { any = engine.waits_for_application(visits) || any; });
   return any && !ending_.load(std::memory_order_acquire) && mpi_state() <= mpi_is_ready;
 }
 
@@ -212,7 +205,7 @@ void Overlap::progress_all() {
 }
 
 void Overlap::called_in_vain() {
-  for_each_engine([](Engine& engine) { engine.rang_in_vain(); });
+  module_.for_each_engine([](Engine& engine) { engine.rang_in_vain(); });
 }
 
 int Overlap::hand_up() {

@@ -84,8 +84,6 @@ class Overlap : private StandInLoop<Overlap> {
   int hand_up_some(std::uint64_t visits);
   void called_in_vain();
   void progress_all();
-  template <typename F>
-  void for_each_engine(F&& visit);
   std::int32_t mpi_state() const { return __atomic_load_n(mpi_state_, __ATOMIC_ACQUIRE); }
 
   Module& module_;

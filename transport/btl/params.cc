@@ -7,15 +7,13 @@
 #include <array>
 #include <string_view>
 
-#include "srq/rnr_timer.h"
 #include "transport/btl/eager_max.h"
-#include "transport/btl/path_options.h"
-#include "transport/config/admission.h"
 #include "transport/config/nearest.h"
 #include "transport/config/profiles.h"
 #include "transport/config/rails.h"
 #include "transport/config/schema.h"
-#include "transport/config/window.h"
+#include "transport/verbs/memory.h"
+#include "transport/wire/frame.h"
 
 namespace weir::btl {
 namespace {
@@ -101,21 +99,6 @@ std::string profile_values(const config::Key& key,
   return text;
 }
 
-// So many bytes of reads may always be under way: a switch port buffers about as many.
-constexpr std::uint64_t reads_least_bytes = 128 << 10;
-
-template <typename T>
-T to(std::int64_t value) {
-  return static_cast<T>(value);
-}
-
-// The adapter waits 4.096us * 2^code. [IBTA 11.6.2, Local ACK Timeout]
-std::uint8_t ack_timeout_code(std::int64_t ns) {
-  std::uint8_t code = 1;  // 0 would mean for ever
-  while (code < 31 && (std::int64_t{4096} << code) < ns) ++code;
-  return code;
-}
-
 }  // namespace
 
 int register_params(const mca_base_component_t& component, mca_btl_base_module_t& standard) {
@@ -181,71 +164,6 @@ std::vector<std::string> configuration_warnings() {
 void forget_params() {
   delete gathered;
   gathered = nullptr;
-}
-
-Engine::Options engine_options(const config::Settings& s, PeerName self) {
-  using config::automatic;
-  Engine::Options options;
-  options.device.name = s.device;
-  options.device.gid_index = to<int>(s.gid_index);
-  options.send_bytes = to<std::uint64_t>(s.send_memory_bytes);
-
-  Core::Config& core = options.core;
-  core.self = self;
-  core.buffer_bytes = to<std::uint32_t>(s.buffer_bytes);
-  const config::ReceiveWindow receive = config::receive_window(s);
-  core.window = receive.window;
-  core.window_unasked = receive.unasked;
-  core.shrink_after = {s.window_shrink_after_ns};
-  if (s.inline_bytes != automatic) core.inline_bytes = to<std::uint32_t>(s.inline_bytes);
-  core.bundle_bytes = to<std::uint32_t>(std::min(s.bundle_bytes, s.buffer_bytes));
-  core.connections_max = to<std::uint32_t>(s.connections_max);
-  core.connect_timeout = {s.connect_timeout_ns};
-  core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);
-  core.peer_timeout = {s.peer_timeout_ns};
-  core.resumes = true;
-
-  core.transfers.plan.chunk_bytes = to<std::uint32_t>(s.chunk_bytes);
-  core.transfers.chain_bytes = to<std::uint64_t>(s.offload_bytes);
-  core.paths = s.paths == automatic ? 1 : to<std::uint32_t>(s.paths);
-  BudgetController::Config& reads = core.transfers.reads;
-  reads.adaptive = s.reads_max == automatic;
-  if (s.reads_max != automatic) reads.reads = to<std::uint32_t>(s.reads_max);
-  // Less than a chunk can neither be seen nor controlled.
-  const auto chunk = to<std::uint64_t>(s.chunk_bytes);
-  reads.step_bytes = chunk;
-  // One queue for each path: with less, some paths run dry between two chunks.
-  reads.queue_bytes = std::max(reads.queue_bytes, chunk) * core.paths;
-  reads.initial_bytes = 4 * chunk;
-  reads.most_bytes = to<std::uint64_t>(s.reads_window_max_bytes);
-  reads.least_bytes = std::min(std::max(reads_least_bytes, chunk), reads.most_bytes);
-
-  core.admission = config::admission(s);
-  const std::uint32_t processes = processes_on_node();
-  options.node.show = true;
-  options.node.share = s.node_sharing != "off";
-  options.node.share_reads = s.node_sharing != "auto";
-  if (s.node_sharing == "job") options.node.sharers = "job " + std::to_string(self.job);
-  options.node.tells = first_on_node();
-  if (options.node.tells) options.node.processes = processes;
-
-  options.proxy.servers = to<std::uint32_t>(s.proxy_servers);
-  options.proxy.tasks = processes;
-  core.proxy = s.proxy_servers > 0;
-
-  verbs::QueuePairOptions& pair = options.queue_pair;
-  pair.send_depth = core.queue.depth;
-  pair.inline_bytes = core.inline_bytes;
-  core.rnr_auto = s.rnr_timer_ns == automatic;
-  if (!core.rnr_auto) core.rnr_code = rnr_timer_code({s.rnr_timer_ns});
-  pair.rnr_timer_code = core.rnr_code;
-  pair.ack_timeout_code = ack_timeout_code(s.ack_timeout_ns);
-  pair.retry_count = to<std::uint8_t>(s.retry_count);
-  core.repeats_for = {(std::int64_t{4096} << pair.ack_timeout_code) * (pair.retry_count + 1)};
-  set_path(pair, s);
-  if (s.pkey != automatic) options.pkey = to<std::uint16_t>(s.pkey);
-
-  return options;
 }
 
 config::Settings settings_of_a_rail(const config::Settings& settings, std::size_t rails) {

@@ -1,5 +1,5 @@
-// The MCA variables btl_weir_*: weir's own from the schema, the standard ones of every BTL, and the
-// engine options made from them. Files and the environment rank below them.
+// The MCA variables btl_weir_*: weir's own from the schema, and the standard ones of every BTL. Files
+// and the environment rank below them.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,6 @@
 
 #include "transport/btl/compat.h"
 #include "transport/config/resolve.h"
-#include "transport/engine/engine.h"
 
 namespace weir::btl {
 
@@ -26,8 +25,6 @@ std::vector<std::string> configuration_warnings();
 
 // Frees what register_params has read.
 void forget_params();
-
-Engine::Options engine_options(const config::Settings& settings, PeerName self);
 
 // The settings of each of a process's rails, which divide its caps.
 config::Settings settings_of_a_rail(const config::Settings& settings, std::size_t rails);

@@ -149,9 +149,10 @@ class Upcalls {
   void on_refusal(const Refusal& refusal) { report_refusal(refusal); }
   void on_warning(const std::string& what) { complain(what); }
 
-  // Open MPI ends the job.
+  // Open MPI ends the job. Where that survives deaths, this process dies alone: it reaches nobody.
   void on_breakdown(const std::string& what) {
     complain(what + ".");
+    if (module_.deaths.survivable()) std::abort();
     static char text[] = "weir's adapter failed; see its message above";
     module_.end_job(nullptr, text);
   }

@@ -45,6 +45,8 @@ void complain(const std::string& text) {
               text.c_str());
 }
 
+void print(const std::string& text) { opal_output(0, "weir: %s", text.c_str()); }
+
 void note(int level, const std::string& text) {
   opal_output_verbose(level, verbose_stream(), "weir: %s", text.c_str());
 }

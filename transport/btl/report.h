@@ -22,6 +22,9 @@ std::string rank_text(PeerName name);
 // Always shown, with our host and rank in front.
 void complain(const std::string& text);
 
+// Always shown.
+void print(const std::string& text);
+
 // Shown from `btl_base_verbose` `level` on.
 void note(int level, const std::string& text);
 

@@ -14,6 +14,7 @@ Settings for_each_rail(const Settings& settings, std::uint32_t rails) {
   divide(each.receive_memory_bytes, settings.window_initial * settings.buffer_bytes);
   divide(each.reads_max, 1);
   divide(each.reads_window_max_bytes, settings.chunk_bytes);
+  divide(each.rate_max, 1);
   divide(each.registration_bytes, 1);  // 0, none, stays
   return each;
 }

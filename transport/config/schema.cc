@@ -150,8 +150,8 @@ constexpr std::array keys{
             "events"},
            &Settings::window_initial),
     number_or_auto("window_max", Kind::count, "auto", 16, 32768, 1,
-                   {"Most receive buffers that the window grows to. auto takes 256, or 512 while "
-                    "peers run out of credits, or more if the job's processes need more. "
+                   {"Most receive buffers that the window grows to. auto takes 256, or 512 for "
+                    "a burst of many to one, or more if the job's processes need more. "
                     "receive_memory_max bounds the window, too",
                     "Credits make the window cover a round trip, and 256 did so wherever we "
                     "measured. Only a burst of many to one is faster with more"},
@@ -198,8 +198,8 @@ constexpr std::array keys{
     // Large messages and one-sided operations.
     number("chunk_size", Kind::size, "128KiB", 4 * KiB, 8 * MiB, 3,
            {"Gets and puts are cut into RDMA work requests of this size",
-            "[RDRP] takes this size, and in our measurements larger chunks gain little. At least "
-            "one chunk is always under way, so a large one burdens a slow receiver more "
+            "[RDRP] takes this size, and in our measurements larger chunks gain little. With "
+            "reads_max auto, reads are smaller where less has to be under way "
             "(rendezvous/README.md)"},
            &Settings::chunk_bytes),
     number_or_auto(
@@ -298,6 +298,13 @@ constexpr std::array keys{
           "'64B=500ns, 64KiB=5us'",
           "Only a measurement can tell: 'weir tune', which uses it only where tokens bring less"},
          &Settings::delay),
+    number_or_auto("rate_max", Kind::size, "auto", 64 * KiB, 1024 * GiB, 3,
+                   {"Most bytes a second that a process sends, reads and writes, over all rails. "
+                    "auto sets no limit",
+                    "A job that floods others is slowed down, mostly while it runs: 'weir set "
+                    "rate_max=10MiB'. Its receivers read large messages, so theirs is the limit "
+                    "that holds"},
+                   &Settings::rate_max),
 
     // Connections and time.
     number(
@@ -336,6 +343,13 @@ constexpr std::array keys{
             "Longer than all retries of the adapter together, and short enough to wait for"},
            &Settings::peer_timeout_ns),
 
+    // At the end.
+    choice("summary", "off, on", "off", 3,
+           {"At MPI_Finalize rank 0 prints what all ranks sent and read, how fast, what they waited "
+            "for, their memory, and the outages they survived. It waits up to 5s for the others",
+            "A program's output is its own"},
+           &Settings::summary),
+
     // For tests.
     choice("check_leaks", "off, on", "off", 9,
            {"At MPI_Finalize, name the operations, registrations and buffers that should be over "
@@ -366,7 +380,7 @@ constexpr std::array former_keys = {
     FormerKey{"window_unattended",
               "messages to a process that computes may as well wait at their sender"},
     FormerKey{"reads_window_min",
-              "one chunk, and 128KiB, may always be under way: a switch port buffers about that; "
+              "64KiB, or one read, may always be under way: a switch port buffers about that; "
               "reads_window_max bounds the rest"}};
 
 std::string format(Kind kind, std::int64_t value) {

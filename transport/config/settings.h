@@ -53,6 +53,7 @@ struct Settings {
   std::string nrct;
   std::string crct;
   std::string delay;
+  std::int64_t rate_max = automatic;  // bytes a second
 
   std::int64_t connections_max = 0;  // 0: any number
   std::int64_t rnr_timer_ns = 0;
@@ -61,6 +62,7 @@ struct Settings {
   std::int64_t connect_timeout_ns = 0;
   std::int64_t peer_timeout_ns = 0;
 
+  std::string summary;            // off, on
   std::string check_leaks;        // off, on
 };
 

@@ -12,7 +12,7 @@ namespace weir::config {
 
 struct ReceiveWindow {
   WindowController::Config window;
-  std::uint32_t unasked = UINT32_MAX;  // beyond this W grows only for peers without credits
+  std::uint32_t unasked = UINT32_MAX;  // beyond this W grows only for a burst to us
 };
 
 ReceiveWindow receive_window(const Settings& settings);

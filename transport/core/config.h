@@ -47,7 +47,7 @@ struct CoreConfig {
   // is a fault, and the peer is given up.
   bool frames_may_repeat = true;
   std::uint32_t window_unattended = 128;  // beyond this W grows only if the application receives
-  std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for peers without credits
+  std::uint32_t window_unasked = UINT32_MAX;   // beyond this W grows only for a burst to us
   Duration shrink_after = seconds(2);          // W shrinks if hardly used so long; 0: never
   std::uint32_t connections_max = 0;           // beyond this idle ones part; 0: any number
   Duration attempt_timeout = seconds(2);       // then a connection is asked for again
@@ -64,6 +64,15 @@ struct CoreConfig {
   std::uint32_t first_relayed = 0;
   bool proxy = false;                          // leave room for what a relay adds to a frame
   Duration server_silence = milliseconds(50);  // then we go on without a silent server
+};
+
+// What of it may change while the core runs.
+struct CoreLimits {
+  WindowController::Config window;
+  std::uint32_t window_unasked = UINT32_MAX;
+  BudgetController::Config reads;
+  std::uint32_t tokens = 0;
+  std::uint64_t bytes_per_second = 0;  // most that goes to the adapter; 0: no limit
 };
 
 }  // namespace weir

@@ -30,7 +30,18 @@ Core::Core(const Config& config)
       relay_task_(config_, counters_, peers_, lanes_, sender_, relay_server_, proxy_),
       relayed_arrivals_(config_, counters_, peers_, receiver_),
       node_gate_(node_line_, relay_task_, relay_server_) {
-  if (!node_line_.on()) return;
+  if (node_line_.limits()) set_gates();
+}
+
+void Core::limit(const Now& now, const CoreLimits& limits, Outbox& out) {
+  config_.window_unasked = limits.window_unasked;
+  receiver_.limit(limits.window, out);
+  node_line_.limit(limits.tokens, limits.bytes_per_second);
+  if (node_line_.limits()) set_gates();  // for good: something may wait in the line
+  transfers_.limit(now, limits.reads, out);
+}
+
+void Core::set_gates() {
   sender_.set_gate(&node_gate_);
   transfers_.set_gate(&node_gate_);
 }

@@ -110,6 +110,11 @@ class Core : private Lanes::Listener,
     config_.inline_bytes = std::min(config_.inline_bytes, bytes);
   }
 
+  // Other limits from here on. What exceeds them goes back as it ends.
+  void limit(const Now& now, const CoreLimits& limits, Outbox& out);
+  // No W_max can be larger.
+  std::uint32_t window_depth() const { return receiver_.window_depth(); }
+
   // ---- eager path ----
 
   // Sends the one message of `length_bytes` at slot->payload(). On `ok` the core owns the slot
@@ -448,6 +453,7 @@ class Core : private Lanes::Listener,
   bool conserved() const;
 
  private:
+  void set_gates();
   PeerRow::Wait wait_of(const Peer& peer) const;
   void on_send_completion(const Now& now, const Completion& completion, Outbox& out);
   void on_receive_completion(const Now& now, const Completion& completion, Outbox& out);

@@ -33,6 +33,7 @@ bool NodeLine::admit_frame(const Now& now, Peer& peer, SendSlot& frame) {
 }
 
 bool NodeLine::admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens) {
+  if (!admission_.limits()) return true;
   const std::uint64_t waits = admission_.waits();
   if (has_turn(!line_.empty()) && admission_.admit(now, bytes, tokens)) {
     book_posted();

@@ -1,5 +1,5 @@
 // The line in front of the node's tokens: which request is next while this process has to wait for
-// tokens (flowctl/admission.h).
+// tokens, or for its pace (flowctl/admission.h).
 //
 // Frames of messages and chunks take tokens. Control frames and probes do not: other processes wait
 // for them, perhaps while holding tokens.
@@ -43,17 +43,24 @@ class NodeLine {
   // The node's pool; without a pool, limits are by rate.
   void join(PoolMember::Pool* requests) { admission_.join(requests); }
 
-  // Requests are limited at all.
+  void limit(std::uint32_t tokens, std::uint64_t bytes_per_second) {
+    admission_.limit_tokens(tokens);
+    admission_.limit_pace(bytes_per_second);
+  }
+
+  // The ends of requests have to be told.
   bool on() const { return admission_.on(); }
+  // Requests need a gate.
+  bool limits() const { return admission_.limits(); }
 
   // As in RequestGate.
   bool passes(const SendSlot& frame);
   bool admit(const Now& now, Peer& peer, SendSlot& frame) {
-    return !admission_.on() || admit_frame(now, peer, frame);
+    return !admission_.limits() || admit_frame(now, peer, frame);
   }
   bool admit_chunk(const Now& now, std::uint32_t bytes, std::uint16_t& tokens);
 
-  // A request has left the adapter, or will leave it without a completion. Limits must be on.
+  // A request has left the adapter, or will leave it without a completion. If `on`.
   void on_over(std::uint16_t tokens) {
     admission_.set_active(--in_adapter_);
     if (tokens > 0) give(tokens);
@@ -79,7 +86,7 @@ class NodeLine {
   bool has_turn(bool others_wait) const;
   void book_posted() {
     turn_taken_ = true;
-    admission_.set_active(++in_adapter_);
+    if (admission_.on()) admission_.set_active(++in_adapter_);
   }
   void count();
 

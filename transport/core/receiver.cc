@@ -9,6 +9,9 @@ namespace {
 // The shares are large enough if credit frames are rarer than this.
 constexpr std::uint64_t frames_per_credit_frame = 16;
 
+// It is a burst to this process if answers are rarer than this.
+constexpr std::uint64_t frames_per_answer = 8;
+
 // Peers that we ask to part may answer with a frame that no credit pays for.
 EagerWindow::Config shares_of(const CoreConfig& config) {
   EagerWindow::Config shares = config.credits;
@@ -33,8 +36,34 @@ Receiver::Receiver(const CoreConfig& config, Counters& counters, Listener& liste
 }
 
 void Receiver::expect_peers(std::uint32_t count) {
+  expected_ = std::max(expected_, count);
   window_.expect(eager_.least_window(count));
   eager_.expect(count, window_.max());
+}
+
+void Receiver::limit(const WindowController::Config& config, Outbox& out) {
+  window_.limit(config);
+  expect_peers(expected_);
+  if (pool_.total() == 0) return window_.shrink_to(most_now());  // not started
+  fall(out);
+  arm_limit(out);
+}
+
+std::uint32_t Receiver::most_now() const {
+  const std::uint32_t least = eager_.least_window();
+  return std::max(window_.max_by_demand(least), least);
+}
+
+// Lowers W to W_max. No slab is on its way, or this is called again when it comes.
+void Receiver::fall(Outbox& out) {
+  const std::uint32_t most = most_now();
+  if (slabs_asked_ > 0 || std::max(window_.window(), pool_.active()) <= most) return;
+  pool_.retire(std::max(eager_.least_window(), 1u), most);
+  window_.shrink_to(std::min(most, pool_.active()));
+  counters_.window_shrinks += counters_.window > window_.window() ? 1 : 0;
+  window_changed(out);
+  listener_.on_shares_exceeded(out);
+  drop_slabs(out);
 }
 
 // ---- buffers ----
@@ -141,11 +170,17 @@ bool Receiver::give_back(Share& share, std::uint32_t credits) {
 // ---- the window ----
 
 // At most one step per window's worth of frames, so that the effect of the last step is seen first.
+// Beyond `window_unasked` only for a burst to this process. Where all send to all, peers wait for
+// their turn on a CPU rather than for credits, and more of them gain nothing.
 void Receiver::on_idle(Outbox& out) {
   if (!starved_peer_seen_ || pool_.held() > eager_.slack()) return;
   starved_peer_seen_ = false;
-  if (counters_.frames_received - frames_at_demand_ < window_.window() / 2) return;
+  const std::uint64_t received = counters_.frames_received - frames_at_demand_;
+  if (received < window_.window() / 2) return;
+  const std::uint64_t sent = counters_.frames_sent - sent_at_demand_;
   frames_at_demand_ = counters_.frames_received;
+  sent_at_demand_ = counters_.frames_sent;
+  if (window_.window() >= config_.window_unasked && sent * frames_per_answer > received) return;
   if (window_.grow(eager_.least_window())) demanded(out);
 }
 
@@ -242,9 +277,9 @@ void Receiver::arm_limit(Outbox& out) {
 
 // W is larger than the peers need at least, or credits and slabs are still to come back.
 bool Receiver::may_shrink() const {
-  if (!shrink_.enabled()) return false;
   return pool_.retiring() ||
-         window_.window() > std::max(config_.window.initial, eager_.least_window());
+         (shrink_.enabled() &&
+          window_.window() > std::max(config_.window.initial, eager_.least_window()));
 }
 
 // Called from time to time: halves a window that is hardly used. Its youngest slabs retire; they go
@@ -255,7 +290,8 @@ void Receiver::look(const Now& now, Outbox& out) {
   const std::uint32_t window = window_.window();
   const std::uint32_t keep = std::max({window / 2, config_.window.initial, eager_.least_window()});
   // Not while a requested slab is on its way: somebody needs it.
-  if (slabs_asked_ == 0 && shrink_.look(now, window, pool_.peak_used()) && pool_.retire(keep)) {
+  if (slabs_asked_ == 0 && shrink_.enabled() && shrink_.look(now, window, pool_.peak_used()) &&
+      pool_.retire(keep)) {
     shrink_.shrank(now);
     window_.shrink_to(pool_.active());
     ++counters_.window_shrinks;
@@ -273,6 +309,7 @@ void Receiver::on_slab(std::uint64_t address, std::uint32_t lkey, std::uint32_t 
   counters_.receive_bytes += std::uint64_t{count} * config_.buffer_bytes;
   counters_.receive_bytes_peak = std::max(counters_.receive_bytes_peak, counters_.receive_bytes);
   window_changed(out);
+  fall(out);
 }
 
 void Receiver::on_slab_failed(Outbox& out) {
@@ -308,7 +345,7 @@ void Receiver::book_window() {
 // before it asks for the next one.
 void Receiver::ask_for_buffers(Outbox& out) {
   const std::uint32_t window = window_.window();
-  pool_.restore(window);
+  pool_.restore(window, window_.room());
   const std::uint32_t total = pool_.total();
   if (total >= window || slabs_asked_ > 0) return;
   // Peers that come one by one raise W a little each time: one slab does for several of them. No

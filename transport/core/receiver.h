@@ -54,6 +54,12 @@ class Receiver {
   // So many peers may come: W may be larger for them, as far as allowed.
   void expect_peers(std::uint32_t count);
 
+  // Another W_max from here on. W falls to it as far as buffers come in slabs, but not below what
+  // the peers that are there need at least.
+  void limit(const WindowController::Config& config, Outbox& out);
+  // No W_max can be larger.
+  std::uint32_t window_depth() const { return window_.depth(); }
+
   // The shared receive queue is about to be made: returns how many receives it must hold.
   std::uint32_t settle_queue() {
     window_.settle_room();
@@ -170,6 +176,8 @@ class Receiver {
   void book_held();
   void book_credits() { counters_.credits_out = eager_.out(); }
   [[gnu::noinline]] void window_changed(Outbox& out);
+  std::uint32_t most_now() const;
+  void fall(Outbox& out);
   void book_window();
   void ask_for_buffers(Outbox& out);
   void cover_credits();
@@ -191,8 +199,10 @@ class Receiver {
   RnrAdvisor rnr_;
   EagerWindow eager_;
   ReceivePool pool_;
+  std::uint32_t expected_ = 0;              // peers
   std::uint32_t slabs_asked_ = 0;           // buffers asked for and not answered yet
-  std::uint64_t frames_at_demand_ = 0;      // frames received when a demand last grew the window
+  std::uint64_t frames_at_demand_ = 0;      // frames received when a demand was last looked at
+  std::uint64_t sent_at_demand_ = 0;        // frames sent then
   std::uint64_t frames_at_share_look_ = 0;  // the same, when the count of credit frames restarted
   std::uint64_t credit_frames_ = 0;         // sent since then
   bool starved_peer_seen_ = false;

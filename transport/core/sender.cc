@@ -356,10 +356,9 @@ void Sender::note_owed(Peer& peer) {
 }
 
 // The peer has no control credits left, so it could not ask for anything. One frame of ours gives
-// back at least two credits, so the exchange ends. With a smaller reserve it would not.
+// back at least two credits, so the exchange ends.
 bool Sender::owes_all_control(const Outgoing& to) const {
-  return to.control_owed_ >= config_.credits.control_reserve &&
-         config_.credits.control_reserve >= 2;
+  return to.control_owed_ >= config_.credits.control_reserve;
 }
 
 void Sender::send_owed(Outbox& out) {

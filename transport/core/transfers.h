@@ -50,6 +50,12 @@ class Transfers final : private FetchLanes::Listener {
   // The read budget is shared with the node's other processes from here on; nullptr: no longer.
   void join_node(PoolMember::Pool* reads) { scheduler_.join_node(reads); }
   FetchLanes& fetch_lanes() { return fetch_lanes_; }
+  // Another read budget from here on.
+  void limit(const Now& now, const BudgetController::Config& reads, Outbox& out) {
+    scheduler_.limit(reads);
+    note_reads();
+    issue(now, out);
+  }
 
   // Takes every transfer. If the peer is given up, the transfer is over at once; without a
   // connection, it waits for one.
@@ -150,7 +156,7 @@ class Transfers final : private FetchLanes::Listener {
  private:
   // Shorter reads are not timed: a clock costs as much as one, and they say little about how many
   // bytes fit into the fabric.
-  static constexpr std::uint32_t least_timed_bytes = 4096;
+  static constexpr std::uint32_t least_timed_bytes = 3072;
   static constexpr Duration look_interval = milliseconds(25);
 
   class Gate;

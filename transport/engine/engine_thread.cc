@@ -75,7 +75,8 @@ void Engine::run_thread() {
     driver_.attend(woken);
     driver_.queues().destroy_flushed();
     if (!driver_.queues().adjust_an_rnr_timer()) ++core().counters().rnr_timer_refusals;
-    driver_.node().look(woken, driver_.waits_for_node_since());
+    driver_.node().look(driver_.now(), driver_.waits_for_node_since(), driver_.out());
+    driver_.settle();
     if (woken >= next_shrink_) {
       next_shrink_ = woken + slots_shrink_interval;
       driver_.slots().shrink();

@@ -1,5 +1,6 @@
 #include "transport/engine/node.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <span>
@@ -30,6 +31,7 @@ void NodeMember::share(Time now) {
   board.job.store(options_.core.self.job);
   board.rank.store(options_.core.self.rank);
   board.tokens.store(shares_tokens() ? options_.core.admission.tokens : 0);
+  board.show(caps_ = options_.node.caps);
   show(now, Time::never());
 }
 
@@ -84,12 +86,38 @@ void NodeMember::leave_proxy() {
   proxy_.reset();
 }
 
-void NodeMember::look(Time now, Time waits_since) {
-  if (node_ != nullptr && now >= next_show_) show(now, waits_since);
-  if (now >= tidy_at_) {
+void NodeMember::look(const Now& now, Time waits_since, Outbox& out) {
+  if (node_ != nullptr && now.time() >= next_show_) {
+    obey(now, out);
+    show(now.time(), waits_since);
+  }
+  if (now.time() >= tidy_at_) {
     tidy();
     count_members();
   }
+}
+
+// Takes other caps, if somebody asks for them. Nobody has to be trusted: `limits_of` checks them.
+void NodeMember::obey(const Now& now, Outbox& out) {
+  Board& board = node_->board();
+  const std::optional<CapsOrder> order = board.new_order(node_->lease());
+  if (!order) return;
+  std::string why = "they cannot change";
+  std::optional<NewLimits> limits;
+  if (options_.node.limits_of) limits = options_.node.limits_of(caps_, order->caps, why);
+  if (limits) {
+    core_.limit(now, limits->core, out);
+    caps_ = order->caps;
+    // No larger than the queue is.
+    caps_[window_max_cap] = std::min<std::int64_t>(caps_[window_max_cap], core_.window_depth());
+    board.show(caps_);
+    if (shares_tokens()) board.tokens.store(limits->core.tokens);
+    ++core_.counters().caps_changed;
+    warnings_.caps_changed(limits->words);
+  } else {
+    warnings_.caps_refused(why);
+  }
+  board.order_seen.store(limits ? order->mark : ~order->mark);  // last: who ordered it may look now
 }
 
 void NodeMember::show(Time now, Time waits_since) {

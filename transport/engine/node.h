@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "base/caps.h"
+#include "base/now.h"
 #include "base/time.h"
 #include "flowctl/shm/segment.h"
 #include "transport/core/core.h"
@@ -58,7 +60,7 @@ class NodeMember {
   // Does it now, unless it was done.
   void tidy();
   // Does what is due. `waits_since`: since when it has waited for the node.
-  void look(Time now, Time waits_since);
+  void look(const Now& now, Time waits_since, Outbox& out);
 
  private:
   bool shares_tokens() const;
@@ -67,6 +69,7 @@ class NodeMember {
   void share(Time now);
   void open_proxy();
   void show(Time now, Time waits_since);
+  void obey(const Now& now, Outbox& out);
   void count_members();
 
   const EngineOptions& options_;
@@ -75,6 +78,7 @@ class NodeMember {
   Warnings& warnings_;
   std::unique_ptr<Segment> node_;
   std::string why_not_;
+  Caps caps_{};
   ShownPeers<Board::most_peers> shown_peers_;
   Time next_show_{};
   Time tidy_at_ = Time::never();

@@ -2,15 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "base/caps.h"
 #include "base/time.h"
 #include "transport/core/core.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/queues.h"
 
 namespace weir {
+
+// What other caps of the process make of the core of one of its ports.
+struct NewLimits {
+  CoreLimits core;
+  std::string words;  // for people: what changes
+};
 
 // What the node's processes share: the read budget, and with admission the tokens.
 struct NodeOptions {
@@ -21,6 +29,10 @@ struct NodeOptions {
   std::uint32_t processes = 0;  // of this job on this node; warns if fewer are there; 0: unknown
   bool tells = false;           // news of this port, for the job's other processes here
   std::string directory = "/dev/shm";  // where the memory is
+  Caps caps{};                         // of the process
+  // Nothing, with the reason in `why`, if they are not acceptable. None: they cannot change.
+  std::function<std::optional<NewLimits>(const Caps& now, const Caps& asked, std::string& why)>
+      limits_of;
 };
 
 // The node's proxy, for the processes of one job; needs `core.proxy`.

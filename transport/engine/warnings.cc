@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t most_refusals = 8;
 constexpr int most_outages = 8;
 constexpr int most_port_changes = 8;
+constexpr int most_orders = 100;
 
 }  // namespace
 
@@ -108,6 +109,16 @@ void Warnings::refused(Refusal&& refusal, std::uint64_t count) {
   if (count > most_refusals) return;
   refusal.last = count == most_refusals;
   inbox_.tell(std::move(refusal));
+}
+
+void Warnings::caps_changed(const std::string& words) {
+  if (!speaks_for_node() || words.empty() || ++orders_ > most_orders) return;
+  inbox_.tell("'weir set' changed caps of this job's processes on this host: " + words + ".");
+}
+
+void Warnings::caps_refused(const std::string& why) {
+  if (++orders_ > most_orders) return;
+  inbox_.tell("does not take the caps that 'weir set' asks for: " + why + ".");
 }
 
 void Warnings::no_proxy(const std::string& why) {

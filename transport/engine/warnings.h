@@ -39,6 +39,10 @@ class Warnings {
   // A request was refused; it is the `count`th.
   void refused(Refusal&& refusal, std::uint64_t count);
 
+  // `weir set`: what changed, or why nothing did.
+  void caps_changed(const std::string& words);
+  void caps_refused(const std::string& why);
+
   void no_proxy(const std::string& why);
   void proxy_copies(std::size_t bytes, int error);
   // `members`: processes of the job that share memory here.
@@ -55,6 +59,7 @@ class Warnings {
   int outages_ = 0;
   std::uint64_t resent_before_ = 0;  // the last of these
   int port_changes_ = 0;
+  int orders_ = 0;
   bool no_limit_event_ = false;
   bool small_window_ = false;
 };

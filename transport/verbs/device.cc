@@ -87,6 +87,14 @@ std::optional<Device> Device::open(const PortChoice& port, std::string& why) {
     why = "cannot allocate a protection domain on " + port.device + ": " + std::strerror(errno);
     return std::nullopt;
   }
+  ibv_td_init_attr nothing{};
+  device.thread_.reset(ibv_alloc_td(device.context_.get(), &nothing));
+  if (device.thread_) {
+    ibv_parent_domain_init_attr both{};
+    both.pd = device.pd_.get();
+    both.td = device.thread_.get();
+    device.parent_.reset(ibv_alloc_parent_domain(device.context_.get(), &both));
+  }
   return device;
 }
 

@@ -16,6 +16,10 @@
 namespace weir::verbs {
 
 using ProtectionDomain = std::unique_ptr<ibv_pd, Destroyer<ibv_dealloc_pd>>;
+struct ThreadDomainEnds {
+  void operator()(ibv_td* domain) const { ibv_dealloc_td(domain); }
+};
+using ThreadDomain = std::unique_ptr<ibv_td, ThreadDomainEnds>;
 
 // "0xffff, 0x8001": the port's partition keys.
 std::string pkeys_text(ibv_context* context, std::uint8_t port);
@@ -41,6 +45,10 @@ class Device {
   std::uint16_t full_member_index() const;
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
+  // For queues and queue pairs. The engine's lock lets one thread at a time use them, so where the
+  // provider has thread domains it takes no locks of its own. [ibv_alloc_td(3)]
+  ibv_pd* queue_pd() const { return has_thread_domain() ? parent_.get() : pd_.get(); }
+  bool has_thread_domain() const { return parent_ != nullptr; }
 
  private:
   static std::uint8_t most_fetches(int limit) {
@@ -51,6 +59,8 @@ class Device {
   ibv_device_attr limits_{};
   Context context_;
   ProtectionDomain pd_;
+  ThreadDomain thread_;
+  ProtectionDomain parent_;  // `pd_` within `thread_`; null if the provider has none
 };
 
 }  // namespace weir::verbs

@@ -4,12 +4,26 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 
 namespace weir::verbs {
+
+ibv_mr* register_memory(ibv_pd* domain, void* address, std::size_t bytes, int access) {
+  static std::atomic<bool> refused{false};
+  constexpr int by_peers = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  const bool relaxed = (access & by_peers) == 0 && !refused.load(std::memory_order_relaxed);
+  ibv_mr* registration = ibv_reg_mr(domain, address, bytes,
+                                    relaxed ? access | IBV_ACCESS_RELAXED_ORDERING : access);
+  if (registration == nullptr && relaxed && (errno == EOPNOTSUPP || errno == EINVAL)) {
+    registration = ibv_reg_mr(domain, address, bytes, access);
+    if (registration != nullptr) refused.store(true, std::memory_order_relaxed);
+  }
+  return registration;
+}
 
 void RegisteredMemory::Unmap::operator()(void* address) const { munmap(address, bytes); }
 
@@ -20,7 +34,7 @@ RegisteredMemory RegisteredMemory::allocate(const Device& device, std::size_t by
   void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return memory;
   memory.map_ = {address, Unmap{bytes}};
-  memory.mr_.reset(ibv_reg_mr(device.pd(), address, bytes, access));
+  memory.mr_.reset(register_memory(device.pd(), address, bytes, access));
   return memory;
 }
 
@@ -32,10 +46,16 @@ RegisteredMemory RegisteredMemory::to_be_read(const Device& device, std::size_t 
   return allocate(device, bytes, IBV_ACCESS_REMOTE_READ);
 }
 
+RegisteredMemory RegisteredMemory::for_peers(const Device& device, std::size_t bytes) {
+  int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  if (device.limits().atomic_cap != IBV_ATOMIC_NONE) access |= IBV_ACCESS_REMOTE_ATOMIC;
+  return allocate(device, bytes, access);
+}
+
 RegisteredMemory RegisteredMemory::to_send_from(const Device& device, std::byte* at,
                                                 std::size_t bytes) {
   RegisteredMemory memory;
-  memory.mr_.reset(ibv_reg_mr(device.pd(), at, bytes, 0));  // 0: local reads only
+  memory.mr_.reset(register_memory(device.pd(), at, bytes, 0));  // 0: local reads only
   return memory;
 }
 

@@ -13,6 +13,14 @@
 
 namespace weir::verbs {
 
+// Registers memory like ibv_reg_mr(3), and lets the adapter write it in any order if no peer may
+// write there: then completions alone tell that data has arrived. Such writes pass others on the
+// PCI bus (relaxed ordering). A window may be polled, so its writes stay in order. A kernel that
+// knows no relaxed ordering gets the same registration without. nullptr, with errno set, on failure.
+//
+// Thread rule: any thread.
+ibv_mr* register_memory(ibv_pd* domain, void* address, std::size_t bytes, int access);
+
 class RegisteredMemory {
  public:
   RegisteredMemory() = default;
@@ -25,6 +33,9 @@ class RegisteredMemory {
 
   // The same, for peers to read by `rkey`.
   static RegisteredMemory to_be_read(const Device& device, std::size_t bytes);
+
+  // The same, for peers to read and write, by atomics too where the device has them.
+  static RegisteredMemory for_peers(const Device& device, std::size_t bytes);
 
   // Lent memory, in whole pages, that the adapter may only send from; it outlives this object.
   // Empty, with errno set, if it cannot be registered.

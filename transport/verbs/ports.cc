@@ -128,6 +128,7 @@ PortChoice look_at(const Opened& device, std::uint8_t number, const DeviceWish& 
   PortChoice port;
   port.device = device.name;
   port.port = number;
+  port.turn = wish.turn;
   port.active = attributes.state == IBV_PORT_ACTIVE;
   port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
   port.link = link_of(device.transport, port.ethernet);

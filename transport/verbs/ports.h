@@ -53,6 +53,7 @@ struct PortChoice {
   std::uint32_t interface = 0;    // network interface index of the address; 0: not known
   std::uint8_t network_bits = 0;  // prefix length of the network (addresses.h); 0: not known
   std::vector<Gid> gids;          // the whole table, for people to read
+  unsigned turn = 0;              // the process's number on its node, as in the wish
   bool mixed_node = false;        // processes of this node may have chosen another adapter
   std::string declined;           // why weir cannot use the port, in a line; empty: it can
 

@@ -72,7 +72,7 @@ std::unique_ptr<Queues> Queues::create(const Device& device, std::uint32_t max_r
   attributes.attr.max_wr = max_receives;
   attributes.attr.max_sge = 1;
   errno = 0;
-  queues->srq_.reset(ibv_create_srq(device.pd(), &attributes));
+  queues->srq_.reset(ibv_create_srq(device.queue_pd(), &attributes));
   if (!queues->srq_) {
     why = cannot_create("a shared receive queue of " + std::to_string(max_receives) + " receives",
                         device,
@@ -127,7 +127,7 @@ Queues::Pair Queues::ask_for_pair(ibv_cq* cq, std::uint32_t send_depth,
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = inline_bytes;
   errno = 0;
-  Pair made(ibv_create_qp(device_.pd(), &attributes));
+  Pair made(ibv_create_qp(device_.queue_pd(), &attributes));
   if (made) inline_bytes = std::min(inline_bytes, attributes.cap.max_inline_data);
   return made;
 }

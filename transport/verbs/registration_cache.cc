@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "transport/verbs/blocked_signals.h"
+#include "transport/verbs/memory.h"
 #include "transport/verbs/ucx.h"
 
 namespace weir::verbs {
@@ -193,7 +194,8 @@ void* enter_verbs(void* context, void* address, std::size_t length_bytes, Access
   if (includes(access, Access::remote_read)) flags |= IBV_ACCESS_REMOTE_READ;
   if (includes(access, Access::remote_write)) flags |= IBV_ACCESS_REMOTE_WRITE;
   if (includes(access, Access::remote_atomic)) flags |= IBV_ACCESS_REMOTE_ATOMIC;
-  ibv_mr* const mr = ibv_reg_mr(static_cast<ibv_pd*>(context), address, length_bytes, flags);
+  ibv_mr* const mr =
+      register_memory(static_cast<ibv_pd*>(context), address, length_bytes, flags);
   if (mr == nullptr) return nullptr;
   lkey = mr->lkey;
   rkey = mr->rkey;

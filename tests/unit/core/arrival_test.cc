@@ -676,6 +676,23 @@ TEST(Window, BeyondWhatIsUnaskedGrowsForAStarvingPeerOnly) {
   EXPECT_EQ(rig.core.counters().window_demands, 1u);
 }
 
+// Nor does a peer without credits, where this process answers each of its frames.
+TEST(Window, BeyondWhatIsUnaskedGrowsForABurstOnly) {
+  for (const bool answered : {true, false}) {
+    Core::Config config = with_many_credits();
+    config.window_unasked = 16;
+    config.window_unattended = 16;
+    Rig rig(config);
+    const LaneId lane = rig.accept(other, 8);
+    stream(rig, lane, rig.core.peer_of(lane), 16, answered);
+    rig.arrive(lane, {.starved = true, .credits = 1});
+    rig.core.release(rig.take_deliveries().at(0).buffer);
+    rig.core.on_idle(rig.out);
+    rig.settle();
+    EXPECT_EQ(rig.core.counters().window, answered ? 16u : 32u);
+  }
+}
+
 TEST(Window, StaysWhereMemoryEnds) {
   Rig rig(with_many_credits());
   const LaneId lane = rig.accept(other);

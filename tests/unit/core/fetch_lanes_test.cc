@@ -503,7 +503,7 @@ struct ApartAndAdaptive : Bulk, testing::WithParamInterface<std::array<std::uint
                               .initial_bytes = 64 * KiB,
                               .least_bytes = 64 * KiB,
                               .queue_bytes = GetParam()[0] * 16 * KiB,
-                              .step_bytes = 16 * KiB};
+                              .chunk_bytes = 16 * KiB};
     return config;
   }
   ApartAndAdaptive() : Bulk(config()) {}

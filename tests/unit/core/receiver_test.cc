@@ -358,5 +358,42 @@ TEST(Receiver, AWindowThatFoundNoMemoryStillShrinks) {
   EXPECT_EQ(side.counters.window, 16u);
 }
 
+// As `weir set` does it.
+TEST(Receiver, ALowerMaximumMakesTheWindowFallAndGivesMemoryBack) {
+  CoreConfig config = rig::small_config();
+  config.shrink_after = {};  // never, by itself
+  config.window.max = 128;
+  Side side(config);
+  Receiver::Share peer;
+  side.receiver.admit(peer, side.out);
+  side.settle();
+  while (side.counters.window < 128) {  // half of them are used, and the limit event comes
+    std::vector<BufferId> held;
+    while (side.counters.receives_posted >= side.counters.window / 2) held.push_back(side.arrive());
+    side.receiver.on_srq_limit(side.out);
+    side.settle();
+    for (const BufferId buffer : held) side.receiver.release(buffer);
+    side.receiver.post(side.out);
+    side.settle();
+  }
+  const std::uint64_t most = 24u * config.buffer_bytes;
+  ASSERT_GT(side.counters.receive_bytes, most);
+  side.receiver.limit({.initial = 16, .max = 24}, side.out);
+  side.settle();
+  EXPECT_LE(side.counters.window, 24u);
+  EXPECT_GT(side.exceeded, 0);
+  EXPECT_TRUE(side.receiver.conserved(peer.out));
+  // What is posted goes back as traffic uses it.
+  for (int turn = 0; turn < 1000 && side.counters.receive_bytes > most; ++turn) {
+    side.receiver.release(side.arrive());
+    side.receiver.post(side.out);
+    side.receiver.drop_slabs(side.out);
+    side.settle();
+  }
+  EXPECT_LE(side.counters.receive_bytes, most);
+  side.receiver.limit({.initial = 16, .max = 128}, side.out);
+  EXPECT_EQ(side.receiver.window_max(), 128u);
+}
+
 }  // namespace
 }  // namespace weir

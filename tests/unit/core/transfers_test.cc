@@ -224,9 +224,9 @@ TEST(Transfers, ShortReadsEndAProbe) {
     }
     return first.size();
   };
-  EXPECT_EQ(read_two(16 * KiB, microseconds(30)), 2u);
+  EXPECT_EQ(read_two(4 * KiB, microseconds(30)), 2u);
   rig.now = rig.now + seconds(2);
-  EXPECT_EQ(read_two(16 * KiB, microseconds(60)), 2u);
+  EXPECT_EQ(read_two(4 * KiB, microseconds(60)), 2u);
   EXPECT_EQ(read_two(8, microseconds(10)), 1u) << "the path is probed";
   for (int i = 0; i < 10; ++i) read_two(8, microseconds(10));
   EXPECT_EQ(read_two(8, microseconds(10)), 2u);

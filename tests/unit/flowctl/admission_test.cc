@@ -39,6 +39,34 @@ TEST(Admission, OffLetsAllThroughAndTakesNothing) {
   EXPECT_FALSE(admission.on());
 }
 
+TEST(Admission, APaceHoldsWhateverThePolicy) {
+  for (const Policy policy : {Policy::off, Policy::always}) {
+    Node node;
+    auto pool = node.join();
+    Admission::Config config = counted(64);
+    config.policy = policy;
+    config.bytes_per_second = 1'000'000;
+    Admission admission(config);
+    if (policy == Policy::always) admission.join(&pool);
+    EXPECT_EQ(admission.on(), policy == Policy::always);
+    EXPECT_TRUE(admission.limits());
+    std::uint16_t tokens = 0;
+    const Time begin = Time{} + seconds(1);
+    ASSERT_TRUE(admission.admit(begin, 100'000, tokens));
+    EXPECT_FALSE(admission.admit(begin, 8, tokens));
+    EXPECT_TRUE(admission.waiting());
+    EXPECT_FALSE(admission.over(begin + milliseconds(79)));  // 20 ms may be made good
+    EXPECT_TRUE(admission.over(begin + milliseconds(80)));
+    EXPECT_TRUE(admission.admit(begin + milliseconds(80), 100'000, tokens));
+    EXPECT_FALSE(admission.admit(begin + milliseconds(80), 8, tokens));
+    admission.limit_pace(0);
+    EXPECT_TRUE(admission.waiting()) << "nobody would look for what waits";
+    EXPECT_TRUE(admission.over(begin + milliseconds(80)));
+    EXPECT_TRUE(admission.admit(begin + milliseconds(80), 8, tokens));
+    EXPECT_EQ(admission.counts().rate_waits, 2u);
+  }
+}
+
 TEST(Admission, TwoProcessesHaveNoMoreThanTheTokensTogether) {
   Node node;
   auto pool_a = node.join(), pool_b = node.join();

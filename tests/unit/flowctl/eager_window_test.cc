@@ -119,6 +119,17 @@ TEST(EagerWindow, APeerWithoutCreditsCannotSpend) {
   EXPECT_FALSE(eager.spend(a));
 }
 
+TEST(EagerWindow, APeerCannotGiveBackWhatItNeverHad) {
+  EagerWindow eager({});
+  eager.set_window(64);
+  Share a;
+  eager.join(a);
+  ASSERT_EQ(eager.top_up(a, 2), 2u);
+  EXPECT_FALSE(eager.give_back(a, 3));
+  EXPECT_TRUE(eager.give_back(a, 2));
+  EXPECT_FALSE(eager.give_back(a, 1));
+}
+
 TEST(EagerWindow, IsLowWhenMoreThanHalfIsSpent) {
   EagerWindow eager({.control_reserve = 1, .min_credits = 1, .max_credits = 8});
   eager.set_window(64);

@@ -480,6 +480,82 @@ TEST_F(SegmentTest, AViewShowsTimesAndPeers) {
   EXPECT_TRUE(look().peers.empty());
 }
 
+class OrderTest : public SegmentTest {
+ protected:
+  OrderTest() {
+    node_ = open();
+    node_->board().show(Caps{256, 1 << 20, -1, 1 << 20, 64});
+    node_->board().show(1, Counters{});
+  }
+  MemberView look() const {
+    return SegmentView::all(options_.directory).at(0).look().members.at(0);
+  }
+  std::optional<CapsOrder> found() const { return node_->board().new_order(node_->lease()); }
+  std::optional<std::uint64_t> order(const MemberView& member, const Caps& caps) {
+    return order_caps(node_->path(), member, caps, reason_);
+  }
+
+  std::unique_ptr<Segment> node_;
+};
+
+TEST_F(OrderTest, IsSeenOnceByTheProcessThatItIsFor) {
+  const MemberView member = look();
+  EXPECT_EQ(member.caps, (Caps{256, 1 << 20, -1, 1 << 20, 64}));
+  EXPECT_FALSE(found());
+  const Caps wanted{16, 1 << 20, 1, 1 << 20, 8};
+  const auto mark = order(member, wanted);
+  ASSERT_TRUE(mark) << reason_;
+  ASSERT_TRUE(found());
+  EXPECT_EQ(found()->caps, wanted);
+  EXPECT_EQ(found()->mark, *mark);
+  node_->board().order_seen.store(~*mark);  // refused
+  EXPECT_FALSE(found());
+  node_->board().order_seen.store(*mark);
+  EXPECT_FALSE(found());
+  EXPECT_EQ(look().order_seen, *mark);
+  EXPECT_NE(order(member, wanted), mark);  // the same again is another order
+  EXPECT_TRUE(found());
+}
+
+TEST_F(OrderTest, ForAnEarlierOwnerOfTheSlotHasNoEffect) {
+  MemberView member = look();
+  member.lease ^= std::uint64_t{1} << lease::generation_shift;
+  ASSERT_TRUE(order(member, {})) << reason_;
+  EXPECT_FALSE(found());
+}
+
+// Whatever another process writes: only a whole order is one.
+TEST_F(OrderTest, HalfOfOneHasNoEffect) {
+  ASSERT_TRUE(order(look(), {1, 2, 3, 4, 5})) << reason_;
+  for (SharedWord& word : node_->board().order) {
+    const std::uint64_t good = word.load();
+    for (const std::uint64_t bad : {good + 1, std::uint64_t{0}, ~good}) {
+      word.store(bad);
+      if (bad != good) {
+        EXPECT_FALSE(found());
+      }
+    }
+    word.store(good);
+    EXPECT_TRUE(found());
+  }
+}
+
+TEST_F(OrderTest, GoesIntoNoFileThatIsNoSegment) {
+  const MemberView member = look();
+  const std::string path = std::string(directory_) + "/weir-other";
+  std::ofstream(path) << std::string(sizeof(NodeState), 'x');
+  EXPECT_FALSE(order_caps(path, member, {}, reason_));
+  EXPECT_NE(reason_, "");
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(text, std::string(sizeof(NodeState), 'x'));
+  fs::create_symlink(node_->path(), path + "2");
+  reason_.clear();
+  EXPECT_FALSE(order_caps(path + "2", member, {}, reason_));
+  reason_.clear();
+  EXPECT_FALSE(order_caps(path + "3", member, {}, reason_));
+}
+
 TEST_F(SegmentTest, ThoseThatOnlyShowThemselvesDoNotCountAsSharers) {
   const auto count = [&] { return processes_of(7, options_.directory); };
   options_.sharers = SegmentOptions::nothing_shared;

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -309,6 +311,42 @@ TEST(Handover, EveryFrameArrivesOnceWhateverBreaksAndNoPutComesLate) {
   }
   EXPECT_GT(moved, 10000);
   EXPECT_GT(puts_moved, 1000);
+}
+
+// One whose sessions are empty, and whose messages wait until somebody takes them.
+struct Asker {
+  std::optional<std::uint32_t> hold(std::size_t, Handover::Hold) { return 0; }
+  std::optional<std::uint32_t> received_before_end(std::size_t) { return std::nullopt; }
+  bool give_away(std::size_t, std::uint32_t) { return gave = true; }
+  void let_go(std::size_t) {}
+  bool send(std::size_t, const HandoverMessage& message) {
+    sent.push_back(message);
+    return true;
+  }
+
+  Handover handover{};
+  bool gave = false;
+  std::deque<HandoverMessage> sent{};
+};
+
+TEST(Handover, OfTwoThatAskAtTheSameTimeOneAnswers) {
+  std::array<Asker, 2> both;
+  both[0].handover.set_first(true);
+  for (Asker& one : both) {
+    for (std::size_t rail : {0u, 1u}) one.handover.on_news(rail, LinkNews::Kind::up, one);
+    one.handover.on_news(0, LinkNews::Kind::down, one);
+    ASSERT_EQ(one.sent.size(), 1u);
+  }
+  while (!both[0].sent.empty() || !both[1].sent.empty()) {
+    for (std::size_t who : {0u, 1u}) {
+      std::deque<HandoverMessage>& sent = both[who].sent;
+      if (sent.empty()) continue;
+      const HandoverMessage message = sent.front();
+      sent.pop_front();
+      both[1 - who].handover.on_message(message, 1, both[1 - who]);
+    }
+  }
+  EXPECT_TRUE(both[0].gave && both[1].gave);
 }
 
 }  // namespace

@@ -54,6 +54,27 @@ struct Chains : testing::Test {
   SchedulerWithPeers scheduler;
 };
 
+// `weir set`: what is handed out goes on; of the rest one chunk at a time, as beside any chain.
+TEST_F(Chains, TheRestOfOneThatExceedsALowerCGoesByChunks) {
+  scheduler.submit(get(near, 10));
+  std::vector<Chunk> handed_out(3);
+  for (Chunk& chunk : handed_out) ASSERT_TRUE(scheduler.next(chunk));
+  ASSERT_EQ(chained(handed_out), 3u);
+  scheduler.limit({.adaptive = false, .reads = 1});
+  std::vector<Chunk> chunks = drain();
+  complete(handed_out);
+  for (int i = 0; i < 7; ++i) {
+    ASSERT_EQ(chunks.size(), 1u);
+    EXPECT_EQ(chained(chunks), 0u);
+    complete(chunks);
+    chunks = drain();
+  }
+  EXPECT_TRUE(chunks.empty());
+  scheduler.limit({.adaptive = false, .reads = 4});
+  scheduler.submit(get(near, 10));
+  EXPECT_EQ(chained(drain()), 10u);
+}
+
 TEST_F(Chains, AllChunksAreHandedOutAtOnceAndChargedAsC) {
   scheduler.submit(get(near, 10));
   const auto chunks = drain();
@@ -182,7 +203,7 @@ Scheduler::Config adaptive_chains() {
                   .initial_bytes = 4 * chunk_bytes,
                   .least_bytes = 4 * chunk_bytes,
                   .queue_bytes = chunk_bytes,
-                  .step_bytes = chunk_bytes};
+                  .chunk_bytes = chunk_bytes};
   config.measure_every = 5;
   return config;
 }
@@ -255,6 +276,26 @@ TEST_F(AdaptiveChains, NotOnALaneThatIsTooShallowOrTooDeepForTheWindow) {
   scheduler.open_chain(near, 6);
   scheduler.submit(get(near, 10));
   EXPECT_EQ(chained(drain()), 0u);
+}
+
+// A lane's depth stays, so its reads are as small as others: a window of 128 KiB is 4 of 32 KiB.
+TEST(AdaptiveChain, HasNoMoreUnderWayThanTheWindow) {
+  Scheduler::Config config;
+  config.chain_bytes = 1 << 20;
+  SchedulerWithPeers scheduler(config);
+  ASSERT_EQ(scheduler.controller().window_bytes(), 128u << 10);
+  EXPECT_EQ(scheduler.chain_reads(), 4u);
+  scheduler.open_peer(near, 16);
+  scheduler.open_chain(near, 4);
+  scheduler.submit({.peer = near, .length_bytes = 2 << 20});
+  int chunks = 0;
+  for (Chunk chunk; scheduler.next(chunk); ++chunks) {
+    EXPECT_TRUE(chunk.chained);
+    EXPECT_EQ(chunk.length_bytes, 32u << 10);
+  }
+  EXPECT_EQ(chunks, 64);
+  EXPECT_EQ(scheduler.reads().bytes(), 128u << 10);
+  EXPECT_TRUE(scheduler.conserved());
 }
 
 }  // namespace

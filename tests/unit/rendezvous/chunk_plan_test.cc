@@ -81,5 +81,23 @@ TEST(ChunkPlan, KeepsItsRulesForAnything) {
   }
 }
 
+TEST(ChunkPlan, AChunkOfASmallerPlanIsAsThatOneCutsIt) {
+  for (std::uint64_t seed = 1; seed <= 3000; ++seed) {
+    sim::Random random(seed);
+    ChunkPlan::Config config{.chunk_bytes = random.between(1, 1 << random.between(1, 20)),
+                             .alignment_bytes = 1u << random.between(0, 13),
+                             .max_message_bytes = random.between(64, 1 << 20)};
+    const ChunkPlan plan(config);
+    config.chunk_bytes = random.between(1, plan.chunk_bytes());
+    const ChunkPlan smaller(config);
+    const std::uint64_t written = random.below(1 << 20);
+    const std::uint64_t length = random.below(std::uint64_t{plan.chunk_bytes()} * 4);
+    const std::uint64_t offset = random.below(length + 1);
+    ASSERT_EQ(plan.bytes_at(offset, length, written, smaller.chunk_bytes()),
+              smaller.bytes_at(offset, length, written))
+        << "seed " << seed;
+  }
+}
+
 }  // namespace
 }  // namespace weir

@@ -88,7 +88,7 @@ class RandomWorld {
     config.reads.reads = config.reads.most_reads = random_.between(1, 20);
     config.reads.initial_bytes = random_.between(1, 10'000);
     config.reads.least_bytes = random_.between(1, 1000);
-    config.reads.queue_bytes = config.reads.step_bytes = random_.between(1, 2000);
+    config.reads.queue_bytes = config.reads.chunk_bytes = random_.between(1, 2000);
     config.reads.base_age = microseconds(random_.between(1, 1000));
     config.write_bytes = random_.between(0, 5000);
     config.small_bytes = small_bytes_ = random_.between(0, 3000);
@@ -338,7 +338,7 @@ TEST(SchedulerRandom, TakesNothingBeyondTheLimitOfTheMoment) {
                     .initial_bytes = 5000,
                     .least_bytes = 500,
                     .queue_bytes = 1000,
-                    .step_bytes = 1000,
+                    .chunk_bytes = 1000,
                     .base_age = microseconds(200)};
     SchedulerWithPeers scheduler(config);
     scheduler.open_peer(PeerId{0}, 1000);

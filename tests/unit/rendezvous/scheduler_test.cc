@@ -521,8 +521,15 @@ TEST(Scheduler, AChunkLargerThanTheBudgetStillGoes) {
   }
 }
 
-// The times reach the controller and its window the budget: a sink of 12.5 GB/s, 100 us away.
-TEST(Scheduler, FollowsTheController) {
+// A sink that takes so many bytes a microsecond, so far away.
+struct Sink {
+  double bytes_per_us, one_way_us;
+};
+
+// Plays a get of a gigabyte into it until `chunks` are done, and calls settled(chunk) for those
+// after the first 1000. The most that was then under way.
+template <typename Posted, typename Settled>
+std::uint64_t play(const Sink& sink, int chunks, Posted&& posted, Settled&& settled) {
   SchedulerWithPeers scheduler(Scheduler::Config{});
   scheduler.open_peer(PeerId{0}, 1000);
   scheduler.submit({.peer = PeerId{0}, .length_bytes = std::uint64_t{1} << 30});
@@ -534,22 +541,48 @@ TEST(Scheduler, FollowsTheController) {
   double now = 1000;
   double free = 0;
   std::uint64_t most = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < chunks; ++i) {
     for (Chunk chunk; scheduler.next(chunk);) {
-      free = std::max(free, now + 50) + chunk.length_bytes / 12'500.0;
-      under_way.push_back({chunk, now, free + 50});
+      posted(chunk);
+      free = std::max(free, now + sink.one_way_us) + chunk.length_bytes / sink.bytes_per_us;
+      under_way.push_back({chunk, now, free + sink.one_way_us});
     }
-    ASSERT_FALSE(under_way.empty());
-    if (i > 1000) most = std::max(most, scheduler.reads().bytes());
+    if (under_way.empty()) {
+      ADD_FAILURE() << "nothing is under way";
+      return most;
+    }
     const Read read = under_way.front();
     under_way.pop_front();
+    if (i > 1000) {
+      most = std::max(most, scheduler.reads().bytes());
+      settled(read.chunk);
+    }
     const Duration took{static_cast<std::int64_t>((read.done_us - read.posted_us) * 1000)};
     now = read.done_us;
     scheduler.on_chunk_done({static_cast<std::int64_t>(now * 1000)}, read.chunk.transfer,
                             read.chunk.length_bytes, took);
   }
+  return most;
+}
+
+// The times reach the controller and its window the budget: a sink of 12.5 GB/s, 100 us away.
+TEST(Scheduler, FollowsTheController) {
+  const auto any = [](const Chunk&) {};
+  const std::uint64_t most = play({12'500, 50}, 4000, any, any);
   EXPECT_GE(most, 1'250'000u);  // the delay's worth
   EXPECT_LE(most, 1'250'000u + 4 * (128u << 10));
+}
+
+// A receiver that takes an eighth of 100 Gbit/s, 2 us away: after the sounding its chunks become as
+// small as they may be, and few are under way.
+TEST(Scheduler, ASlowReceiverReadsLittleAtATime) {
+  const auto sounds_first = [](const Chunk& chunk) {
+    EXPECT_TRUE(chunk.offset > 0 || chunk.length_bytes == 4096);
+  };
+  const auto is_small = [](const Chunk& chunk) { EXPECT_EQ(chunk.length_bytes, 16u << 10); };
+  const std::uint64_t most = play({1'562, 1}, 2000, sounds_first, is_small);
+  EXPECT_GE(most, 32u << 10);  // the sink never waits
+  EXPECT_LE(most, 64u << 10);
 }
 
 }  // namespace

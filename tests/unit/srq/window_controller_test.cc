@@ -83,6 +83,23 @@ TEST(WindowController, ManyPeersRaiseTheMaximumAsFarAsItMay) {
   EXPECT_EQ(window.max(), 70u);
 }
 
+TEST(WindowController, AnotherMaximumIsTakenAsFarAsTheQueueHasRoom) {
+  WindowController window({.initial = 8, .max = 64});
+  window.settle_room();
+  window.raise_to(64);
+  window.limit({.initial = 8, .max = 20});
+  EXPECT_EQ(window.max(), 20u);
+  EXPECT_EQ(window.max_by_demand(0), 20u);
+  window.shrink_to(20);
+  EXPECT_FALSE(window.grow(0));
+  window.limit({.initial = 8, .max = 1000});
+  EXPECT_EQ(window.max(), 64u);
+  EXPECT_TRUE(window.grow(0));
+  window.cap(50);  // that holds for later limits, too
+  window.limit({.initial = 8, .max = 64});
+  EXPECT_EQ(window.max(), 50u);
+}
+
 TEST(WindowController, AFixedMaximumStays) {
   WindowController window({.initial = 8, .max = 16});
   window.expect(1000);

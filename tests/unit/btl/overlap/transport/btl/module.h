@@ -122,16 +122,12 @@ class Engine {
 
 namespace weir::btl {
 
-struct NoRails {
-  struct {
-    template <typename F>
-    void for_each_further(F&&) {}
-  } engines;
-};
-
 struct Module {
+  template <typename F>
+  void for_each_engine(F&& visit) {
+    visit(*engine);
+  }
   std::unique_ptr<Engine> engine = std::make_unique<Engine>();
-  std::unique_ptr<NoRails> rails;
   std::unique_ptr<Overlap> overlap;
   // Of the upcalls, which no lock guards.
   std::uint64_t last = 0;
