@@ -172,6 +172,12 @@ class Engine : private Driver<Engine>, private StandInLoop<Engine> {
     settle();
   }
 
+  // Other limits from here on.
+  void limit(const CoreLimits& limits) {
+    core_.limit(now(), limits, out_);
+    settle();
+  }
+
   // ---- trouble ----
   // The event thread hears that the port is down.
   void lose_port();

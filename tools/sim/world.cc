@@ -55,6 +55,11 @@ class World {
     for (auto& application : applications_) all.push_back(&application->one_sided());
     for (OneSided* one : all) one->meet(all);
     for (const Fault& fault : plan.faults) arrange(fault);
+    for (const LimitChange& change : plan.limit_changes) {
+      fabric_.events.at(change.when, [this, change] {
+        if (alive(change.node)) engines_[change.node]->limit(change.limits);
+      });
+    }
   }
 
   Outcome run() {
@@ -305,6 +310,15 @@ class World {
 
   bool troubled() const { return !plan_.faults.empty(); }
 
+  // A process that had closed may have accepted once more, and not know of that connection's end.
+  static bool is_anybody_connected(const Core& core) {
+    bool any = core.connecting_count() > 0;
+    for (std::uint32_t peer = 0; peer < core.peer_count(); ++peer) {
+      any = any || core.is_connected(PeerId{peer});
+    }
+    return any;
+  }
+
   // All messages have arrived: nothing may have needed an RNR NAK.
   void check_quiet() {
     if (troubled() || fabric_.hazards.send_again.struck > 0) return;  // these take receives, too
@@ -320,7 +334,9 @@ class World {
   void settle() {
     for (auto& application : applications_) application->stop();
     for (auto& application : applications_) application->one_sided().check_end(troubled());
-    fabric_.run_until(fabric_.events.now() + milliseconds(5));
+    const Timing& timing = plan_.timing;
+    fabric_.run_until(fabric_.events.now() + milliseconds(5) + timing.connection_message +
+                      timing.connection_jitter);
     for (int look = 0; look < 3; ++look) {  // a dead one's waiting ticket comes last
       for (Node node = 0; node < engines_.size(); ++node) {
         engines_[node]->reap();
@@ -332,7 +348,7 @@ class World {
       if (!alive(node)) continue;
       Engine& engine = *engines_[node];
       engine.check_at_rest();
-      if (engine.core().counters().credits_out != 0 && engine.core().connecting_count() == 0) {
+      if (engine.core().counters().credits_out != 0 && !is_anybody_connected(engine.core())) {
         fabric_.violation("credits are out although no peer is connected");
       }
       const Host::Door* const door = engine.door();

@@ -44,6 +44,13 @@ struct Fault {
   Duration lasts{};        // outage
 };
 
+// A process gets other limits; none above those of the plan.
+struct LimitChange {
+  Time when;
+  Node node = 0;
+  CoreLimits limits;
+};
+
 struct Plan {
   std::uint64_t seed = 0;
   Timing timing;
@@ -62,6 +69,7 @@ struct Plan {
   bool connect_first = false;  // a message to each destination, before the traffic begins
   std::uint32_t rounds = 1;    // traffic, then close, then all over again
   std::vector<Fault> faults;
+  std::vector<LimitChange> limit_changes;
   Duration deadline = seconds(120);       // of virtual time; a world that needs more is stuck
   std::uint64_t most_steps = 20'000'000;  // of events; the same
 };

@@ -179,7 +179,7 @@ void add_sim(CLI::App& app) {
       "\nExamples:\n"
       "  weir sim list\n"
       "  weir sim reproduce --smoke                 the figures, small: half a minute\n"
-      "  weir sim run conf/sim/rdrp-1pct-8x.yaml --seed 2\n"
+      "  weir sim run rdrp-1pct-8x.yaml --seed 2\n"
       "\nExit status: 0; 1 when a check or a verdict does not hold; 2 on wrong usage; 3 without\n"
       "pictures.");
 
@@ -200,8 +200,9 @@ void add_sim(CLI::App& app) {
               "carry; rate, the messages that a process receives in a ms; memory_kib, the peak of\n"
               "a process's receive buffers; others, the throughput beside an incast.\n"
               "\nExamples:\n"
-              "  weir sim run conf/sim/rdrp-1pct-8x.yaml\n"
-              "  weir sim run conf/sim/incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+              "  cd PREFIX/share/weir/sim\n"
+              "  weir sim run rdrp-1pct-8x.yaml\n"
+              "  weir sim run incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
               "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
               "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
               "line).");

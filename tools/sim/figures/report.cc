@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
-#include <regex>
 
+#include "tools/gnuplot.h"
 #include "tools/sim/figures/figure.h"
 
 namespace weir::sim::figures {
@@ -25,11 +24,6 @@ void add_new(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-// Within '…', where a quote is written twice.
-std::string quotable(const std::string& text) {
-  return std::regex_replace(text, std::regex("'"), "''");
-}
-
 std::string gnuplot_script(const Shown& shown) {
   const auto& [said, results, rows, faults] = shown;
   constexpr const char* colours[] = {"#274d7d", "#c04020", "#3a8a4d", "#8a5aa8",
@@ -37,8 +31,8 @@ std::string gnuplot_script(const Shown& shown) {
   std::string script =
       "set terminal svg size 560,360 font 'sans,11' background 'white'\n"
       "set key outside right\nset grid ytics lc rgb '#e0e0e0'\nset border 3\nset tics nomirror\n";
-  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", quotable(said.x_label),
-                        quotable(said.y_label));
+  script += fmt::format("set xlabel '{}'\nset ylabel '{}'\n", tools::quotable(said.x_label),
+                        tools::quotable(said.y_label));
   const auto is_log = [&](char axis) { return said.log.find(axis) != std::string::npos; };
   script += is_log('x') ? "set logscale x 2\n" : "set offsets graph 0.03, graph 0.03, 0, 0\n";
   script += is_log('y') ? "set logscale y\n" : "set yrange [0:*]\n";
@@ -100,9 +94,7 @@ std::string to_csv(const Results& results) {
 }
 
 bool draw(const Shown& shown, const std::string& file) {
-  const std::string script =
-      fmt::format("set output '{}'\n{}", quotable(file), gnuplot_script(shown));
-  return std::system(("gnuplot >/dev/null 2>&1 <<'END'\n" + script + "END\n").c_str()) == 0;
+  return tools::draw_by_gnuplot(gnuplot_script(shown), file);
 }
 
 std::string to_text(const Shown& shown) {

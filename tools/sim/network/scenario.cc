@@ -42,9 +42,10 @@ Scheduler::Config scheduler_config(const Scenario& scenario) {
   config.reads.reads = scenario.reads;
   config.reads.most_reads = scenario.most_reads;
   config.reads.queue_bytes = std::max(scenario.queue_bytes, scenario.chunk_bytes);
-  config.reads.step_bytes = scenario.chunk_bytes;
-  config.reads.least_bytes = std::max(scenario.least_bytes, scenario.chunk_bytes);
-  config.reads.initial_bytes = 4 * scenario.chunk_bytes;
+  config.reads.chunk_bytes = config.plan.chunk_bytes;
+  config.reads.least_bytes = scenario.least_bytes;
+  config.reads.initial_bytes =
+      std::min(4 * scenario.chunk_bytes, std::max<std::uint64_t>(scenario.chunk_bytes, 128 << 10));
   return config;
 }
 
