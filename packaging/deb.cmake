@@ -13,7 +13,11 @@ execute_process(COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/version OUTPUT_VARIABLE vers
 set(CPACK_PACKAGE_VERSION ${version})
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL weir openmpi lab)
+set(components weir openmpi)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)  # of the machine that it emulates
+  list(APPEND components lab)
+endif()
+set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
@@ -33,7 +37,7 @@ Messages are carried by the plugin, ${plugin}.")
 set(CPACK_DEBIAN_WEIR_PACKAGE_NAME weir)
 set(CPACK_DEBIAN_WEIR_PACKAGE_DEPENDS "${plugin} (= ${version})")
 set(CPACK_DEBIAN_WEIR_PACKAGE_RECOMMENDS "python3, bash-completion")
-set(CPACK_DEBIAN_WEIR_PACKAGE_SUGGESTS "weir-lab, gnuplot-nox, environment-modules")
+set(CPACK_DEBIAN_WEIR_PACKAGE_SUGGESTS "weir-lab, gnuplot-nox, environment-modules, clustershell")
 set(CPACK_DEBIAN_WEIR_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/conffiles)
 
 set(CPACK_COMPONENT_OPENMPI_DESCRIPTION "${description}, plugin
@@ -47,10 +51,6 @@ survives outages without a message lost.")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_NAME ${plugin})
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_DEPENDS "openmpi-bin, ibverbs-providers")
 set(CPACK_DEBIAN_OPENMPI_PACKAGE_RECOMMENDS weir)
-if(profile)
-  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/openmpi/conffiles "${profile}\n")
-  set(CPACK_DEBIAN_OPENMPI_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_BINARY_DIR}/openmpi/conffiles)
-endif()
 
 set(CPACK_COMPONENT_LAB_DESCRIPTION "run programs on Soft-RoCE in a micro-VM, without an adapter
 Boots Debian's kernel with Soft-RoCE and this machine's own root file system,
@@ -58,7 +58,6 @@ runs a command in it, and returns its output and exit status: verbs and MPI
 programs can be tested in a container or on a machine without RDMA. One node
 or two, several rails; packets can be lost, delayed, or cut off.")
 set(CPACK_DEBIAN_LAB_PACKAGE_NAME weir-lab)
-set(CPACK_DEBIAN_LAB_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_LAB_PACKAGE_SHLIBDEPS OFF)
 # The lists of tools/setup: what boots the VM, and what is used inside.
 execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/setup --list
@@ -67,9 +66,10 @@ string(REGEX MATCHALL "(lab|guest)  +[^#\n]+" listed "${listed}")  # "lab    NAM
 list(TRANSFORM listed REPLACE "^[a-z]+ +(.*[^ ]) *$" "\\1")
 string(REPLACE "util-linux" "" listed "${listed}")  # every Debian has it
 string(REGEX REPLACE "[ ;]+" ", " CPACK_DEBIAN_LAB_PACKAGE_DEPENDS "${listed}")
+set(CPACK_DEBIAN_LAB_PACKAGE_SUGGESTS "slurmctld, slurmd, slurm-client, slurm-wlm-basic-plugins, munge, libpmix-dev")
 
 # Policy wants these in each package.
-foreach(component weir openmpi lab)
+foreach(component IN LISTS components)
   string(TOUPPER ${component} upper)
   set(name ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/doc/${name})

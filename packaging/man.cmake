@@ -20,7 +20,7 @@ endfunction()
 
 set(weir ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/weir)
 man_page(weir weir ${weir})
-foreach(subcommand info doctor top tune config sim)
+foreach(subcommand info doctor top set perf tune config sim)
   man_page(weir weir ${weir} ${subcommand})
 endforeach()
 man_page(lab weir-lab ${CMAKE_SOURCE_DIR}/tools/lab/lab)
