@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 
-from .errors import LabError
+from .errors import SETUP, LabError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,4 +51,4 @@ def emulate_programs(arch):
         pass
     if not os.path.exists(known):
         raise LabError(f"this machine does not run programs of {arch.name}: it wants qemu-user-static and "
-                       "binfmt-support (tools/setup --only arm), root, and a kernel with binfmt_misc")
+                       f"binfmt-support ({SETUP} --only arm), root, and a kernel with binfmt_misc")

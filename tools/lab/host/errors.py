@@ -1,5 +1,10 @@
 """The lab's own exit codes and the exception that carries one."""
 
+from pathlib import Path
+
+# Installs what the lab needs: of a checkout, or of the package weir-lab.
+SETUP = Path(__file__).resolve().parent.parent.parent / "setup"
+
 EXIT_TIMEOUT = 124
 EXIT_LAB = 125
 EXIT_USAGE = 2

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from .apt import Packages
 from .arch import HERE
-from .errors import LabError
+from .errors import SETUP, LabError
 from .tool import tool
 
 GUEST_DIR = Path(__file__).resolve().parent.parent / "guest"
@@ -205,7 +205,7 @@ def _initramfs(cache, kernel):
                 subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], cwd=stage,
                                input=names.encode(), stdout=f, check=True)
             except (OSError, subprocess.CalledProcessError) as e:
-                raise LabError(f"cannot build the initramfs: {e} (run tools/setup)") from e
+                raise LabError(f"cannot build the initramfs: {e} (run {SETUP})") from e
         done.rename(target)
     week = time.time() - 7 * 86400
     for old in cache.glob("initramfs-*.cpio"):
@@ -217,8 +217,8 @@ def _initramfs(cache, kernel):
 def _busybox():
     found = shutil.which("busybox", path=os.defpath + ":/bin:/usr/bin")
     if not found:
-        raise LabError("busybox is not installed (busybox-static; run tools/setup)")
+        raise LabError(f"busybox is not installed (busybox-static; run {SETUP})")
     path = Path(found).resolve()
     if b"ld-linux" in path.read_bytes()[:4096]:
-        raise LabError("busybox is not static (install busybox-static; run tools/setup)")
+        raise LabError(f"busybox is not static (install busybox-static; run {SETUP})")
     return path

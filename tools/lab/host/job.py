@@ -45,11 +45,23 @@ def build_dir(opt) -> str:
     return os.path.abspath(opt.build or os.environ.get("WEIR_BUILD_DIR") or TOOLS.parent / "build")
 
 
+def plugin(opt) -> str:
+    return os.path.join(build_dir(opt), "lib/openmpi/mca_btl_weir.so")
+
+
+def missing_plugin(opt, cmd) -> str:
+    """Of a command that wants weir, before it is built; the installed lab has nothing to build."""
+    wanted = any("weir" in re.split(r"[,=\s]", word) for word in cmd)
+    if not wanted or TOOLS.name != "tools" or os.path.exists(plugin(opt)):
+        return ""
+    return f"weir is not built, there is no {plugin(opt)}: mpirun does not find it, unless it is installed"
+
+
 def plugin_exports(opt) -> str:
     """The lines of tools/env, or nothing when nothing is built. Another root has another Open MPI: the
     guest asks that one."""
     build = build_dir(opt)
-    if not os.path.exists(os.path.join(build, "lib/openmpi/mca_btl_weir.so")):
+    if not os.path.exists(plugin(opt)):
         return ""
     if opt.root:
         return (f"exports=$({quote(TOOLS / 'env')} --build {quote(build)}) || fail 'tools/env failed'\n"
@@ -77,6 +89,8 @@ def environment(opt) -> str:
             "OMPI_MCA_oob_tcp_if_include": "mgmt0",
             "PRTE_MCA_prte_if_include": "mgmt0",
         })
+    if opt.slurm:
+        given["OMPI_MCA_mpi_yield_when_idle"] = "1"  # srun says nothing of more ranks than cores
     given["LAB_FABRIC"] = fabric(opt)
     for name, value in os.environ.items():
         if name.startswith(PASS_PREFIXES):
@@ -124,6 +138,7 @@ def settings(opt, mark) -> str:
         "FABRIC": fabric(opt), "NODES": opt.nodes, "RAILS": opt.rails, "PATHS": opt.paths,
         "MTU": opt.mtu,
         "DEVICE": "no" if opt.no_device else "yes", "CPUS": opt.cpus,
+        "SLURM": "yes" if opt.slurm else "no",
         "RATE": opt.rate or "", "DELAY": opt.delay or "", "LOSS": opt.loss or "",
         "MEMLOCK": opt.memlock, "UID": uid, "GID": gid, "CWD": os.path.realpath(os.getcwd()),
         "MODE": "shell" if opt.shell else "cmd", "ROWS": rows, "COLS": cols, "MARK": mark,

@@ -24,6 +24,8 @@ FABRICS
              is its path, as ECMP's hash in a fabric. Queue pairs have ports of their own.
   --nodes 2  two VMs, node1 and node2, rxe0 on each. CMD runs on node1. mpirun -H node1,node2
              or --hostfile $LAB_HOSTFILE reaches both; so does 'lab-rsh node2 CMD'.
+             With --slurm both are idle nodes of a Slurm when CMD begins (srun, salloc, sbatch); its
+             settings and logs are in /etc/slurm and /run/lab/slurm.
 
 INSIDE THE GUEST
   lab-wire status                    show what each rail is doing
@@ -40,14 +42,14 @@ INSIDE THE GUEST
 ENVIRONMENT
   Passed to CMD: OMPI_* PRTE_* PMIX_* WEIR_* UCX_* FI_* GTEST_* ASAN_* UBSAN_* TSAN_* LSAN_* and what
   --env names. When weir is built (build/, or --build, or WEIR_BUILD_DIR), CMD gets what
-  tools/env prints, so mpirun finds the plugin. mpirun may run as root and oversubscribe.
+  weir's tools/env prints, so mpirun finds the plugin. mpirun may run as root and oversubscribe.
   The cache is $XDG_CACHE_HOME/weir/lab (~/.cache); console logs of failures go to $TMPDIR.
 
 FILES
   Writable for the host: the working directory and every --rw. /tmp, /run and /dev/shm are
   empty; all else looks like the host and forgets what is written.
   --arch ARCH: all else looks like a root of bookworm for that machine, as with --root.
-  --root DIR: all else looks like DIR, another distribution's tree (tools/lab/root makes one). Of
+  --root DIR: all else looks like DIR, another distribution's tree (weir-lab-root makes one). Of
   the host there are the working directory, every --rw, weir's checkout and its build directory,
   which is to be a build for that distribution.
 
@@ -65,8 +67,9 @@ EXAMPLES
   lab --wire --rate 100mbit --rails 2 -- ./overlap_test
   lab --wire -- sh -c './long_run & sleep 2; lab-wire blackout 0; sleep 5; lab-wire restore 0; wait'
   lab --nodes 2 -- mpirun -np 2 -H node1,node2 --mca btl weir,self ./my_app
+  lab --nodes 2 --slurm -- srun --mpi=pmix -N 2 -n 4 --export=ALL,OMPI_MCA_btl=weir,self ./my_app
   lab --user --memlock 65536 -- ./my_app
-  lab --root "$(tools/lab/root trixie)" --build build-trixie -- mpirun -np 2 --mca btl weir,self ./my_app
+  lab --root "$(weir-lab-root trixie)" --build build-trixie -- mpirun -np 2 --mca btl weir,self ./my_app
   lab --arch arm64 --build build-arm64 -- mpirun -np 2 --mca btl weir,self ./my_app
   lab --shell
 """
@@ -80,6 +83,7 @@ def parse(argv):
     where.add_argument("--host", action="store_true", help="no VM: run here, if this host has a usable RDMA device")
     where.add_argument("--wire", action="store_true", help="two devices joined by a wire")
     where.add_argument("--nodes", type=int, default=1, choices=(1, 2), help="two VMs as two hosts")
+    where.add_argument("--slurm", action="store_true", help="Slurm on the nodes of --nodes 2")
     where.add_argument("--no-device", action="store_true", help="a VM without any RDMA device")
     fabric = p.add_argument_group("fabric")
     fabric.add_argument("--rails", type=int, default=1, choices=range(1, 5), metavar="N", help="rails, 1 to 4 (default 1)")
@@ -97,7 +101,7 @@ def parse(argv):
                          help="count instructions as time: one CPU, repeatable figures for regressions")
     machine.add_argument("--plugin", metavar="FILE[,KEY=VALUE...]",
                          help="a TCG plugin for QEMU, which then has no KVM (see tests/bench/map)")
-    machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (tools/lab/root)")
+    machine.add_argument("--root", metavar="DIR", help="DIR as root file system instead of the host's (weir-lab-root)")
     machine.add_argument("--arch", choices=ARCHES, default=HERE.name,
                          help=f"that machine, emulated where it is another (default here {HERE.name}); it has a root of "
                               "bookworm, unless --root names one")
@@ -142,6 +146,8 @@ def _check(p, opt, command):
         asked = ", ".join(option for option, value in of_a_vm.items() if value)
         if asked:
             p.error(f"--host has no fabric of its own: leave out {asked}")
+    if opt.slurm and opt.nodes == 1:
+        p.error("--slurm needs --nodes 2")
     if opt.wire and opt.nodes > 1:
         p.error("--wire and --nodes 2 are two fabrics: choose one")
     if (opt.rate or opt.delay or opt.loss) and not (opt.wire or opt.nodes > 1):

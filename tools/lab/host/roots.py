@@ -21,12 +21,12 @@ from pathlib import Path
 
 from . import apt, image
 from .arch import HERE, emulate_programs
-from .errors import LabError
+from .errors import SETUP, LabError
 
 TOOLS = Path(__file__).resolve().parent.parent.parent
 
 # What tools/setup installs inside: to build weir and its tests, and to be the lab's guest.
-GROUPS = ("build", "unit", "package", "guest")
+GROUPS = ("build", "unit", "package", "guest", "slurm")
 
 # It lives in a cache, so nothing of it need survive a crash, and nobody reads manuals in it.
 DPKG_SETTINGS = """\
@@ -43,10 +43,10 @@ root=$1 tools=$2
 shift 2
 for f in /etc/hosts /etc/resolv.conf; do
 	[ -e "$root$f" ] || : >"$root$f"
-	mount --bind "$f" "$root$f"
+	mount --bind -o ro "$f" "$root$f"
 done
 mount -t proc proc "$root/proc"
-mount --bind "$tools" "$root/mnt"
+mount --bind -o ro "$tools" "$root/mnt"
 for group; do only="$only --only $group"; done
 chroot "$root" sh /mnt/setup $only
 chroot "$root" apt-get clean
@@ -140,7 +140,7 @@ def run(suite, root, cmd, arch=HERE) -> int:
         return subprocess.call(["unshare", "--mount", *user, "sh", "-c", RUN, "sh", str(root), scratch, str(ccache),
                                 os.path.realpath(os.getcwd()), *cross, *cmd], env=env)
     except FileNotFoundError as e:
-        raise LabError(f"{e.filename} is not installed (run tools/setup)") from e
+        raise LabError(f"{e.filename} is not installed (run {SETUP})") from e
     finally:
         os.rmdir(scratch)
 
@@ -229,7 +229,7 @@ def _watched(cmd, what, say, env):
             ["setpriv", "--pdeathsig", "KILL", "--", "unshare", "--mount", "--pid", "--fork", "--kill-child", *cmd],
             env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except FileNotFoundError as e:
-        raise LabError(f"{e.filename} is not installed (run tools/setup)") from e
+        raise LabError(f"{e.filename} is not installed (run {SETUP})") from e
     with process:
         try:
             for line in process.stdout:

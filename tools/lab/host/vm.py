@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 
-from .errors import LabError
+from .errors import SETUP, LabError
 from . import job as jobs
 
 CMDLINE = ("loglevel=5 panic=-1 oops=panic hung_task_panic=1 mitigations=off nokaslr "
@@ -110,7 +110,7 @@ def spawn(args, fds=(), **kw):
     terminal's Ctrl-C for us and gives it an autogroup whose priority can be set."""
     for tool in (args[0], "setpriv"):
         if not shutil.which(tool):
-            raise LabError(f"{tool} is not installed (run tools/setup)")
+            raise LabError(f"{tool} is not installed (run {SETUP})")
     kw.setdefault("stdout", subprocess.DEVNULL)
     kw.setdefault("stderr", subprocess.PIPE)
     return subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "--", *args],
