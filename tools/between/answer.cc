@@ -3,16 +3,20 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
-#include <iostream>
+#include <tuple>
 
 #include "tools/between/counters.h"
 #include "tools/between/facts.h"
 #include "tools/between/host.h"
 #include "tools/between/link.h"
 #include "tools/doctor/checks.h"
+#include "tools/doctor/subprocess.h"
 #include "tools/here.h"
+#include "tools/perf/answer.h"
 #include "tools/port_facts.h"
+#include "tools/top/answer.h"
 #include "transport/btl/device_wish.h"
 #include "transport/verbs/choose_ports.h"
 
@@ -22,20 +26,27 @@ namespace {
 constexpr std::uint32_t most_rounds = 100000;
 constexpr std::uint32_t longest_read_ms = 10000;
 
-std::string to_hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
+// The next request. False at the end of all, or of one that is longer than any request.
+bool take_line(std::string& line) {
+  line.clear();
+  for (int c = std::getchar(); c != EOF; c = std::getchar()) {
+    if (c == '\n') return true;
+    if (line.size() == longest_line) return false;
+    line += static_cast<char>(c);
+  }
+  return false;
 }
 
-std::vector<std::byte> from_hex(std::string_view text) {
-  std::vector<std::byte> bytes;
-  const auto digit = [](char c) { return c >= 'a' ? c - 'a' + 10 : c - '0'; };
-  if (text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    bytes.push_back(static_cast<std::byte>(digit(text[i]) * 16 + digit(text[i + 1])));
-  }
-  return bytes;
+// What the kernel's own tool says of drivers that have no files for it: "0:off 3:on".
+std::string dcb(const char* what, const char* part, const std::string& interface) {
+  if (interface.empty() || doctor::find_program("dcb").empty()) return {};
+  std::string why;
+  const auto said = doctor::run_program({"dcb", what, "show", "dev", interface, part}, {},
+                                        doctor::milliseconds(2000), why);
+  if (!said || said->status != 0) return {};
+  const std::string line = said->output.substr(0, said->output.find('\n'));
+  const std::string mark = std::string(part) + " ";
+  return line.starts_with(mark) ? line.substr(mark.size()) : "";
 }
 
 Json failed(const std::string& why) { return {{"error", why.empty() ? "it failed" : why}}; }
@@ -45,12 +56,14 @@ class Answerer {
   Json to(const Json& request) {
     const std::string what = text_in(request, "do");
     std::string why;
+    if (auto said = perf_.to(what, request, settings_)) return *said;
+    if (auto said = top_.to(what, request)) return *said;
     if (what == "facts") return facts(request);
     if (what == "counters") return counters();
     if (what == "listen") {
       link_.reset();
       link_ = Link::listen(settings_, number(request, "mtu", 4096), why);
-      return link_ == nullptr ? failed(why) : Json{{"card", to_hex(link_->card())}};
+      return link_ == nullptr ? failed(why) : Json{{"card", to_hex(link_->pair().card())}};
     }
     if (what == "drop") {
       link_.reset();
@@ -59,11 +72,11 @@ class Answerer {
     if (link_ == nullptr) return failed("nothing listens");
     if (what == "connect") {
       const auto start = doctor::Clock::now();
-      if (!link_->connect(from_hex(text_in(request, "card")), why)) return failed(why);
-      return {{"ms", doctor::ms_since(start)}, {"mtu", link_->path_mtu()}};
+      if (!link_->pair().connect(from_hex(text_in(request, "card")), why)) return failed(why);
+      return {{"ms", doctor::ms_since(start)}, {"mtu", link_->pair().path_mtu()}};
     }
     if (what == "accept") {
-      return link_->accept(why) ? Json{{"mtu", link_->path_mtu()}} : failed(why);
+      return link_->pair().accept(why) ? Json{{"mtu", link_->pair().path_mtu()}} : failed(why);
     }
     if (what == "ping") {
       std::vector<double> times =
@@ -114,7 +127,9 @@ class Answerer {
     facts.weir = WEIR_VERSION;
     describe(here, facts);
     if (request.contains("only_configuration")) return to_json(facts);
-    facts.open_mpi = doctor::open_mpi_version(facts.why_no_open_mpi);
+    if (!request.contains("without_open_mpi")) {
+      facts.open_mpi = doctor::open_mpi_version(facts.why_no_open_mpi);
+    }
     std::string why;
     const auto rails = verbs::choose_ports(btl::device_wish(settings_), why);
     if (rails.empty()) {
@@ -137,6 +152,20 @@ class Answerer {
     said.soft = port.soft_roce;
     counter_folder_ = fmt::format("/sys/class/infiniband/{}/ports/{}", port.device, port.port);
     interface_ = said.interface;
+    const std::string device = "/sys/class/infiniband/" + port.device;
+    facts.hardware =
+        read_hardware(device, port.port, interface_.empty() ? "" : "/sys/class/net/" + interface_);
+    // Soft-RoCE has no folder of a driver.
+    facts.hardware["driver"] = driver_of(port.device);
+    for (const auto& [name, what, part] : {std::tuple("pfc", "pfc", "prio-pfc"),
+                                           std::tuple("dscp to priority", "app", "dscp-prio")}) {
+      if (facts.hardware.contains(name)) continue;
+      if (std::string text = dcb(what, part, interface_); !text.empty()) {
+        facts.hardware[name] = std::move(text);
+      }
+    }
+    facts.slow_slot = why_slow_slot(device);
+    facts.counters = read_counters(counter_folder_, interface_);
     return to_json(facts);
   }
 
@@ -148,13 +177,15 @@ class Answerer {
   std::string counter_folder_;
   std::string interface_;
   std::unique_ptr<Link> link_;
+  perf::Answerer perf_;
+  top::Answerer top_;
 };
 
 }  // namespace
 
 int answer() {
   Answerer answerer;
-  for (std::string line; std::getline(std::cin, line);) {
+  for (std::string line; take_line(line);) {
     const auto request = object_of(line);
     const Json said = request ? answerer.to(*request) : failed("this is no request");
     // What a library prints must not stand before it on the line.

@@ -43,11 +43,15 @@ constexpr Known known[] = {
     {"rx_roce_discards", Trouble::drop, "RoCE packets dropped"},
     {"port_rcv_errors", Trouble::drop, "packets received with an error"},
     {"port_xmit_discards", Trouble::drop, "packets dropped before sending"},
-    {"symbol_error", Trouble::drop, "symbol errors of the link"},
-    {"link_downed", Trouble::drop, "times the link went down"},
+    {"symbol_error", Trouble::cable, "symbol errors of the link"},
+    {"link_downed", Trouble::cable, "times the link went down"},
+    {"link_error_recovery", Trouble::cable, "times the link recovered"},
+    {"local_link_integrity_errors", Trouble::cable, "bursts of errors of the link"},
+    {"rx_symbol_err_phy", Trouble::cable, "symbol errors of the link"},
+    {"rx_pcs_symbol_err_phy", Trouble::cable, "symbol errors of the link"},
     {"rx_discards_phy", Trouble::drop, "packets dropped for want of buffers"},
     {"tx_discards_phy", Trouble::drop, "packets dropped before sending"},
-    {"rx_crc_errors_phy", Trouble::drop, "packets with a wrong checksum"},
+    {"rx_crc_errors_phy", Trouble::cable, "packets with a wrong checksum"},
     {"rx_prio0_discards", Trouble::drop, "packets of priority 0 dropped"},
     {"np_cnp_sent", Trouble::congestion, "congestion notifications sent"},
     {"rp_cnp_handled", Trouble::congestion, "congestion notifications received"},
@@ -121,6 +125,20 @@ Counters read_counters(const std::string& port_folder, const std::string& interf
   read_folder(port_folder + "/hw_counters", counters);
   read_driver(interface, counters);
   return counters;
+}
+
+Counters cable_errors(const Counters& counters) {
+  Counters found;
+  for (const auto& [name, value] : counters) {
+    const auto meaning = known_as(name);
+    if (meaning && meaning->trouble == Trouble::cable) found[name] = value;
+  }
+  return found;
+}
+
+std::string words_of(const std::string& counter) {
+  const auto meaning = known_as(counter);
+  return meaning ? std::string(meaning->words) + " (" + counter + ")" : "";
 }
 
 std::vector<Rise> rises(const Counters& before, const Counters& after) {

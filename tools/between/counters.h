@@ -16,7 +16,7 @@ namespace weir::tools::between {
 using Counters = std::map<std::string, std::uint64_t>;  // by the driver's name
 
 // What a counter tells; its name in words is for people.
-enum class Trouble : std::uint8_t { rnr, repeat, drop, congestion, pause };
+enum class Trouble : std::uint8_t { rnr, repeat, drop, cable, congestion, pause };
 
 struct Rise {
   std::string name;
@@ -28,6 +28,12 @@ struct Rise {
 // Those in sysfs, below `ports`: /sys/class/infiniband/DEVICE/ports/PORT, and those that the driver
 // of the network interface has for ethtool, if there is one. Only counters that are known here.
 Counters read_counters(const std::string& port_folder, const std::string& interface);
+
+// Those of a bad cable or plug.
+Counters cable_errors(const Counters& counters);
+
+// "symbol errors of the link (symbol_error)"; empty if it is not known.
+std::string words_of(const std::string& counter);
 
 // What rose from `before` to `after`.
 std::vector<Rise> rises(const Counters& before, const Counters& after);

@@ -1,6 +1,22 @@
 #include "tools/between/facts.h"
 
 namespace weir::tools::between {
+namespace {
+
+constexpr std::size_t most_hardware = 32;
+
+Hardware hardware_in(const Json& answer) {
+  Hardware all;
+  const auto found = answer.find("hardware");
+  if (found == answer.end() || !found->is_object()) return all;
+  for (const auto& [name, value] : found->items()) {
+    if (all.size() >= most_hardware) break;
+    if (value.is_string()) all[safe(name, 40)] = text_in(*found, name.c_str());
+  }
+  return all;
+}
+
+}  // namespace
 
 void describe(const config::Configuration& here, Facts& facts) {
   facts.profile = here.profile;
@@ -25,7 +41,10 @@ Json to_json(const Facts& facts) {
            {"settings", settings},
            {"mistakes", facts.mistakes},
            {"first_mistake", facts.first_mistake},
-           {"why_no_port", facts.why_no_port}};
+           {"why_no_port", facts.why_no_port},
+           {"hardware", facts.hardware},
+           {"slow_slot", facts.slow_slot},
+           {"counters", to_json(facts.counters)}};
   if (facts.port) {
     const PortFacts& port = *facts.port;
     all["port"] = {{"name", port.name},
@@ -52,7 +71,10 @@ Facts facts_of(const Json& answer) {
               .mistakes = count_in(answer, "mistakes"),
               .first_mistake = text_in(answer, "first_mistake"),
               .port = {},
-              .why_no_port = text_in(answer, "why_no_port")};
+              .why_no_port = text_in(answer, "why_no_port"),
+              .hardware = hardware_in(answer),
+              .slow_slot = text_in(answer, "slow_slot"),
+              .counters = counters_of(answer)};
   if (const auto settings = answer.find("settings");
       settings != answer.end() && settings->is_object()) {
     for (const config::Key& key : config::schema()) {

@@ -1,4 +1,4 @@
-// What a host says of itself before anything is tried: versions, configuration, port.
+// What a host says of itself before anything is tried: versions, configuration, port, hardware.
 //
 // Pure functions; any thread.
 #pragma once
@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "tools/between/counters.h"
+#include "tools/between/hardware.h"
 #include "tools/between/lines.h"
 #include "transport/config/resolve.h"
 
@@ -49,6 +51,9 @@ struct Facts {
   std::string first_mistake;
   std::optional<PortFacts> port;
   std::string why_no_port;
+  Hardware hardware;
+  std::string slow_slot;  // why_slow_slot
+  Counters counters;      // since the port came up
 
   friend bool operator==(const Facts&, const Facts&) = default;
 };

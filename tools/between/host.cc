@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,9 +11,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "tools/between/hosts.h"
 #include "tools/doctor/subprocess.h"
@@ -25,13 +26,7 @@ using doctor::milliseconds;
 
 constexpr milliseconds grace{1000};  // to end by itself
 constexpr int not_found = 127;       // a shell's exit status
-
-std::string variable_of(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
-  }
-  return {};
-}
+constexpr rlim_t most_files = 65536;
 
 std::string own_program() {
   std::error_code error;
@@ -60,9 +55,14 @@ Host::Host(std::string name, const std::vector<std::string>& command) : name_(st
   fcntl(to_, F_SETFL, fcntl(to_, F_GETFL) | O_NONBLOCK);
 }
 
+Host::Host(std::string name, int socket) : name_(std::move(name)), to_(socket), from_(socket) {
+  std::signal(SIGPIPE, SIG_IGN);
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+}
+
 Host::~Host() {
+  if (to_ != -1) close(to_);
   if (child_ == 0) return;
-  close(to_);
   if (!lost()) {
     doctor::wait_for(grace, [&] {
       if (waitpid(child_, nullptr, WNOHANG) != child_) return false;
@@ -83,6 +83,7 @@ void Host::lose(const std::string& why) {
 }
 
 std::string Host::ended() const {
+  if (child_ == 0) return "it closed the connection";
   int status = 0;
   siginfo_t info{};
   // Left for the destructor to take.
@@ -115,61 +116,79 @@ milliseconds Host::left_until(Clock::time_point end) {
   return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(300));
 }
 
-std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
+void Host::take_bytes() {
+  std::array<char, 16384> bytes;
+  const ssize_t count = read(from_, bytes.data(), bytes.size());
+  if (count < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (count <= 0) {
+    lose(ended());
+  } else if (!lines_.add({bytes.data(), static_cast<std::size_t>(count)})) {
+    lose("its answer is longer than any answer may be");
+  }
+}
+
+bool Host::has_answer() {
+  if (!said_ && !lost()) said_ = lines_.next();
+  return said_ || lost();
+}
+
+Host* Host::first_to_answer(std::span<Host* const> hosts, milliseconds limit) {
   const auto end = Clock::now() + limit;
-  while (!lost()) {
-    if (auto said = lines_.next()) {
-      if (!said->contains("error")) return said;
-      why = text_in(*said, "error");
-      if (why.empty()) why = "it failed";
-      return {};
+  for (;;) {
+    std::vector<pollfd> readable;
+    for (Host* const host : hosts) {
+      if (host->has_answer()) return host;
+      readable.push_back({host->from_, POLLIN, 0});
     }
     const auto left = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-    pollfd readable{from_, POLLIN, 0};
-    if (left.count() <= 0 || poll(&readable, 1, static_cast<int>(left.count())) == 0) {
-      lose(fmt::format("no answer within {:.0f} s", doctor::ms_since(asked_) / 1000));
-      break;
+    if (left.count() <= 0 ||
+        poll(readable.data(), readable.size(), static_cast<int>(left.count())) == 0) {
+      return nullptr;
     }
-    std::array<char, 16384> bytes;
-    const ssize_t count = read(from_, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      lose(ended());
-    } else if (!lines_.add({bytes.data(), static_cast<std::size_t>(count)})) {
-      lose("its answer is longer than any answer may be");
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (readable[i].revents != 0) hosts[i]->take_bytes();
     }
   }
-  why = why_lost_;
+}
+
+std::optional<Json> Host::answer(milliseconds limit, std::string& why) {
+  Host* const self = this;
+  if (first_to_answer({&self, 1}, limit) == nullptr) {
+    lose(fmt::format("no answer within {:.0f} s", doctor::ms_since(asked_) / 1000));
+  }
+  if (!said_) {
+    why = why_lost_;
+    return {};
+  }
+  Json said = *std::exchange(said_, {});
+  if (!said.contains("error")) return said;
+  why = text_in(said, "error");
+  if (why.empty()) why = "it failed";
   return {};
 }
 
-std::vector<std::unique_ptr<Host>> start_hosts(const std::vector<std::string>& names,
-                                               const Reach& reach) {
+Starter::Starter(Launcher launcher, std::vector<std::string> arguments)
+    : launcher_(std::move(launcher)), program_{own_program()}, own_(own_name()) {
+  program_.insert(program_.end(), arguments.begin(), arguments.end());
   std::signal(SIGPIPE, SIG_IGN);
-  std::string wish = reach.shell;
-  if (wish.empty()) {
-    wish =
-        variable_of({"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_ssh_agent"});
+  // Two for each host, and of hosts there are many.
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, most_files);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+std::unique_ptr<Host> Starter::start(const std::string& name) const {
+  return std::make_unique<Host>(
+      name, is_this_host(name, own_) ? program_ : launch_command(launcher_, name, program_));
+}
+
+std::string Starter::trial(const std::string& name) const {
+  std::string text;
+  for (const std::string& word : launch_command({launcher_.words, false}, name, {"true"})) {
+    text += (text.empty() ? "" : " ") + word;
   }
-  std::vector<std::string> shell =
-      remote_shell(wish.empty() ? "ssh" : wish, [](const std::string& program) {
-        return program.find('/') != std::string::npos ? access(program.c_str(), X_OK) == 0
-                                                      : !doctor::find_program(program).empty();
-      });
-  if (shell.empty()) shell = {"ssh"};
-  const std::string own = own_name();
-  const std::vector<std::string> program{own_program(), "doctor", "--answer"};
-  std::vector<std::unique_ptr<Host>> hosts;
-  for (const std::string& name : names) {
-    std::vector<std::string> command = program;
-    if (!is_this_host(name, own)) {
-      command = shell;
-      command.push_back(name);
-      command.push_back(shell_command(program));
-    }
-    hosts.push_back(std::make_unique<Host>(name, command));
-  }
-  return hosts;
+  return text;
 }
 
 }  // namespace weir::tools::between

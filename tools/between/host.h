@@ -1,15 +1,17 @@
-// A host, and the `weir doctor --answer` that a remote shell has started there.
+// A host, and the program that a launcher has started there: it answers requests, one line each.
 //
-// Thread rule: one thread. No call waits longer than it was told.
+// Thread rule: one thread at a time. No call waits longer than it was told.
 #pragma once
 
 #include <sys/types.h>
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tools/between/launch.h"
 #include "tools/between/lines.h"
 #include "tools/doctor/waiting.h"
 
@@ -17,8 +19,10 @@ namespace weir::tools::between {
 
 class Host {
  public:
-  // `command`: what starts it, remote shell and all. `why_lost` says so if it does not start.
+  // `command`: what starts it, launcher and all. `why_lost` says so if it does not start.
   Host(std::string name, const std::vector<std::string>& command);
+  // One that was started by hand, and is connected by `socket`.
+  Host(std::string name, int socket);
   ~Host();
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
@@ -32,6 +36,11 @@ class Host {
   // that does not answer in time is lost: what it says later could be taken for something else.
   std::optional<Json> answer(doctor::milliseconds limit, std::string& why);
 
+  // Whether `answer` returns at once.
+  bool has_answer();
+  // Listens until one of them has, or `limit` has passed: then nullptr.
+  static Host* first_to_answer(std::span<Host* const> hosts, doctor::milliseconds limit);
+
   // How long an answer may take yet that all hosts were asked for at once, before `end`. Whoever
   // has answered meanwhile is heard, even if another one took all the time.
   static doctor::milliseconds left_until(doctor::Clock::time_point end);
@@ -41,6 +50,7 @@ class Host {
 
  private:
   void lose(const std::string& why);
+  void take_bytes();
   std::string ended() const;
 
   std::string name_;
@@ -50,17 +60,27 @@ class Host {
   int from_ = -1;
   doctor::Clock::time_point asked_{};
   LineReader lines_;
+  std::optional<Json> said_;
 };
 
-// How hosts are reached.
-struct Reach {
-  std::string shell;  // as the user says; empty: as Open MPI is told, or ssh
-};
+// Starts this program on hosts, this one without a launcher. The names have been checked
+// (why_no_host).
+//
+// Thread rule: any.
+class Starter {
+ public:
+  // `arguments`: of the program: "doctor", "--answer".
+  Starter(Launcher launcher, std::vector<std::string> arguments);
 
-// A host for each name, all started at once; this host without a remote shell. The names have been
-// checked (why_no_host).
-std::vector<std::unique_ptr<Host>> start_hosts(const std::vector<std::string>& names,
-                                               const Reach& reach);
+  std::unique_ptr<Host> start(const std::string& name) const;
+  // What a person may try when it does not answer: "ssh node7 true".
+  std::string trial(const std::string& name) const;
+
+ private:
+  Launcher launcher_;
+  std::vector<std::string> program_;
+  std::string own_;
+};
 
 // The name of this host.
 std::string own_name();

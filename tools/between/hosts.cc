@@ -32,6 +32,26 @@ std::vector<std::string> hosts_of(std::string_view hostfile) {
   return hosts;
 }
 
+std::vector<std::string> parts_of(std::string_view list) {
+  if (list.find_first_of("!&^") != std::string_view::npos) return {std::string(list)};
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : list) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (depth <= 0 && (c == ',' || c == ' ' || c == '\t' || c == '\n')) {
+      if (!parts.back().empty()) parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  if (parts.back().empty()) parts.pop_back();
+  return parts;
+}
+
+bool is_pattern(std::string_view part) {
+  return part.starts_with('@') || part.find_first_of("[]*?!&^") != std::string_view::npos;
+}
+
 void add_hosts(std::vector<std::string>& hosts, const std::vector<std::string>& more) {
   for (const std::string& host : more) {
     if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
@@ -50,34 +70,9 @@ std::string why_no_host(std::string_view name) {
 
 bool is_this_host(std::string_view name, std::string_view own) {
   if (name == "localhost" || name == "127.0.0.1" || name == "::1" || name == own) return true;
-  return !is_address(name) && up_to_dot(name) == up_to_dot(own);
-}
-
-std::vector<std::vector<std::string>> shell_alternatives(std::string_view wish) {
-  std::vector<std::vector<std::string>> all;
-  std::istringstream alternatives{std::string(wish)};
-  for (std::string text; std::getline(alternatives, text, ':');) {
-    std::vector<std::string> words;
-    std::istringstream each(text);
-    for (std::string word; each >> word;) words.push_back(word);
-    if (words.empty()) continue;
-    const std::string& program = words.front();
-    if (program.substr(program.rfind('/') + 1) == "ssh") {
-      words.insert(words.begin() + 1, {"-o", "BatchMode=yes", "-x"});
-    }
-    all.push_back(std::move(words));
-  }
-  return all;
-}
-
-std::string shell_command(const std::vector<std::string>& words) {
-  std::string command;
-  for (const std::string& word : words) {
-    command += command.empty() ? "'" : " '";
-    for (const char c : word) command += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    command += '\'';
-  }
-  return command;
+  const bool domains =
+      name.find('.') != std::string_view::npos && own.find('.') != std::string_view::npos;
+  return !domains && !is_address(name) && up_to_dot(name) == up_to_dot(own);
 }
 
 }  // namespace weir::tools::between

@@ -1,4 +1,4 @@
-// Which hosts are meant, and how a program is started on one of them.
+// Which hosts are meant.
 //
 // Pure functions; any thread.
 #pragma once
@@ -9,9 +9,15 @@
 
 namespace weir::tools::between {
 
-// The hosts of an Open MPI hostfile, each once: the first word of each line. '#' begins a comment;
-// what follows the host (slots=4) is mpirun's business.
+// The first word of each line of an Open MPI hostfile, each once. '#' begins a comment; what follows
+// the host (slots=4) is mpirun's business.
 std::vector<std::string> hosts_of(std::string_view hostfile);
+
+// The parts of a list: "node[1,3],login1" has two. One with operators is a whole: "node[1-9]!node3".
+std::vector<std::string> parts_of(std::string_view list);
+
+// Whether it may name several hosts: "node[001-500]", "@group".
+bool is_pattern(std::string_view part);
 
 // Adds those of `more` that are not in `hosts` yet.
 void add_hosts(std::vector<std::string>& hosts, const std::vector<std::string>& more);
@@ -20,26 +26,8 @@ void add_hosts(std::vector<std::string>& hosts, const std::vector<std::string>& 
 // of the remote shell.
 std::string why_no_host(std::string_view name);
 
-// Whether `name` is this host, whose own name is `own`: names count up to their first dot.
+// Whether `name` is this host, whose own name is `own`. Where one of them has no domain, names count
+// up to their first dot.
 bool is_this_host(std::string_view name, std::string_view own);
-
-// The words of the remote shell: of `wish`, "ssh -p 22 : rsh", the first alternative for which
-// `exists` says yes; else the last one. ssh is told not to ask for a password: nobody would answer.
-template <typename Exists>
-std::vector<std::string> remote_shell(std::string_view wish, Exists exists);
-std::vector<std::vector<std::string>> shell_alternatives(std::string_view wish);
-
-// `words` as one command of a POSIX shell.
-std::string shell_command(const std::vector<std::string>& words);
-
-template <typename Exists>
-std::vector<std::string> remote_shell(std::string_view wish, Exists exists) {
-  std::vector<std::string> chosen;
-  for (std::vector<std::string>& words : shell_alternatives(wish)) {
-    chosen = std::move(words);
-    if (exists(chosen.front())) break;
-  }
-  return chosen;
-}
 
 }  // namespace weir::tools::between

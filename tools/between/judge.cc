@@ -18,7 +18,6 @@ constexpr double good_share = 0.8;
 constexpr double slow_us = 20;
 // Both directions use the same parts; noise is less.
 constexpr double lopsided = 0.7;
-constexpr double odd_factor = 1.5;
 
 // Keys that say how packets travel: a job may do with different ones, but hardly anybody means it.
 constexpr std::string_view path_keys[] = {"rails", "mtu", "traffic_class", "service_level", "pkey"};
@@ -344,6 +343,11 @@ Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, cons
                        [&](const Rise& rise) { return rise.trouble == trouble; });
   };
   const bool soft = here.facts.port && here.facts.port->soft;
+  if (any(Trouble::cable)) {
+    return warn(name, text,
+                "the cable or a plug is bad: clean and reseat it, or replace it (ethtool -m, "
+                "mlxlink and ibdiagnet say more)");
+  }
   if (soft && any(Trouble::repeat) && !any(Trouble::drop)) {
     return warn(name, text,
                 "Soft-RoCE repeats requests that busy CPUs answer late: look for other programs on "
@@ -362,11 +366,16 @@ Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, cons
               "ECN and PFC thresholds of the switches");
 }
 
+double median_of(std::vector<double> numbers) {
+  if (numbers.empty()) return 0;
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
 std::vector<std::size_t> odd_ones(const std::vector<double>& values, bool higher_is_worse) {
   if (values.size() < 3) return {};
-  std::vector<double> sorted = values;
-  std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[sorted.size() / 2];
+  const double median = median_of(values);
   std::vector<std::size_t> odd;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool far =

@@ -43,6 +43,12 @@ std::optional<Finding> judge_directions(const End& here, const End& there, doubl
 Finding judge_counters(const End& here, const std::vector<Rise>& rose_here, const End& there,
                        const std::vector<Rise>& rose_there, bool any_counters);
 
+// So much worse than the median is odd.
+inline constexpr double odd_factor = 1.5;
+
+// Of numbers that are not sorted; 0 if there are none.
+double median_of(std::vector<double> numbers);
+
 // Those of `values`, of several hosts, that are far worse than their median. `higher_is_worse`:
 // latencies. Only of three or more: of two nobody is the odd one.
 std::vector<std::size_t> odd_ones(const std::vector<double>& values, bool higher_is_worse);

@@ -4,11 +4,14 @@
 // Thread rule: a LineReader belongs to one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weir::tools::between {
 
@@ -24,13 +27,18 @@ std::string line_of(const Json& value);
 // Nothing if it is no JSON object.
 std::optional<Json> object_of(std::string_view line);
 
-// For a terminal: control characters become '?', and what is too long ends with "...".
+// For a terminal: control characters and what is no UTF-8 become '?', and what is too long ends
+// with "...".
 std::string safe(std::string_view text, std::size_t most = 300);
 
 // A field of the wrong type, or none, is empty or 0.
 std::string text_in(const Json& object, const char* key, std::size_t most = 300);
 double number_in(const Json& object, const char* key);
 std::uint64_t count_in(const Json& object, const char* key);
+
+// Bytes as a text of hexadecimal digits. What is no such text has no bytes.
+std::string to_hex(std::span<const std::byte> bytes);
+std::vector<std::byte> from_hex(std::string_view text);
 
 // Takes bytes as they come, and gives the answers among their lines.
 class LineReader {

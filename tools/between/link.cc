@@ -8,23 +8,15 @@
 #include <cstring>
 
 #include "transport/btl/device_wish.h"
-#include "transport/btl/path_options.h"
 #include "transport/verbs/choose_ports.h"
-#include "transport/verbs/reach.h"
-#include "transport/wire/hello.h"
 
 namespace weir::tools::between {
 namespace {
 
 using doctor::Clock;
 using doctor::milliseconds;
-using verbs::ConnectionEvent;
 
-constexpr milliseconds connect_patience{10000};
 constexpr milliseconds traffic_patience{8000};
-// 268 ms, seven times: a packet that never passes is known within 2 s. Soft-RoCE between two
-// machines on busy CPUs repeats with less although nothing is lost.
-constexpr std::uint8_t ack_timeout_code = 16;
 constexpr std::uint32_t reads_under_way = Link::memory_bytes / Link::chunk_bytes;
 
 // What the memory that peers read is filled with.
@@ -41,13 +33,6 @@ std::unique_ptr<Link> Link::listen(const config::Settings& settings, std::uint32
   std::unique_ptr<Link> link(new Link);
   link->device_ = std::make_unique<verbs::Device>(std::move(*opened));
   const verbs::Device& device = *link->device_;
-  btl::set_path(link->options_, settings);
-  if (mtu_bytes != 0) link->options_.mtu_bytes = mtu_bytes;
-  link->options_.ack_timeout_code = ack_timeout_code;
-  if (settings.pkey != config::automatic) {
-    link->options_.pkey_index = device.pkey_index(static_cast<std::uint16_t>(settings.pkey), why);
-    if (!link->options_.pkey_index) return nullptr;
-  }
   link->out_ = verbs::RegisteredMemory::allocate(device, buffer_bytes);
   if (link->out_) link->in_ = verbs::RegisteredMemory::allocate(device, buffer_bytes * buffers);
   if (link->in_) link->shown_ = verbs::RegisteredMemory::to_be_read(device, memory_bytes);
@@ -58,121 +43,38 @@ std::unique_ptr<Link> Link::listen(const config::Settings& settings, std::uint32
   }
   auto* const words = reinterpret_cast<std::uint64_t*>(link->shown_.data());
   for (std::size_t i = 0; i < memory_bytes / 8; ++i) words[i] = pattern(i);
-  link->queues_ = verbs::Queues::create(device, buffers, link->options_, why);
-  if (link->queues_ == nullptr) return nullptr;
-  link->connections_ = verbs::Connections::listen(device, why);
-  if (link->connections_ == nullptr) return nullptr;
-  link->connections_->attach(link->queues_.get());
-  if (link->options_.traffic_class) {
-    link->connections_->set_traffic_class(*link->options_.traffic_class);
+  link->pair_ = Pair::listen(device, settings, buffers, mtu_bytes, why);
+  if (link->pair_ == nullptr) return nullptr;
+  for (std::uint32_t i = 0; i < buffers; ++i) {
+    if (link->post_receive(i)) continue;
+    why = fmt::format("no receive can be posted: {}", std::strerror(errno));
+    return nullptr;
   }
   return link;
-}
-
-std::vector<std::byte> Link::card() const {
-  wire::Card card;
-  card.port = connections_->port();
-  verbs::describe_fabric(device_->port(), card);
-  const auto bytes = wire::encode(card);
-  return {bytes.begin(), bytes.end()};
-}
-
-bool Link::make_pair(std::uint32_t& number, std::string& why) {
-  number = queues_->create_pair(lane, why);
-  if (number == 0) return false;
-  for (std::uint32_t i = 0; i < buffers; ++i) {
-    if (post_receive(i)) continue;
-    why = fmt::format("no receive can be posted: {}", std::strerror(errno));
-    return false;
-  }
-  return true;
-}
-
-bool Link::connect(std::span<const std::byte> card, std::string& why) {
-  const auto theirs = wire::decode_card(card);
-  if (!theirs) {
-    why = "the other host's weir sent an address that this one does not understand";
-    return false;
-  }
-  why = verbs::why_unreachable(device_->port(), *theirs);
-  std::uint32_t number = 0;
-  if (!why.empty() || !make_pair(number, why)) return false;
-  if (!connections_->connect(lane, *theirs, {}, number)) {
-    why = fmt::format("the connection manager refuses: {}", std::strerror(errno));
-    return false;
-  }
-  bool ready = false;
-  const bool in_time = doctor::wait_for(connect_patience, [&] {
-    while (const auto event = connections_->next()) {
-      if (event->kind == ConnectionEvent::Kind::answer) ready = true;
-      if (event->kind == ConnectionEvent::Kind::failed) why = to_text(event->reason);
-      if (event->kind == ConnectionEvent::Kind::rejected) why = "the other side refuses";
-    }
-    return ready || !why.empty();
-  });
-  if (!in_time) why = fmt::format("no answer within {} s", connect_patience.count() / 1000);
-  return ready;
-}
-
-bool Link::accept(std::string& why) {
-  std::optional<RequestId> request;
-  if (!doctor::wait_for(connect_patience, [&] {
-        while (const auto event = connections_->next()) {
-          if (event->kind == ConnectionEvent::Kind::request) request = event->request;
-        }
-        return request.has_value();
-      })) {
-    why = fmt::format("no request came within {} s", connect_patience.count() / 1000);
-    return false;
-  }
-  std::uint32_t number = 0;
-  if (!make_pair(number, why)) return false;
-  if (!connections_->accept(*request, lane, {}, number)) {
-    why = fmt::format("the request cannot be accepted: {}", std::strerror(errno));
-    return false;
-  }
-  bool ready = false;
-  const bool in_time = doctor::wait_for(connect_patience, [&] {
-    while (const auto event = connections_->next()) {
-      if (event->kind == ConnectionEvent::Kind::established) ready = true;
-      if (event->kind == ConnectionEvent::Kind::failed) why = to_text(event->reason);
-    }
-    return ready || !why.empty();
-  });
-  if (!in_time) why = "the other side does not confirm the connection";
-  return ready;
-}
-
-std::uint32_t Link::path_mtu() const {
-  ibv_qp_attr attributes{};
-  ibv_qp_init_attr initial{};
-  ibv_qp* const pair = queues_->pair(lane);
-  if (pair == nullptr || ibv_query_qp(pair, &attributes, IBV_QP_PATH_MTU, &initial) != 0) return 0;
-  return 128u << attributes.path_mtu;
 }
 
 bool Link::post_receive(std::uint32_t buffer) {
   const ReceivePost post{
       BufferId{buffer}, buffer_bytes, in_.lkey(),
       reinterpret_cast<std::uint64_t>(in_.data() + std::size_t{buffer} * buffer_bytes)};
-  return queues_->post(std::span(&post, 1));
+  return pair_->queues().post(std::span(&post, 1));
 }
 
 bool Link::send(std::uint32_t bytes) {
   const WorkRequest work{.id = posted_++,
-                         .lane = lane,
+                         .lane = Pair::lane,
                          .opcode = Opcode::send,
                          .signalled = true,
-                         .inlined = bytes <= queues_->inline_bytes(),
+                         .inlined = bytes <= pair_->queues().inline_bytes(),
                          .length_bytes = bytes,
                          .lkey = out_.lkey(),
                          .address = reinterpret_cast<std::uint64_t>(out_.data())};
-  return queues_->post(std::span(&work, 1));
+  return pair_->queues().post(std::span(&work, 1));
 }
 
 void Link::poll() {
   std::array<Completion, 16> done;
-  const int count = queues_->poll(done);
+  const int count = pair_->queues().poll(done);
   for (int i = 0; i < count; ++i) {
     const Completion& completion = done[static_cast<std::size_t>(i)];
     if (completion.status != CompletionStatus::success) {
@@ -249,7 +151,7 @@ double Link::read(std::uint64_t address, std::uint32_t key, milliseconds time, s
   const auto post = [&] {
     const std::uint64_t at = (posted_ - first) % reads_under_way * chunk_bytes;
     const WorkRequest work{.id = posted_++,
-                           .lane = lane,
+                           .lane = Pair::lane,
                            .opcode = Opcode::read,
                            .signalled = true,
                            .inlined = false,
@@ -258,7 +160,7 @@ double Link::read(std::uint64_t address, std::uint32_t key, milliseconds time, s
                            .address = reinterpret_cast<std::uint64_t>(read_.data() + at),
                            .remote_address = address + at,
                            .rkey = key};
-    return queues_->post(std::span(&work, 1));
+    return pair_->queues().post(std::span(&work, 1));
   };
   const auto over = [&] {
     return Clock::now() - start >= time && posted_ - first >= reads_under_way;

@@ -1,22 +1,19 @@
-// One queue pair to a queue pair of another host, connected as the transport connects: over weir's
-// own queues and connections. What goes over it, `answer` decides.
+// What the doctor does over a queue pair to another host: small messages, and reads of memory.
+// When, `answer` decides.
 //
 // Every wait has a deadline. Thread rule: one thread.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
+#include "tools/between/pair.h"
 #include "tools/doctor/waiting.h"
 #include "transport/config/settings.h"
-#include "transport/verbs/connections.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/memory.h"
-#include "transport/verbs/queues.h"
 
 namespace weir::tools::between {
 
@@ -29,11 +26,8 @@ class Link {
   static std::unique_ptr<Link> listen(const config::Settings& settings, std::uint32_t mtu_bytes,
                                       std::string& why);
 
-  std::vector<std::byte> card() const;
-  // Both wait until the queue pair can send, or for `patience`. False, and the reason in `why`.
-  bool connect(std::span<const std::byte> card, std::string& why);
-  bool accept(std::string& why);
-  std::uint32_t path_mtu() const;
+  // To be connected before anything else.
+  Pair& pair() { return *pair_; }
 
   // Sends `bytes` and waits for as many back, `rounds` times; half of each round trip, in us.
   std::vector<double> ping(std::uint32_t bytes, std::uint32_t rounds, std::string& why);
@@ -49,11 +43,9 @@ class Link {
 
  private:
   Link() = default;
-  static constexpr LaneId lane{0};
   static constexpr std::uint32_t buffer_bytes = 4096;
   static constexpr std::uint32_t buffers = 4;
 
-  bool make_pair(std::uint32_t& number, std::string& why);
   bool post_receive(std::uint32_t buffer);
   bool send(std::uint32_t bytes);
   // Until a message or the end of `sends` work requests; what is awaited decides.
@@ -62,13 +54,11 @@ class Link {
   void poll();
 
   std::unique_ptr<verbs::Device> device_;
-  std::unique_ptr<verbs::Connections> connections_;
-  std::unique_ptr<verbs::Queues> queues_;
-  verbs::QueuePairOptions options_;
   verbs::RegisteredMemory out_;
   verbs::RegisteredMemory in_;
   verbs::RegisteredMemory shown_;  // to the peer
   verbs::RegisteredMemory read_;   // from the peer
+  std::unique_ptr<Pair> pair_;     // its queues go before the memory
   std::uint64_t posted_ = 0;
   std::uint64_t sent_ = 0;      // of these, complete
   std::uint64_t received_ = 0;  // messages

@@ -11,9 +11,9 @@ namespace {
 using doctor::Verdict;
 
 // In the order in which they are done.
-constexpr const char* columns[] = {"shell",  "weir",    "open mpi", "keys",  "path",
-                                   "port",   "gid",     "mtu",      "rails", "connection",
-                                   "packet", "latency", "to",       "from",  "counters"};
+constexpr const char* columns[] = {"shell", "weir", "open mpi", "keys",       "path",   "port",
+                                   "gid",   "mtu",  "rails",    "connection", "packet", "latency",
+                                   "to",    "from", "deadline", "counters"};
 
 using Rows = std::vector<std::vector<std::string>>;
 
@@ -147,8 +147,8 @@ std::string matrix_of(const std::vector<Way>& ways, const std::vector<std::strin
   return square("us", false) + "\n" + square("MB/s", true);
 }
 
-std::string progress_text(std::size_t done, std::size_t all, double spent_s, const Way& way) {
-  std::string text = fmt::format("pair {} of {}: {} to {}", done + 1, all, way.from, way.to);
+std::string progress_text(std::size_t done, std::size_t all, double spent_s) {
+  std::string text = fmt::format("{} of {} pairs", done, all);
   if (done > 0) {
     text += fmt::format(", {:.0f} s left",
                         spent_s / static_cast<double>(done) * static_cast<double>(all - done));

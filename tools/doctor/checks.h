@@ -4,12 +4,13 @@
 #include <string>
 
 #include "tools/doctor/check.h"
-#include "transport/config/settings.h"
+#include "transport/config/resolve.h"
 #include "transport/verbs/device.h"
 
 namespace weir::tools::doctor {
 
-// machine.cc: what the kernel and the limits of this user allow.
+// machine.cc: what is configured, and what the kernel and the limits of this user allow.
+Findings check_configuration(const config::Configuration& here);
 Findings check_devices();       // modules and devices
 Findings check_device_files();  // /dev/infiniband
 Findings check_memlock(const config::Settings& settings);

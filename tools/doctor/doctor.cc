@@ -17,6 +17,7 @@
 #include "tools/between/ways.h"
 #include "tools/commands.h"
 #include "tools/doctor/adapter_report.h"
+#include "tools/doctor/brief.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/show.h"
 #include "tools/here.h"
@@ -34,6 +35,8 @@ struct Options {
   between::Options between;
   bool answer = false;
   bool adapter_report = false;
+  bool brief = false;
+  std::chrono::seconds brief_limit{2};
 };
 
 // Each check has its own deadlines; this one is for calls into a driver that never return.
@@ -132,25 +135,6 @@ void check_device(Report& report, const verbs::DeviceWish& wish, const config::S
   run("counters", [&] { return check_counters(device); });
 }
 
-// A job with a problem in its configuration does without the value, and complains.
-Findings check_configuration(const config::Configuration& here) {
-  if (here.problems.empty()) {
-    const auto set = std::count_if(
-        here.values.begin(), here.values.end(),
-        [](const config::Value& value) { return value.layer > config::Layer::profile; });
-    return {
-        ok("configuration",
-           fmt::format("no mistakes; {} key{} set by files or the environment, profile {}", set,
-                       set == 1 ? " is" : "s are", here.profile.empty() ? "none" : here.profile))};
-  }
-  Findings findings;
-  for (const config::Problem& problem : here.problems) {
-    findings.push_back(fail("configuration", config::to_text(problem),
-                            "correct it; 'weir config explain KEY' says what it takes"));
-  }
-  return findings;
-}
-
 void run_between(const Options& options) {
   between::Options all = options.between;
   all.json = options.json;
@@ -173,22 +157,43 @@ void print_adapter_report(Report& report, const verbs::DeviceWish& wish) {
   if (found.contains("error")) throw CLI::RuntimeError(1);
 }
 
+void take_wishes(const Options& options, verbs::DeviceWish& wish) {
+  if (!options.device.empty()) wish.name = options.device;
+  wish.gid_index = options.gid_index.value_or(wish.gid_index);
+}
+
+void run_briefly(const Options& options) {
+  const Brief brief = check_briefly(
+      [options](verbs::DeviceWish& wish) { take_wishes(options, wish); }, options.brief_limit);
+  if (options.json) {
+    nlohmann::ordered_json whole = to_json(brief.worst());
+    whole["checks"] = brief.findings.size();
+    whole["seconds"] = brief.seconds;
+    fmt::print("{}\n", whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}\n", brief.line());
+  }
+  std::fflush(stdout);
+  // Not by way of destructors: a thread that hangs may hold what they want.
+  _exit(brief.worst().verdict == Verdict::fail ? 1 : 0);
+}
+
 void run(const Options& options) {
   if (options.answer) throw CLI::RuntimeError(between::answer());
   if (options.between.all_pairs && !options.between.wanted()) {
-    throw CLI::ValidationError("--all-pairs", "name hosts with --hostfile, or --peer");
+    throw CLI::ValidationError("--all-pairs", "name hosts with --hosts, --hostfile or --peer");
   }
   if (options.between.wanted()) {
     run_between(options);
     return;
   }
+  if (options.brief) run_briefly(options);
   Report report(options.json || options.adapter_report);
   // It opens devices, for the profile of the port's fabric.
   const config::Configuration here = in_time(report, "device", configuration_here);
   const config::Settings& settings = here.settings;
   verbs::DeviceWish wish = btl::device_wish(settings);
-  if (!options.device.empty()) wish.name = options.device;
-  wish.gid_index = options.gid_index.value_or(wish.gid_index);
+  take_wishes(options, wish);
   if (options.adapter_report) return print_adapter_report(report, wish);
   report.add(check_configuration(here));
   const Findings devices = check_devices();
@@ -215,16 +220,29 @@ constexpr const char* manual =
     "not completely) or fail (weir will not work). A warn or fail comes with a fix. The checks\n"
     "really connect a queue pair to itself, send, and wait for an SRQ limit event. They let a\n"
     "message run into an RNR NAK, read and write by RDMA, and let ompi_info load the plugin.\n"
-    "Every wait has a deadline. It changes nothing, and needs no other host and no root.\n"
+    "Every wait has a deadline. It changes no setting, and needs no other host and no root. But\n"
+    "the port counts RNR NAKs (send_rnr_err, out_of_buffer) and the retries of the dead peer\n"
+    "(local_ack_timeout_err, retry_exceeded_err, req_transport_retries_exceeded).\n"
     "\n"
-    "With --peer or --hostfile it tries the way from here to other hosts instead, one pair at a\n"
-    "time. It starts itself there, at the same path, by Open MPI's remote shell (ssh must ask\n"
-    "for no password). For each host it compares the versions of weir and Open MPI, the\n"
-    "configuration, GIDs and MTUs. It connects a queue pair of the first rail, sends a packet of\n"
-    "the full MTU, and measures latency and bandwidth both ways. It also reports which counters\n"
-    "of retries, drops and congestion rose meanwhile. MCA parameters of weir in the environment\n"
-    "hold there, too, as in a job, and so do --device and --gid-index; WEIR_ variables do not.\n"
-    "Several hosts are shown as a table, and those that are far from the others are named.\n"
+    "--brief leaves those out, and whatever may take long: it is for a scheduler's health check,\n"
+    "such as Slurm's HealthCheckProgram or a check of NHC. It checks devices, their files, the\n"
+    "configuration, locked memory, the port, limits, registration, and messages to oneself.\n"
+    "\n"
+    "With --hosts or --hostfile it tries the ways between other hosts, in disjoint pairs side by\n"
+    "side. Each host has a partner, a neighbour below its switch first if --switches says so.\n"
+    "Both hosts of a bad pair then try one that is well, and so the odd host is found. With\n"
+    "--all-pairs each host has each other one as its partner, in as many rounds as hosts. --peer\n"
+    "tries the way from here.\n"
+    "\n"
+    "It starts itself there, at the same path. Inside an allocation of Slurm it does so by srun,\n"
+    "else by Open MPI's remote shell (ssh must ask for no password), or by --launcher.\n"
+    "\n"
+    "Of each pair it compares the versions of weir and Open MPI, the configuration, GIDs and\n"
+    "MTUs. It connects a queue pair of the first rail, sends a packet of the full MTU, and\n"
+    "measures latency and bandwidth both ways. It also reports which counters of retries, drops\n"
+    "and congestion rose meanwhile. Of all hosts it compares driver, firmware, kernel, PCIe slot,\n"
+    "PFC, ECN, and errors of the cable. MCA parameters of weir in the environment hold there,\n"
+    "too, as in a job, and so do --device and --gid-index; WEIR_ variables do not.\n"
     "\n"
     "Exit status:\n"
     "  0  nothing failed (there may be warnings)\n"
@@ -234,11 +252,14 @@ constexpr const char* manual =
     "Examples:\n"
     "  weir doctor                      the port weir would take\n"
     "  weir doctor --device mlx5_1:1    another one\n"
+    "  why=$(weir doctor --brief) || scontrol update NodeName=$(hostname -s) State=DRAIN "
+    "Reason=\"weir: $why\"\n"
     "  weir doctor --json | jq '.checks[] | select(.status != \"ok\")'\n"
     "  weir doctor --peer node7         the way from here to node7\n"
-    "  weir doctor --hostfile hosts --all-pairs\n"
+    "  weir doctor --hosts node[001-500] --switches /etc/slurm/topology.conf --svg hosts.svg\n"
+    "  weir doctor --hosts \"$SLURM_JOB_NODELIST\" --all-pairs\n"
     "  weir doctor --adapter-report > report.json\n"
-    "  tools/lab/lab -- weir doctor     in a micro-VM with Soft-RoCE";
+    "  weir-lab -- weir doctor          in a micro-VM with Soft-RoCE";
 
 }  // namespace
 }  // namespace doctor
@@ -254,18 +275,39 @@ void add_doctor(CLI::App& app) {
   command->add_flag("--json", options->json, "Print one JSON object instead of lines");
   command
       ->add_option("--peer", options->between.peers,
-                   "Try the way from here to this host; again for more")
-      ->type_name("HOST");
-  between::add_host_options(*command, options->between);
+                   "Try the way from here to this host, or to those of a list; again for more")
+      ->type_name("LIST");
+  between::add_host_options(*command, options->between.hosts);
   command->add_flag("--all-pairs", options->between.all_pairs,
-                    "Try the ways between all these hosts, not only those from here");
+                    "Try each of --hosts with each other one, not with one partner alone");
+  command
+      ->add_option("--switches", options->between.switches,
+                   "Which hosts are below which switch: a file like Slurm's topology.conf. Hosts "
+                   "are tried with a neighbour first, and then with one of another switch")
+      ->type_name("FILE");
+  command
+      ->add_option("--at-once", options->between.at_once,
+                   "How many pairs are at work at once, at most (64)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
+  command
+      ->add_option("--svg", options->between.svg, "Write a picture of all pairs to this file, too")
+      ->type_name("FILE");
+  command->add_flag("--brief", options->brief,
+                    "Check within 2 s (or --timeout) whether this node is fit for jobs, and say "
+                    "so in one line");
   command->add_flag("--adapter-report", options->adapter_report,
                     "Print what this adapter is and how it behaves where adapters differ, as JSON "
                     "to send to weir's authors");
   // How it is started on the hosts: speaks JSON, and is for no person.
   command->add_flag("--answer", options->answer)->group("");
   command->footer(doctor::manual);
-  command->callback([options] { doctor::run(*options); });
+  command->callback([options, command] {
+    if (command->count("--timeout") > 0) {
+      options->brief_limit = std::chrono::seconds(options->between.hosts.limit_s);
+    }
+    doctor::run(*options);
+  });
 }
 
 }  // namespace weir::tools

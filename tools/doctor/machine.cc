@@ -1,4 +1,4 @@
-// What the kernel offers and what this user may do.
+// What is configured, what the kernel offers, and what this user may do.
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* soft_roce =
     "load the adapter's driver. Or load Soft-RoCE, as root: modprobe rdma_rxe && rdma link add "
-    "rxe0 type rxe netdev eth0. Or work in a micro-VM that has it: tools/lab/lab -- CMD";
+    "rxe0 type rxe netdev eth0. Or work in a micro-VM that has it: weir-lab -- CMD";
 
 std::vector<std::string> entries(const char* folder, const char* prefix = "") {
   std::vector<std::string> names;
@@ -69,6 +70,25 @@ std::string limit_text(rlim_t bytes) {
 }
 
 }  // namespace
+
+// A job with a problem in its configuration does without the value, and complains.
+Findings check_configuration(const config::Configuration& here) {
+  if (here.problems.empty()) {
+    const auto set = std::count_if(
+        here.values.begin(), here.values.end(),
+        [](const config::Value& value) { return value.layer > config::Layer::profile; });
+    return {
+        ok("configuration",
+           fmt::format("no mistakes; {} key{} set by files or the environment, profile {}", set,
+                       set == 1 ? " is" : "s are", here.profile.empty() ? "none" : here.profile))};
+  }
+  Findings findings;
+  for (const config::Problem& problem : here.problems) {
+    findings.push_back(fail("configuration", config::to_text(problem),
+                            "correct it; 'weir config explain KEY' says what it takes"));
+  }
+  return findings;
+}
 
 Findings check_devices() {
   const std::vector<std::string> devices = entries("/sys/class/infiniband");

@@ -70,8 +70,9 @@ std::string why_not_loaded(const std::string& file) {
 
 Finding check_plugin(const std::string& ompi_info, const std::string& own_folder) {
   constexpr const char* name = "plugin";
-  constexpr const char* use_env =
-      "eval \"$(tools/env)\" in weir's folder, or copy the plugin into ";
+  const std::string have_it_found = fmt::format(
+      "{}, or copy the plugin into {}",
+      is_of_a_build() ? "eval \"$(tools/env)\" in weir's folder" : "module load weir", own_folder);
   std::string folder;
   for (const std::string& candidate : search_path(own_folder)) {
     if (folder.empty() && fs::exists(candidate + "/" + plugin)) folder = candidate;
@@ -82,7 +83,10 @@ Finding check_plugin(const std::string& ompi_info, const std::string& own_folder
     folder = build_folder();
     if (!fs::exists(folder + "/" + plugin)) {
       return fail(name, fmt::format("{} is neither where Open MPI looks nor in {}", plugin, folder),
-                  fmt::format("build weir (cmake --build build), then {}{}", use_env, own_folder));
+                  is_of_a_build()
+                      ? "build weir (cmake --build build), then " + have_it_found
+                      : "install weir's plugin for this Open MPI: the package weir-openmpi4 or "
+                        "weir-openmpi5, or a build with -DWITH_OPENMPI=PREFIX");
     }
     environment.push_back(fmt::format("{}={}:{}", path_variable, own_folder, folder));
   }
@@ -99,11 +103,11 @@ Finding check_plugin(const std::string& ompi_info, const std::string& own_folder
     }
     return fail(name, fmt::format("Open MPI does not load {}: {}", file, why),
                 "build weir against this Open MPI: cmake --fresh -B build -G Ninja "
-                "-DWEIR_MPICXX=$(command -v mpicxx) && cmake --build build");
+                "-DWITH_OPENMPI=PREFIX && cmake --build build");
   }
   if (!in_path) {
     return warn(name, fmt::format("Open MPI can load {}, but does not look there", file),
-                use_env + own_folder);
+                have_it_found);
   }
   return ok(name, fmt::format("Open MPI loads {}", file));
 }
@@ -113,8 +117,7 @@ Finding check_priority(const std::string& components) {
   constexpr const char* name = "selection";
   const std::string pml = variable("OMPI_MCA_pml");
   if (pml == "ob1") return ok(name, "OMPI_MCA_pml=ob1 is set: messages go to the BTLs");
-  constexpr const char* fix =
-      "mpirun --tune conf/weir-tune.conf, or mpirun --mca pml ob1 --mca btl weir,self";
+  constexpr const char* fix = "mpirun --mca pml ob1 --mca btl weir,self";
   if (!pml.empty()) {
     return warn(name, fmt::format("OMPI_MCA_pml={} is set, which may go past every BTL", pml), fix);
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "tools/between/hardware.h"
 #include "tools/doctor/checks.h"
 #include "tools/needs.h"
 #include "tools/port_facts.h"
@@ -95,6 +96,12 @@ Findings check_port(const verbs::DeviceWish& wish, std::optional<verbs::PortChoi
         ok("port", fmt::format("{} is active: {}, {} Gb/s", choice->name(), choice->link,
                                static_cast<double>(choice->speed_mbps) / 1000)),
         check_gid(*choice), check_mtu(*choice)};
+    const std::string slow = between::why_slow_slot("/sys/class/infiniband/" + choice->device);
+    if (!slow.empty()) {
+      findings.push_back(warn("slot", choice->device + " " + slow,
+                              "reseat the adapter, or use a slot with all its lanes (lspci -vv: "
+                              "LnkSta against LnkCap)"));
+    }
     if (rails.size() > 1 || wish.rails > 1) findings.push_back(check_rails(rails, wish.rails));
     return findings;
   }

@@ -4,10 +4,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tools/between/differences.h"
 #include "tools/between/hosts.h"
 #include "tools/between/judge.h"
+#include "tools/between/launch.h"
+#include "tools/between/odd.h"
+#include "tools/between/rounds.h"
 #include "tools/between/table.h"
 
 namespace weir::tools::between {
@@ -15,6 +19,7 @@ namespace {
 
 using doctor::Verdict;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -79,21 +84,71 @@ TEST(Hosts, ThisOneIsKnownByItsShortName) {
   EXPECT_TRUE(is_this_host("node1.cluster", "node1"));
   EXPECT_TRUE(is_this_host("localhost", "node1"));
   EXPECT_FALSE(is_this_host("node10", "node1"));
+  EXPECT_FALSE(is_this_host("gpu1.siteB", "gpu1.siteA"));
   EXPECT_FALSE(is_this_host("10.0.0.1", "10.1.1.1"));
 }
 
-TEST(Hosts, TheShellIsTheFirstThatExists) {
-  const auto all = [](const std::string&) { return true; };
-  const auto none = [](const std::string&) { return false; };
-  const auto only = [](const std::string& name) { return name == "/lab/bin/lab-rsh"; };
-  EXPECT_THAT(remote_shell("ssh -p 23 : rsh", all),
-              ElementsAre("ssh", "-o", "BatchMode=yes", "-x", "-p", "23"));
-  EXPECT_THAT(remote_shell("ssh:/lab/bin/lab-rsh -q", only), ElementsAre("/lab/bin/lab-rsh", "-q"));
-  EXPECT_THAT(remote_shell("ssh : rsh", none), ElementsAre("rsh"));
-  EXPECT_THAT(remote_shell(" : ", all), IsEmpty());
+TEST(Hosts, AListIsSplitOutsideItsBrackets) {
+  EXPECT_THAT(parts_of("node[1,3-4],login1 node9,"), ElementsAre("node[1,3-4]", "login1", "node9"));
+  EXPECT_THAT(parts_of("node[1-9]!node3,node4"), SizeIs(1));
+  EXPECT_THAT(parts_of(" , "), IsEmpty());
+  EXPECT_TRUE(is_pattern("node[1-2]") && is_pattern("@rack1"));
+  EXPECT_FALSE(is_pattern("me@node1.example.org"));
 }
 
-TEST(Hosts, ACommandIsQuotedForTheShell) {
+// The environment, and the programs there are.
+Surroundings around(std::map<std::string, std::string> variables, Words programs) {
+  return {.variable =
+              [=](const char* name) {
+                const auto found = variables.find(name);
+                return found == variables.end() ? "" : found->second;
+              },
+          .exists =
+              [=](const std::string& program) {
+                return std::find(programs.begin(), programs.end(), program) != programs.end();
+              }};
+}
+
+const Words program{"/opt/my weir", "doctor"};
+
+TEST(Launch, SshGetsOneQuotedWordAndTheOthersGetEachWord) {
+  const auto command = [](const char* wish) {
+    return launch_command(choose_launcher(wish, around({}, {})), "node7", program);
+  };
+  EXPECT_THAT(command("ssh -p 23"),
+              ElementsAre("ssh", "-o", "BatchMode=yes", "-x", "-p", "23", "node7",
+                          "'/opt/my weir' 'doctor'"));
+  EXPECT_THAT(command("/usr/bin/srun -p debug"),
+              AllOf(Contains("--nodelist=node7"), Contains("/opt/my weir"), Contains("doctor"),
+                    Not(Contains("node7")), Contains("debug")));
+  EXPECT_THAT(command("mpirun"), ElementsAre("mpirun", "--host", "node7", "-n", "1", "--bind-to",
+                                             "none", "/opt/my weir", "doctor"));
+  EXPECT_THAT(command("./mine -v"), ElementsAre("./mine", "-v", "node7", "/opt/my weir", "doctor"));
+  EXPECT_THAT(command("docker exec -i weir-{host}"),
+              ElementsAre("docker", "exec", "-i", "weir-node7", "/opt/my weir", "doctor"));
+}
+
+TEST(Launch, InsideAnAllocationItIsSrun) {
+  const auto first = [](const Surroundings& here) { return choose_launcher("", here).words[0]; };
+  EXPECT_EQ(first(around({{"SLURM_JOB_ID", "7"}}, {"srun"})), "srun");
+  EXPECT_EQ(first(around({{"SLURM_JOB_ID", "7"}}, {})), "ssh");
+  EXPECT_EQ(first(around({}, {"srun"})), "ssh");
+  EXPECT_EQ(choose_launcher("rsh", around({{"SLURM_JOB_ID", "7"}}, {"srun"})).words[0], "rsh");
+}
+
+TEST(Launch, OfOpenMpisShellsItIsTheFirstThatExists) {
+  const auto chosen = [](const char* agents, const Words& programs) {
+    return choose_launcher("", around({{"OMPI_MCA_plm_rsh_agent", agents}}, programs));
+  };
+  EXPECT_EQ(chosen("ssh:/lab/bin/lab-rsh -q", {"/lab/bin/lab-rsh"}),
+            (Launcher{{"/lab/bin/lab-rsh", "-q", "{host}"}, true}));
+  EXPECT_THAT(chosen("ssh : rsh", {"ssh", "rsh"}).words,
+              ElementsAre("ssh", "-o", "BatchMode=yes", "-x", "{host}"));
+  EXPECT_THAT(chosen("ssh : rsh", {}).words, ElementsAre("rsh", "{host}"));
+  EXPECT_THAT(chosen(" : ", {}).words, Contains("ssh"));
+}
+
+TEST(Launch, ACommandIsQuotedForTheShell) {
   EXPECT_EQ(shell_command({"/a b/weir", "it's", "$HOME"}), "'/a b/weir' 'it'\\''s' '$HOME'");
 }
 
@@ -279,7 +334,11 @@ Way way(const std::string& to, double us) {
                         doctor::ok("to", "x")},
            .latency_us = us,
            .to_bytes_per_second = 12.5e9,
-           .from_bytes_per_second = {}};
+           .from_bytes_per_second = {},
+           .rose_from = {},
+           .rose_to = {},
+           .round = 0,
+           .seconds = 0};
   return made;
 }
 
@@ -289,7 +348,11 @@ TEST(Table, ShowsNumbersAndFailures) {
            .findings = {doctor::fail("shell", "no answer", "fix")},
            .latency_us = {},
            .to_bytes_per_second = {},
-           .from_bytes_per_second = {}};
+           .from_bytes_per_second = {},
+           .rose_from = {},
+           .rose_to = {},
+           .round = 0,
+           .seconds = 0};
   EXPECT_EQ(table_of({way("node2", 1.5), lost}),
             "from   to     shell  latency us  to MB/s\n"
             "node1  node2  ok     1.5         12500\n"
@@ -320,8 +383,156 @@ TEST(Table, AMatrixHasBothDirections) {
 }
 
 TEST(Table, ProgressTellsTheTimeLeft) {
-  EXPECT_EQ(progress_text(0, 4, 0, way("node2", 1)), "pair 1 of 4: node1 to node2");
-  EXPECT_EQ(progress_text(2, 4, 10, way("node4", 1)), "pair 3 of 4: node1 to node4, 10 s left");
+  EXPECT_EQ(progress_text(0, 4, 0), "0 of 4 pairs");
+  EXPECT_EQ(progress_text(2, 4, 10), "2 of 4 pairs, 10 s left");
+}
+
+// How often each pair meets; no host has two partners in a round.
+std::map<Pair, int> meetings(const std::vector<Round>& rounds) {
+  std::map<Pair, int> met;
+  for (const Round& round : rounds) {
+    std::set<std::size_t> busy;
+    for (const Pair& pair : round) {
+      ++met[pair];
+      EXPECT_TRUE(busy.insert(pair.first).second && busy.insert(pair.second).second);
+      EXPECT_LT(pair.first, pair.second);
+    }
+  }
+  return met;
+}
+
+TEST(Rounds, EverybodyMeetsEverybodyOnce) {
+  for (const std::size_t count : {2u, 3u, 7u, 8u, 63u, 64u}) {
+    const std::vector<Round> rounds = everybody(count);
+    EXPECT_THAT(rounds, SizeIs(count - 1 + count % 2)) << count;
+    const auto met = meetings(rounds);
+    EXPECT_THAT(met, SizeIs(count * (count - 1) / 2)) << count;
+    for (const auto& [pair, times] : met) EXPECT_EQ(times, 1);
+  }
+}
+
+TEST(Rounds, NeighboursAreBelowOneSwitchAndNobodyIsLeftOut) {
+  EXPECT_THAT(neighbours({0, 1, 0, 1}), ElementsAre(Round{{0, 2}, {1, 3}}));
+  EXPECT_THAT(neighbours({0, 0, 0, 1, 1, 1}), ElementsAre(Round{{0, 1}, {3, 4}, {2, 5}}));
+  EXPECT_THAT(neighbours({0, 0, 0}), ElementsAre(Round{{0, 1}}, Round{{0, 2}}));
+  EXPECT_THAT(neighbours({0}), IsEmpty());
+}
+
+TEST(Rounds, AcrossSwitchesNobodyHasANeighbour) {
+  EXPECT_THAT(across({0, 0, 1, 1}), ElementsAre(Pair{0, 2}, Pair{1, 3}));
+  EXPECT_THAT(across({0, 0, 0, 1}), ElementsAre(Pair{1, 3}));
+  EXPECT_THAT(across({0, 0}), IsEmpty());
+}
+
+TEST(Rounds, SuspectsMeetThoseThatAreWell) {
+  EXPECT_THAT(again({4, 5, 6}, {0, 1}), ElementsAre(Round{{0, 4}, {1, 5}}, Round{{0, 6}}));
+  EXPECT_THAT(again({4}, {}), IsEmpty());
+}
+
+Way measured(const std::string& from, const std::string& to, double us, double rate) {
+  return {.from = from,
+          .to = to,
+          .findings = {},
+          .latency_us = us,
+          .to_bytes_per_second = rate,
+          .from_bytes_per_second = rate,
+          .rose_from = {},
+          .rose_to = {},
+          .round = 0,
+          .seconds = 0};
+}
+
+std::vector<Tested> tested(const Words& names) {
+  std::vector<Tested> all;
+  for (const std::string& name : names) all.push_back({name, "", facts_with(), ""});
+  return all;
+}
+
+TEST(OddHosts, AreBadWithMostAndTheirPartnersAreNot) {
+  // Of three, b is slow: of two of three ways.
+  const std::vector<Way> ways{measured("a", "b", 2, 3e9), measured("b", "c", 2, 3e9),
+                              measured("a", "c", 2, 12e9)};
+  const auto odd = odd_hosts(tested({"a", "b", "c"}), ways);
+  ASSERT_THAT(odd, SizeIs(1));
+  EXPECT_EQ(odd[0].host, "b");
+  EXPECT_THAT(odd[0].finding.text, HasSubstr("3.0 GB/s with a, where good ways have 12.0 GB/s"));
+  EXPECT_THAT(suspects(tested({"a", "b", "c"}), ways), ElementsAre(0, 1, 2));
+}
+
+TEST(OddHosts, AreNotExplainedByOneAnother) {
+  const std::vector<Way> ways{measured("slow", "a", 40, 12e9),     measured("slow", "b", 40, 12e9),
+                              measured("slow", "narrow", 40, 3e9), measured("narrow", "a", 2, 3e9),
+                              measured("narrow", "b", 2, 3e9),     measured("a", "b", 2, 12e9),
+                              measured("a", "c", 2, 12e9),         measured("b", "c", 2, 12e9)};
+  const auto odd = odd_hosts(tested({"slow", "narrow", "a", "b", "c"}), ways);
+  ASSERT_THAT(odd, SizeIs(2));
+  EXPECT_THAT(odd[0].finding.text, HasSubstr("3 of its 3 ways are bad: 40.0 us to a"));
+  EXPECT_THAT(odd[1].finding.text, HasSubstr("3.0 GB/s with a"));
+}
+
+TEST(OddHosts, AnotherSwitchOnTheWayIsNotOdd) {
+  EXPECT_FALSE(is_bad(measured("a", "b", 1.9, 12e9), {1.0, 12e9}));
+  EXPECT_TRUE(is_bad(measured("a", "b", 2.1, 12e9), {1.0, 12e9}));
+  EXPECT_TRUE(is_bad(way("node2", 1), {1.0, 12e9})) << "one direction failed";
+}
+
+TEST(OddHosts, HaveTheirCountersAndThoseOfTheirPeers) {
+  std::vector<Way> ways{measured("a", "b", 9, 12e9), measured("a", "c", 9, 12e9),
+                        measured("b", "c", 2, 12e9)};
+  ways[0].rose_to = {{"rx_crc_errors_phy", Trouble::cable, "packets with a wrong checksum", 3}};
+  ways[0].rose_from = {{"packet_seq_err", Trouble::repeat, "gaps that a peer saw", 4}};
+  auto hosts = tested({"a", "b", "c"});
+  hosts[2].why_lost = "no answer within 20 s";
+  const auto odd = odd_hosts(hosts, ways);
+  ASSERT_THAT(odd, SizeIs(2));
+  EXPECT_THAT(odd[0].finding.text, AllOf(HasSubstr("4 gaps that a peer saw (packet_seq_err)"),
+                                         HasSubstr("at its peer 3 packets with a wrong checksum")));
+  EXPECT_EQ(odd[1].finding.verdict, Verdict::fail);
+}
+
+TEST(Hardware, IsReadFromTheFilesThatThereAre) {
+  namespace fs = std::filesystem;
+  const fs::path root =
+      fs::temp_directory_path() / ("between_hardware." + std::to_string(::getpid()));
+  const fs::path device = root / "mlx5_0";
+  const fs::path interface = root / "eth0";
+  fs::create_directories(device / "device");
+  fs::create_directories(device / "ports/1");
+  fs::create_directories(interface / "qos");
+  fs::create_directories(interface / "ecn/roce_np/enable");
+  fs::create_symlink("../drivers/mlx5_core", device / "device/driver");
+  const auto write = [](const fs::path& file, const char* text) { std::ofstream(file) << text; };
+  write(device / "fw_ver", "28.39.1002\n");
+  write(device / "ports/1/rate", "200 Gb/sec (4X HDR)\n");
+  write(device / "device/current_link_width", "8\n");
+  write(device / "device/max_link_width", "16\n");
+  write(device / "device/current_link_speed", "16.0 GT/s PCIe\n");
+  write(device / "device/max_link_speed", "16.0 GT/s PCIe\n");
+  write(interface / "qos/trust", "dscp\n");
+  write(interface / "ecn/roce_np/enable/0", "1\n");
+  write(interface / "ecn/roce_np/enable/1", "0\n");
+  Hardware found = read_hardware(device, 1, interface);
+  const std::string slot = why_slow_slot(device);
+  fs::remove_all(root);
+  EXPECT_EQ(found.erase("kernel"), 1u);
+  EXPECT_EQ(found, (Hardware{{"driver", "mlx5_core"},
+                             {"firmware", "28.39.1002"},
+                             {"rate", "200 Gb/sec (4X HDR)"},
+                             {"pcie", "x8 16.0 GT/s"},
+                             {"trust", "dscp"},
+                             {"ecn of receivers", "1 0"}}));
+  EXPECT_EQ(slot, "runs at PCIe x8 16.0 GT/s, and could at x16 16.0 GT/s");
+  EXPECT_EQ(why_slow_slot(root), "");
+}
+
+TEST(Hardware, OfHostsThatDifferIsNamedByValue) {
+  Facts odd = facts_with();
+  odd.hardware["firmware"] = "2";
+  Facts usual = facts_with();
+  usual.hardware["firmware"] = "1";
+  const auto found = hardware_differences({{"a", odd}, {"b", usual}, {"c", usual}});
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(line_of(found[0]), "firmware              1: b, c; 2: a");
 }
 
 TEST(Differences, AreByKeyAndByValueWithThoseThatBreakAJobFirst) {
