@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "tools/top/columns.h"
 #include "tools/top/numbers.h"
 #include "tools/top/report.h"
 #include "transport/lane/peer_state.h"
@@ -46,8 +47,47 @@ const char* wait_of(const PeerRow& row) {
   return nullptr;
 }
 
-constexpr const char* columns =
-    "{:>8} {:>5} {:>5} {:>10} {:>7} {:>7} {:>6} {:>6} {:>7} {:>6} {:>5} {:>6} {:>10}\n";
+struct Row {
+  const PortLook* port;
+  const MemberView* now;
+  const MemberView* then;
+  const PeerRow* peer;
+};
+using Value = std::optional<double>;
+using Columns = std::span<const Column<Row>>;
+
+template <std::uint32_t PeerRow::*field>
+Value count_of(const Row& row) {
+  return static_cast<double>(row.peer->*field);
+}
+template <std::uint32_t PeerRow::*frames>
+Value rate_of(const Row& row) {
+  return frame_rate(*row.now, row.then, *row.peer, frames);
+}
+Value no_number(const Row&) { return std::nullopt; }
+std::string plain(const Row&, Value value) { return fmt::format("{:.0f}", value.value_or(0)); }
+std::string short_count(const Row&, Value value) { return number(value); }
+
+const Column<Row> columns[] = {
+    {"PID", 8, 4, [](const Row& row) { return Value(row.now->process.pid); }, plain},
+    {"RANK", 5, 1, [](const Row& row) { return Value(static_cast<double>(row.now->rank)); }, plain},
+    {"PEER", 5, 1, [](const Row& row) { return Value(row.peer->name.rank); }, plain},
+    {"STATE", 10, 2, no_number,
+     [](const Row& row, Value) { return std::string(state_of(*row.peer)); }},
+    {"SENT/s", 7, 1, rate_of<&PeerRow::frames_sent>, short_count},
+    {"GOT/s", 7, 1, rate_of<&PeerRow::frames_received>, short_count},
+    {"QUEUED", 6, 1, count_of<&PeerRow::frames_pending>, plain},
+    {"POSTED", 6, 3, count_of<&PeerRow::requests_out>, plain},
+    {"CREDITS", 7, 2, count_of<&PeerRow::credits>, plain},
+    {"LENT", 6, 3, count_of<&PeerRow::credits_out>, plain},
+    {"READS", 5, 2, count_of<&PeerRow::reads_out>, plain},
+    {"WRITES", 6, 3, count_of<&PeerRow::writes_out>, plain},
+    {"WAITS FOR", 10, 1, no_number,
+     [](const Row& row, Value) {
+       const char* const wait = wait_of(*row.peer);
+       return std::string(wait != nullptr ? wait : "-");
+     }},
+};
 
 }  // namespace
 
@@ -77,26 +117,36 @@ nlohmann::json peers_to_json(const MemberView& now, const MemberView* before) {
   return peers;
 }
 
-std::string peers_to_table(const NodeView& node, const Look& before) {
-  std::string text =
-      fmt::format(columns, "PID", "RANK", "PEER", "STATE", "SENT/s", "GOT/s", "QUEUED", "POSTED",
-                  "CREDITS", "LENT", "READS", "WRITES", "WAITS FOR");
-  for (const MemberView& member : node.members) {
-    const MemberView* const then = find(before, node, member);
-    for (const PeerRow& row : member.peers) {
-      const char* const wait = wait_of(row);
-      text += fmt::format(columns, member.process.pid, member.rank, row.name.rank, state_of(row),
-                          number(frame_rate(member, then, row, &PeerRow::frames_sent)),
-                          number(frame_rate(member, then, row, &PeerRow::frames_received)),
-                          row.frames_pending, row.requests_out, row.credits, row.credits_out,
-                          row.reads_out, row.writes_out, wait != nullptr ? wait : "-");
-    }
-    if (member.counters.connections_open > member.peers.size()) {
-      text += fmt::format("{:>8} {:>5} {:>5} of {} connections\n", member.process.pid, member.rank,
-                          member.peers.size(), member.counters.connections_open);
+std::vector<std::string> sortable_columns_of_peers() {
+  std::vector<std::string> titles;
+  for (const Column<Row>& column : columns) {
+    if (column.value != no_number) titles.emplace_back(column.title);
+  }
+  return titles;
+}
+
+std::string peers_to_table(std::span<const JobMember> members, const Look& before,
+                           const Shape& shape) {
+  std::vector<Column<Row>> all(std::begin(columns), std::end(columns));
+  if (const std::size_t width = host_width(members); width > 0) {
+    all.insert(all.begin(), {"HOST", width, 1, no_number,
+                             [](const Row& row, Value) { return host_text(*row.port); }});
+  }
+  const auto shown = fitting(Columns(all), shape.width);
+  std::vector<Row> rows;
+  std::string more;
+  for (const auto& [port, member] : members) {
+    const MemberView* const then = find(before, *port, *member);
+    for (const PeerRow& row : member->peers) rows.push_back({port, member, then, &row});
+    if (member->counters.connections_open > member->peers.size()) {
+      more += fmt::format("rank {}: {} of {} connections\n", member->rank, member->peers.size(),
+                          member->counters.connections_open);
     }
   }
-  return text;
+  sort_rows(rows, Columns(columns), shape);
+  std::string text = head_of(Columns(shown));
+  for (const Row& row : rows) text += line_of(Columns(shown), row) + '\n';
+  return text + more;
 }
 
 }  // namespace weir::tools::top

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -12,7 +14,7 @@
 namespace weir::tools::top {
 namespace {
 
-using Json = nlohmann::json;
+using Sorted = nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -30,8 +32,8 @@ MemberView member(std::uint64_t rank) {
 // Rank 0 has tokens, rank 1 waits for some since two seconds.
 Look made_up() {
   Look look;
-  look.at_ns = 10 * second;
   PortLook port;
+  port.at_ns = 10 * second;
   port.node.path = "/dev/shm/weir-x";
   port.node.device = "rxe0";
   port.node.port = 1;
@@ -51,18 +53,18 @@ TEST(Top, JsonTellsHeldFromWaitedFor) {
   Look before = made_up();
   before.ports[0].node.members[0].shown_at = 8 * second;
   before.ports[0].node.members[0].counters.messages_sent = 100;
-  const Json port = to_json(made_up(), before)["ports"].at(0);
-  const Json& first = port["processes"].at(0);
+  const Sorted port = to_json(made_up(), before)["ports"].at(0);
+  const Sorted& first = port["processes"].at(0);
   EXPECT_EQ(first["tokens_held"], 3);
   EXPECT_EQ(first["tokens_waited_for"], 0);
   EXPECT_EQ(first["waiting_ns"], 0);
   EXPECT_EQ(first["per_second"]["messages_sent"], 200.0);
   EXPECT_TRUE(first["proxy"].is_null());
-  const Json& second_one = port["processes"].at(1);
+  const Sorted& second_one = port["processes"].at(1);
   EXPECT_EQ(second_one["tokens_held"], 1);
   EXPECT_EQ(second_one["tokens_waited_for"], 2);
   EXPECT_EQ(second_one["waiting_ns"], 2 * second);
-  EXPECT_EQ(port["adapter"], (Json{{"rnr_naks_received", 5}, {"retries_exceeded", 0}}));
+  EXPECT_EQ(port["adapter"], (Sorted{{"rnr_naks_received", 5}, {"retries_exceeded", 0}}));
 }
 
 TEST(Top, WhatFallsHasNoRate) {
@@ -71,8 +73,8 @@ TEST(Top, WhatFallsHasNoRate) {
   then.shown_at = 8 * second;
   then.counters.window = 64;          // a gauge; it is 0 now
   then.counters.messages_sent = 900;  // more than now, which no counter should have been
-  const Json port = to_json(made_up(), before)["ports"].at(0);
-  const Json& rates = port["processes"].at(0)["per_second"];
+  const Sorted port = to_json(made_up(), before)["ports"].at(0);
+  const Sorted& rates = port["processes"].at(0)["per_second"];
   EXPECT_FALSE(rates.contains("window"));
   EXPECT_FALSE(rates.contains("window_peak"));
   EXPECT_FALSE(rates.contains("messages_sent"));
@@ -122,12 +124,13 @@ TEST(Top, OverlapIsShownWhereThereIsSome) {
   const std::string text = to_table(look, before);
   EXPECT_THAT(text, HasSubstr(" WAKE/s VAIN/s   UP/s   UP% "));
   EXPECT_THAT(text, HasSubstr("     30      2   2.5K   35% "));
-  const Json rates = to_json(look, before)["ports"].at(0)["processes"].at(0)["per_second"];
+  const Sorted rates = to_json(look, before)["ports"].at(0)["processes"].at(0)["per_second"];
   EXPECT_EQ(rates["overlap_in_vain"], 2.0);
   EXPECT_EQ(rates["overlap_time"], 350'000.0);
-  EXPECT_THAT(to_prometheus(look),
-              HasSubstr("weir_overlap_wakeups_total{device=\"rxe0\",port=\"1\",job=\"7\","
-                        "rank=\"0\"} 60\n"));
+  EXPECT_THAT(
+      to_prometheus(look),
+      HasSubstr("weir_overlap_wakeups_total{device=\"rxe0\",port=\"1\",user=\"0\",mpi_job=\"7\","
+                "rank=\"0\"} 60\n"));
 }
 
 TEST(Top, TheTimesOfReads) {
@@ -148,11 +151,11 @@ TEST(Top, TheTimesOfReads) {
   EXPECT_THAT(text, HasSubstr("       -       - "));  // rank 1 has none
   times.counts[15] = 3;
   EXPECT_THAT(to_table(look, before), HasSubstr("  <33us   >67ms "));
-  const Json json = to_json(look, before)["ports"].at(0)["processes"].at(0)["read_times"];
+  const Sorted json = to_json(look, before)["ports"].at(0)["processes"].at(0)["read_times"];
   EXPECT_EQ(json["counts"].at(3), 98);
   EXPECT_EQ(json["below_ns"].at(3), 32768);
   const std::string prometheus = to_prometheus(look);
-  const std::string labels = R"({device="rxe0",port="1",job="7",rank="0")";
+  const std::string labels = R"({device="rxe0",port="1",user="0",mpi_job="7",rank="0")";
   EXPECT_THAT(prometheus,
               HasSubstr("weir_read_seconds_bucket" + labels + ",le=\"3.2768e-05\"} 1098\n"));
   EXPECT_THAT(prometheus, HasSubstr("weir_read_seconds_bucket" + labels + ",le=\"+Inf\"} 1102\n"));
@@ -178,13 +181,13 @@ TEST(Top, PeersOnDemand) {
                    .requests_out = 6,
                    .credits_out = 8},
                   {.name = {7, 4}, .state = 200}};  // no such state
-  const std::string text = to_table(look, before, true);
+  const std::string text = to_table(look, before, {.peers = true});
   EXPECT_THAT(text, HasSubstr("    0     3      ready     100       -     12      6       0      8 "
                               "    0      0    credits\n"));
   EXPECT_THAT(text, HasSubstr("    0     4    unknown       -       - "));
-  EXPECT_THAT(text, HasSubstr("    0     2 of 40 connections\n"));
+  EXPECT_THAT(text, HasSubstr("rank 0: 2 of 40 connections\n"));
   EXPECT_THAT(to_table(look, before), Not(HasSubstr("WAITS FOR")));
-  const Json process = to_json(look, before, true)["ports"].at(0)["processes"].at(0);
+  const Sorted process = to_json(look, before, true)["ports"].at(0)["processes"].at(0);
   ASSERT_EQ(process["peers"].size(), 2u);
   EXPECT_EQ(process["peers"][0]["rank"], 3);
   EXPECT_EQ(process["peers"][0]["waits_for"], "credits");
@@ -196,7 +199,7 @@ TEST(Top, PeersOnDemand) {
 
 TEST(Top, PrometheusHasTokensAndTheAdapter) {
   const std::string text = to_prometheus(made_up());
-  const std::string labels = R"({device="rxe0",port="1",job="7",rank="1"} )";
+  const std::string labels = R"({device="rxe0",port="1",user="0",mpi_job="7",rank="1"} )";
   EXPECT_THAT(text, HasSubstr("weir_tokens_held" + labels + "1\n"));
   EXPECT_THAT(text, HasSubstr("weir_tokens_waited_for" + labels + "2\n"));
   EXPECT_THAT(text, HasSubstr("weir_waiting_seconds" + labels + "2\n"));
@@ -212,6 +215,7 @@ TEST(Top, PrometheusSaysNothingTwice) {
   Look look = made_up();
   look.ports.push_back(look.ports[0]);  // another job's segment, of the same port
   for (MemberView& other : look.ports[1].node.members) other.job = 8;
+  look.ports.push_back(look.ports[0]);  // processes that say they are others
   std::istringstream lines(to_prometheus(look));
   std::set<std::string> samples, names;
   std::string name;
@@ -231,6 +235,97 @@ TEST(Top, PrometheusSaysNothingTwice) {
     }
   }
   EXPECT_GT(names.size(), 10u);
+}
+
+// Prometheus writes `job` and `instance` itself.
+TEST(Top, PrometheusKnowsUsersAndSlurmJobs) {
+  Look look = made_up();
+  look.ports[0].user = "alice";
+  look.ports[0].slurm_jobs[101] = "4711";
+  const std::string text = to_prometheus(look);
+  EXPECT_THAT(text, HasSubstr("user=\"alice\",mpi_job=\"7\",rank=\"0\"} "));
+  EXPECT_THAT(text, HasSubstr("user=\"alice\",mpi_job=\"7\",rank=\"1\",slurm_job=\"4711\"} "));
+  EXPECT_THAT(text, Not(HasSubstr(",job=")));
+  EXPECT_THAT(text, Not(HasSubstr("instance=")));
+}
+
+// promtool checks it (tests/tools/test_monitoring.py).
+TEST(Top, PrometheusTakesAnyNumbers) {
+  Look look = made_up();
+  std::uint64_t number = 1;
+  for (MemberView& member : look.ports[0].node.members) {
+    for (const auto& counter : counter_table)
+      member.counters.*counter.field = number *= 0x9e3779b97f4a7c15;
+    member.read_times.counts.fill(UINT64_MAX / 3);
+    member.read_times.sum_ns = UINT64_MAX;
+    member.job = member.rank = member.shown_at = member.waiting_since = UINT64_MAX;
+    member.tokens_held = member.read_tokens = UINT64_MAX;
+  }
+  look.ports[0].node.members[1].rank = 1;
+  const std::string text = to_prometheus(look);
+  EXPECT_THAT(text, HasSubstr("le=\"+Inf\"} 18446744073709551615\n"));
+  if (const char* const file = std::getenv("WEIR_PROMETHEUS_FILE")) std::ofstream(file) << text;
+}
+
+TEST(Top, PrometheusHasTimesInSeconds) {
+  Look look = made_up();
+  look.ports[0].node.members[0].counters.repost_ns_peak = 1'500'000'000;
+  look.ports[0].node.members[0].counters.overlap_time = 250'000;
+  const std::string text = to_prometheus(look);
+  EXPECT_THAT(text, HasSubstr("rank=\"0\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE weir_repost_seconds_peak gauge\n"));
+  EXPECT_THAT(text, HasSubstr("# TYPE weir_overlap_seconds_total counter\n"));
+  EXPECT_THAT(text, HasSubstr("rank=\"0\"} 0.25\n"));
+}
+
+TEST(Top, ShowsCapsThatWereChangedWhileTheJobRan) {
+  Look look = made_up();
+  EXPECT_THAT(to_table(look, {}), Not(HasSubstr("by weir set")));
+  for (MemberView& member : look.ports[0].node.members)
+    member.caps = {-1, 64 << 20, 1, 4096, 8, -1};
+  look.ports[0].node.members[1].counters.caps_changed = 1;
+  EXPECT_THAT(to_table(look, {}),
+              HasSubstr("by weir set: window_max auto receive_memory_max 64MiB reads_max 1 "
+                        "reads_window_max 4KiB tokens 8 rate_max auto  for ranks 1\n"));
+  const Sorted caps = to_json(look, {})["ports"].at(0)["processes"].at(1)["caps"];
+  EXPECT_TRUE(caps["window_max"].is_null());
+  EXPECT_EQ(caps["reads_max"], 1);
+}
+
+TEST(Top, ANarrowTerminalHasWhatIsWorthMost) {
+  Look look = made_up();
+  look.ports[0].node.members[0].peers = {{.name = {7, 3}}};
+  for (const std::size_t width : {80u, 60u, 20u}) {
+    std::istringstream lines(to_table(look, {}, {.peers = true, .width = width}));
+    std::string title, head;
+    std::getline(lines, title);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), width) << line;
+      if (head.empty()) head = line;
+    }
+    EXPECT_THAT(head, HasSubstr("RANK  SENT/s"));
+    EXPECT_THAT(head, Not(HasSubstr("EXCUSE")));
+  }
+}
+
+TEST(Top, RowsAreSortedAndChosen) {
+  Look look = made_up();
+  look.ports[0].node.members.push_back(member(2));
+  look.ports[0].node.members[2].job = 8;
+  look.ports[0].node.members[2].counters.window = 99;
+  look.ports[0].node.members[1].counters.window = 50;
+  const auto ranks = [&](const Shape& shape) {
+    std::istringstream lines(to_table(look, {}, shape));
+    std::string line, found;
+    std::getline(lines, line);
+    std::getline(lines, line);
+    while (std::getline(lines, line) && !line.empty()) found += line.substr(8, 6);
+    return found;
+  };
+  EXPECT_EQ(ranks({}), "     0     1     2");
+  EXPECT_EQ(ranks({.sorted_by = "W"}), "     2     1     0");
+  EXPECT_EQ(ranks({.sorted_by = "W", .reversed = true}), "     0     1     2");
+  EXPECT_EQ(ranks({.wanted = {.job = 8}}), "     2");
 }
 
 }  // namespace
