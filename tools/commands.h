@@ -13,6 +13,12 @@ void add_doctor(CLI::App& app);
 // `weir top`: what the processes of this node are doing.
 void add_top(CLI::App& app);
 
+// `weir set`: other caps for a job that runs.
+void add_set(CLI::App& app);
+
+// `weir perf`: how fast weir is between two hosts, beside verbs alone.
+void add_perf(CLI::App& app);
+
 // `weir tune`: which settings this node is fastest with.
 void add_tune(CLI::App& app);
 

@@ -11,6 +11,7 @@
 #include "tools/between/config_diff.h"
 #include "tools/commands.h"
 #include "tools/here.h"
+#include "transport/config/caps.h"
 #include "transport/config/nearest.h"
 #include "transport/config/reference.h"
 #include "transport/config/resolve.h"
@@ -146,6 +147,8 @@ void explain_key(const Key& key) {
       config::accepts(key), key.fallback, key.reason, config::environment_name(key),
       config::mca_name(key));
   if (key.alike) fmt::print("  alike        in all processes of a job\n");
+  if (config::cap_of(key))
+    fmt::print("  later        while a job runs: weir set {}=VALUE\n", key.name);
   for (const auto& [name, entry] : config::profile_entries()) {
     if (entry.key == key.name) fmt::print("  profile      {}: {}\n", name, entry.value);
   }
@@ -200,7 +203,7 @@ void add_config(CLI::App& app) {
       show_app->add_flag("--yaml", options->yaml, "Print a YAML file that sets every value");
   auto* defaults = show_app->add_flag("--defaults", options->defaults,
                                       "Every key with its default, range and reason, as "
-                                      "conf/weir.yaml; looks at nothing else");
+                                      "the installed weir.yaml; looks at nothing else");
   json->excludes(yaml)->excludes(defaults);
   yaml->excludes(defaults);
   show_app->footer(std::string("\n") + precedence +

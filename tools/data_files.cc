@@ -10,9 +10,12 @@ fs::path command_folder() {
 }
 
 std::string data_file(const std::string& name) {
+  return (command_folder().parent_path() / WEIR_DATA_FOLDER / name).string();
+}
+
+bool is_of_a_build() {
   std::error_code error;
-  const fs::path installed = command_folder().parent_path() / WEIR_DATA_FOLDER / name;
-  return fs::exists(installed, error) ? installed.string() : WEIR_SOURCES "/" + name;
+  return fs::exists(command_folder().parent_path() / "CMakeCache.txt", error);
 }
 
 std::string helper_program(const std::string& name) {

@@ -9,9 +9,11 @@ namespace weir::tools {
 // PREFIX/bin, or the build's.
 std::filesystem::path command_folder();
 
-// `name` is as below tools/: "tune/tune". From the installed command's PREFIX/share/weir, or from
-// the sources that it was built of.
+// `name` is as below tools/: "tune/tune". In PREFIX/share/weir; a build's is a link to tools/.
 std::string data_file(const std::string& name);
+
+// Not installed: there is a checkout, with tools/env.
+bool is_of_a_build();
 
 // A program that is built and installed with the command, but is not for people: beside it, or in
 // PREFIX/libexec/weir.

@@ -263,7 +263,7 @@ void add_info(CLI::App& app) {
       "  weir info                            all devices and ports\n"
       "  weir info --device mlx5_1            would weir take that one?\n"
       "  weir info --json | jq .taken         for scripts\n"
-      "  tools/lab/lab -- weir info           in a micro-VM with Soft-RoCE");
+      "  weir-lab -- weir info                in a micro-VM with Soft-RoCE");
   info->callback([options] { run(*options); });
 }
 

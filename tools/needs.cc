@@ -64,7 +64,7 @@ std::vector<Need> needs_of(const verbs::Device& device, const config::Settings& 
   const std::string node = fmt::format("{} processes, one for each CPU", full_node);
   return {
       {"max_qp", u(has.max_qp), full_node * full_node,
-       "one for each process and peer of a node: " + node, true},
+       "one for each process and peer of a node, made when they first talk: " + node, false},
       {"max_cq", u(has.max_cq), full_node, "one for each process; " + node, true},
       {"max_srq", u(has.max_srq), full_node, "one for each process; " + node, true},
       {"max_srq_wr", u(has.max_srq_wr), window, "btl_weir_window_max", true},

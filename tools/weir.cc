@@ -12,12 +12,14 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "weir " WEIR_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Run an MPI program over weir (from a build tree, eval \"$(tools/env)\" first):\n"
+      "Run an MPI program over weir:\n"
       "  mpirun --mca pml ob1 --mca btl weir,self -np 4 ./my_app\n"
       "What can be set: weir config explain");
   weir::tools::add_info(app);
   weir::tools::add_doctor(app);
   weir::tools::add_top(app);
+  weir::tools::add_set(app);
+  weir::tools::add_perf(app);
   weir::tools::add_tune(app);
   weir::tools::add_config(app);
   weir::tools::add_sim(app);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/between/host_options.h"
 #include "tools/commands.h"
 #include "tools/data_files.h"
 #include "tools/here.h"
@@ -19,20 +20,20 @@
 namespace weir::tools {
 namespace {
 
-// What follows the last `--device`, if that is among the arguments.
-std::string device_among(const std::vector<std::string>& arguments, std::string device) {
-  const std::string option = "--device";
+// What follows the last of this option; `otherwise` if it is not among the arguments.
+std::string value_among(const std::vector<std::string>& arguments, const std::string& option,
+                        std::string otherwise) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].rfind(option + "=", 0) == 0) device = arguments[i].substr(option.size() + 1);
-    if (arguments[i] == option && i + 1 < arguments.size()) device = arguments[i + 1];
+    if (arguments[i].starts_with(option + "=")) otherwise = arguments[i].substr(option.size() + 1);
+    if (arguments[i] == option && i + 1 < arguments.size()) otherwise = arguments[i + 1];
   }
-  return device;
+  return otherwise;
 }
 
 int run(const CLI::App& tune) {
   const config::Settings settings = configuration_here().settings;
   ::setenv("WEIR_TUNE_DEVICE", settings.device.c_str(), 0);
-  const std::string device = device_among(tune.remaining(), settings.device);
+  const std::string device = value_among(tune.remaining(), "--device", settings.device);
   std::string why;
   verbs::DeviceWish wish = btl::device_wish(settings);
   wish.name = device;
@@ -40,6 +41,11 @@ int run(const CLI::App& tune) {
     ::setenv("WEIR_TUNE_HARDWARE", verbs::hardware_text(*port).c_str(), 0);
   } else {
     ::setenv("WEIR_TUNE_NO_HARDWARE", why.c_str(), 1);
+  }
+  if (const std::string list = value_among(tune.remaining(), "--hosts", ""); !list.empty()) {
+    std::string hosts;
+    for (const std::string& host : between::hosts_in_lists({list})) hosts += host + " ";
+    ::setenv("WEIR_TUNE_HOSTS", hosts.c_str(), 1);
   }
   ::setenv("WEIR_TUNE_LOAD", helper_program("weir_tune_load").c_str(), 0);
 
