@@ -1,16 +1,14 @@
 """What all tests share: options, which of them run, and where (harness/boots.py)."""
 
-import functools
 import json
 import os
-import subprocess
-import zlib
 
 import pytest
 
-from harness import boots, events, leftovers, open_mpi_5, strict
+from harness import boots, events, leftovers, strict
+from harness.chosen import Chosen, turn
 from harness.kinds import ROOT
-from harness.shares import SHARES, number_of_this_commit
+from harness.shares import SHARES
 
 
 def pytest_addoption(parser):
@@ -26,6 +24,7 @@ def pytest_addoption(parser):
     group.addoption("--open-mpi-5", action="store_true",
                     help="boot Debian 13, and weir built for its Open MPI 5.0, for all tests in labs of tests/mpi and "
                     "tests/lab")
+    group.addoption("--release", metavar="SUITE", help="for --open-mpi-5, another release of Debian (forky)")
     group.addoption("--mca", nargs=2, action="append", default=[], metavar=("KEY", "VALUE"),
                     help="a parameter for the MPI jobs (tests/mpi)")
     group.addoption("--inside", metavar="PLAN", help="(of harness/inside.py)")
@@ -43,11 +42,6 @@ def pytest_configure(config):
         config.pluginmanager.register(Teller(config), "teller")
 
 
-def turn(option):
-    """Counts on with the commits."""
-    return number_of_this_commit() if option.share is None else option.share
-
-
 def pytest_report_header(config):
     option = config.option
     if option.inside or option.long:
@@ -55,56 +49,21 @@ def pytest_report_header(config):
     return f"long tests: share {turn(option) % SHARES} of {SHARES} (--share N another one, --long all)"
 
 
-@functools.cache
-def changed_lately():
-    """Files that the last commits changed, without READMEs; None where git cannot tell."""
-    done = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", f"HEAD~{SHARES}"], capture_output=True,
-                          text=True, check=False)
-    names = [name for name in done.stdout.split() if not name.endswith(".md")]
-    return names if done.returncode == 0 else None
-
-
-def has_turn(mark, together, option):
-    """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
-    depends_on = mark.kwargs.get("but_after_changes_in", ())
-    if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
-        return True
-    return mark.kwargs.get("in_shares", True) and zlib.crc32(together.encode()) % SHARES == turn(option) % SHARES
-
-
-def is_chosen(item, option):
-    kind = boots.kind_of(item)
-    of_kind = kind and kind.rotates and kind.rotates.mark
-    marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
-    if option.long or any(named.endswith(item.nodeid) for named in option.file_or_dir):
-        return True
-    return all(has_turn(mark, (of_kind or mark).kwargs.get("together", item.nodeid), option) for mark in marks)
-
-
-def chosen_twins(items, option):
-    """Tests of labs again under Open MPI 5.0: all with --long, else a share when that has its turn."""
-    twins = [twin for twin in map(boots.twin_of, items) if twin]
-    if option.long or not twins:
-        return twins
-    mark = open_mpi_5.rotates.mark
-    if not has_turn(mark, mark.kwargs["together"], option):
-        return []
-    return [twin for twin in twins if boots.has_turn(twin, turn(option) // SHARES)]
-
-
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(hookwrapper=True)
 def pytest_collection_modifyitems(config, items):
+    run = Chosen(items, config.option)
+    yield  # to what takes away others: -k, -m
     if config.option.inside:
         with open(config.option.inside) as file:
             wanted = json.load(file)["groups"][config.option.group]["tests"]
         by_id = {item.nodeid: item for item in items}
         items[:] = [by_id[name] for name in wanted]
         return
-    kept = [item for item in items if is_chosen(item, config.option)]
+    kept = [item for item in items if run.has(item)]
     if config.option.open_mpi_5:
         kept = [boots.twin_of(item) or item for item in kept]
     elif not config.option.host:
-        kept += chosen_twins(items, config.option)
+        kept += run.twins(items)
     if config.option.lab:
         kept = [item for item in kept if boots.kind_of(item) and boots.kind_of(item).name == config.option.lab]
     if config.option.host:

@@ -30,7 +30,7 @@ PURE["transport/rail"] = {"base", "rendezvous"}
 PURE["transport/drive"] = CORE
 DRIVEN = set(PURE) - {"transport/rail"}
 ABOVE = {
-    "transport/config": {"flowctl", "srq"},  # its tables
+    "transport/config": {"base", "flowctl", "srq"},  # the names of caps, its tables
     "transport/verbs": {"base", "transport/wire"},
     "transport/engine": DRIVEN | {"transport/verbs", "flowctl/shm"},
     "transport/btl": DRIVEN | {"transport/config", "transport/engine", "transport/rail",

@@ -5,7 +5,7 @@ A test without this mark runs on the machine itself. Kinds whose boots are alike
 
 import dataclasses
 
-from harness import arm, open_mpi_5, packages
+from harness import arm, open_mpi_5, other_open_mpi, packages
 
 ROOT = open_mpi_5.ROOT
 MEMORY = "3G"  # of one node: what the most demanding test wants
@@ -54,6 +54,7 @@ add("wire with rails", ("--wire", "--rails", "2"))
 add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
 add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
+add("Slurm", ("--nodes", "2", "--rails", "2", "--slurm"))
 add("Linux 6.12", ("--kernel", "trixie"))
 add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
 of_open_mpi_5 = dict(prepare=open_mpi_5.make_ready, rotates=open_mpi_5.rotates)
@@ -62,5 +63,6 @@ add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), **of_open_mpi_5)
 add("ARM", prepare=arm.make_ready, rotates=arm.with_long)  # emulated
 # What is installed there is not for other tests: what is prepared makes it a boot of their own.
 add("packages", prepare=packages.ready, rotates=packages.rotates)
+add("packages beside another Open MPI", prepare=other_open_mpi.ready)
 add("packages of Debian 13", prepare=packages.ready_for_debian_13)
 add("packages for ARM", prepare=packages.ready_for_arm, rotates=arm.with_long)

@@ -1,17 +1,21 @@
 """The Debian packages, made once in a run of pytest."""
 
 import functools
+import glob
 import os
+import pathlib
 import subprocess
 
 import pytest
 
 from harness import arm, open_mpi_5
+from harness.programs import run
 from harness.rooted import ROOT, needed
 
 MAKE = os.path.join("packaging", "make-deb")
 # What is installed, and how, is said there.
-rotates = pytest.mark.long(but_after_changes_in=["packaging/", "tests/packaging/", "tests/harness/packages.py"])
+rotates = pytest.mark.long(seconds=40, but_after_changes_in=[
+    "packaging/", "tests/packaging/", "tests/harness/packages.py"])
 
 
 @functools.cache
@@ -20,6 +24,18 @@ def make(build):
     needed("making the packages", subprocess.run(
         [MAKE, "--build", build], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, errors="replace", check=False))
+
+
+def files_of(build):
+    """{package: file}"""
+    return {os.path.basename(path).split("_")[0]: path
+            for path in glob.glob(os.path.join(build, "packages", "*.deb"))}
+
+
+def install(files):
+    """In the guest. dpkg would have man-db read all manual pages of this machine."""
+    pathlib.Path("/var/lib/man-db/auto-update").unlink(missing_ok=True)
+    run("dpkg", "-i", *files)
 
 
 @functools.cache

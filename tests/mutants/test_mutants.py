@@ -13,7 +13,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import catalogue  # noqa: E402
 import results  # noqa: E402
-from conftest import changed_lately  # noqa: E402
+import workshop  # noqa: E402
+from harness.chosen import changed_lately  # noqa: E402
 from harness.shares import share_of_this_commit  # noqa: E402
 
 TESTS, _ = catalogue.load_tests()
@@ -57,6 +58,18 @@ def test_a_run_keeps_what_it_does_not_refute():
     assert after(None, {}, ["unit_core"]).untried == ["sharing"]
     assert after(accepted, {}, ["unit_core", "sharing"]).reason == accepted.reason
     assert after(accepted, {"unit_core": "A.b"}, ["unit_core"]).told().startswith("killed by unit_core (A.b), new")
+
+
+def test_a_test_hangs_by_what_it_takes_of_a_processor(tmp_path, monkeypatch):
+    monkeypatch.setattr(workshop, "LEAST_CPU_S", 1)
+    shop = workshop.Workshop(catalogue.ROOT, str(tmp_path), {})
+    os.makedirs(shop.source)
+
+    def outcome(command):
+        return shop.run(catalogue.Test("any", command, [], limit=60), "any", unmutated_cpu_s=0)[0]
+    assert outcome("while :; do :; done") == "hangs"
+    assert outcome("sleep 2; exit 1") == "failed"
+    assert outcome("sleep 2") == "passed"
 
 
 def mutants_of(files):

@@ -8,15 +8,17 @@ import contextlib
 import fcntl
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
 import subprocess
-import time
 
 LAB_BROKE = 125  # exit code of the lab when it was the guest's kernel that broke
 END_S = 15       # for a test that hangs to end when it is asked to
-HANGS_AFTER = 3  # times what a test takes unmutated
+HANGS_AFTER = 3  # times the processor time that a test takes unmutated; seconds of a clock say what else runs here
+LEAST_CPU_S = 10
+OUT_OF_CPU = (-signal.SIGXCPU, 128 + signal.SIGXCPU)  # exit codes, of a program and of a shell about it
 
 
 # How runners name a case that failed, and one that was under way when its program ended.
@@ -103,33 +105,37 @@ class Workshop:
             shutil.rmtree(directory, ignore_errors=True)
             raise Broken(f"{shlex.join(command)}: {done.stderr}")
 
-    def run(self, test, log_name, unmutated_s=None):
-        """("passed" | "failed" | "hangs", seconds); by what it takes unmutated, it hangs earlier."""
-        limit = test.limit
-        if unmutated_s is not None:
-            limit = min(limit, HANGS_AFTER * unmutated_s + END_S)
+    def run(self, test, log_name, unmutated_cpu_s=None):
+        """("passed" | "failed" | "hangs", seconds of processors); it hangs by what it takes unmutated."""
+        cpu_s = resource.RLIM_INFINITY
+        if unmutated_cpu_s is not None and not test.lab:
+            cpu_s = LEAST_CPU_S + round(HANGS_AFTER * unmutated_cpu_s)
         command = test.command.format(build=self.tree(test.tree), source=self.source,
                                       pytest=f"pytest-3 -q -rf --build {self.tree(test.tree)}",
                                       tests=os.path.join(self.source, "tests"))
         for _ in range(3 if test.lab else 1):
             with self._lab() if test.lab else contextlib.nullcontext():
-                start = time.monotonic()
-                code = self._run(command, limit, self.log(log_name))
-                seconds = time.monotonic() - start
-            if code is None:
+                before = resource.getrusage(resource.RUSAGE_CHILDREN)
+                limit = test.limit * max(1, os.getloadavg()[0] / os.cpu_count())
+                code = self._run(command, limit, cpu_s, self.log(log_name))
+                after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            if code is None or code in OUT_OF_CPU:
                 return "hangs", seconds
             if not test.lab or code != LAB_BROKE:
                 return "passed" if code == 0 else "failed", seconds
         raise Broken(f"{test.key}: the lab broke three times: {self.log(log_name)}")
 
-    def _run(self, command, limit, log_name):
+    def _run(self, command, limit, cpu_s, log_name):
         """Its exit code; None if it had to be ended."""
         with open(log_name, "wb") as log:
             log.write(f"+ {command}\n".encode())
             log.flush()
             process = subprocess.Popen(["sh", "-c", command], cwd=self.source,
                                        stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
+                                       stderr=subprocess.STDOUT, start_new_session=True,
+                                       env={**os.environ, "GTEST_FAIL_FAST": "1"},  # one failure will do
+                                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, resource.RLIM_INFINITY)))
             try:
                 return process.wait(limit)
             except subprocess.TimeoutExpired:

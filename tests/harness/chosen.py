@@ -1,0 +1,85 @@
+"""Which tests a run has: all but those marked `long`, and of these one share (tests/README.md)."""
+
+import collections
+import functools
+import subprocess
+import zlib
+
+from harness import boots, open_mpi_5
+from harness.kinds import KINDS, ROOT
+from harness.shares import SHARES, number_of_this_commit
+
+SECONDS = 6  # that a test takes, where its mark says nothing else: long(seconds=30)
+# Of tests under Open MPI 5.0, when that has its turn: a dozen in loopback, about 50 s, and as many of another boot.
+SHARES_IN_LOOPBACK = 30
+SHARES_OF_A_BOOT = 4
+
+
+def turn(option):
+    """Counts on with the commits."""
+    return number_of_this_commit() if option.share is None else option.share
+
+
+@functools.cache
+def changed_lately():
+    """Files that the last commits changed, without READMEs; None where git cannot tell."""
+    done = subprocess.run(["git", "-C", ROOT, "diff", "--name-only", f"HEAD~{SHARES}"], capture_output=True,
+                          text=True, check=False)
+    names = [name for name in done.stdout.split() if not name.endswith(".md")]
+    return names if done.returncode == 0 else None
+
+
+def rotating(item):
+    """(mark, name of what has its turn as one) for each reason why it is not in every run."""
+    kind = boots.kind_of(item)
+    of_kind = kind and kind.rotates and kind.rotates.mark
+    marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
+    return [(mark, (of_kind or mark).kwargs.get("together", item.nodeid)) for mark in marks]
+
+
+class Chosen:
+    """Of the tests that there are, in their order."""
+
+    def __init__(self, items, option):
+        """Each share takes about as long as another. Neighbours are of a kind, so they are dealt in turn."""
+        self.option, seconds = option, collections.Counter()
+        for item in items:
+            for mark, together in rotating(item):
+                if mark.kwargs.get("in_shares", True):
+                    seconds[together] += mark.kwargs.get("seconds", SECONDS)
+        self.share_of, loads = {}, [0] * SHARES
+        for together, takes in seconds.most_common():
+            self.share_of[together] = share = loads.index(min(loads))
+            loads[share] += takes
+
+    def has_turn(self, mark, together):
+        """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
+        depends_on = mark.kwargs.get("but_after_changes_in", ())
+        if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
+            return True
+        return mark.kwargs.get("in_shares", True) and self.share_of.get(together, 0) == turn(self.option) % SHARES
+
+    def has(self, item):
+        if self.option.long or any(named.endswith(item.nodeid) for named in self.option.file_or_dir):
+            return True
+        return all(self.has_turn(mark, together) for mark, together in rotating(item))
+
+    def twins(self, items):
+        """Tests of labs again under Open MPI 5.0: all with --long, else a share when that has its turn."""
+        twins = [twin for twin in map(boots.twin_of, items) if twin]
+        mark = open_mpi_5.rotates.mark
+        if self.option.long or not twins:
+            return twins
+        if not self.has_turn(mark, mark.kwargs["together"]):
+            return []
+        return [twin for twin in twins if self.twin_has_turn(twin)]
+
+    def twin_has_turn(self, twin):
+        """Those in loopback share a boot with tests that are run anyway. Beside it one boot has its turn."""
+        own, common = boots.kind_of(twin).boot(), KINDS["loopback"].boot()
+        number, times = zlib.crc32(twin.nodeid.encode()), turn(self.option) // SHARES
+        if own == common:
+            return (number - times) % SHARES_IN_LOOPBACK == 0
+        others = list(dict.fromkeys(kind.boot() for kind in KINDS.values()
+                                    if not kind.prepare and kind.boot() != common))
+        return others.index(own) == times % len(others) and (number - times // len(others)) % SHARES_OF_A_BOOT == 0
