@@ -15,7 +15,7 @@ import types
 import pytest
 import yaml
 
-from harness import packages
+from harness import fresh, packages
 from harness.programs import run
 
 LIMIT_S = 900   # more than the lab's own limits together
@@ -32,18 +32,6 @@ update) ;;
 install) exec /usr/bin/apt-get --simulate "$@" ;;
 *) exec /usr/bin/apt-get "$@" ;;
 esac
-"""
-
-# $1 the tree, $2 the project; the rest is the command
-FRESH = """\
-set -e
-tree=$1 project=$2
-shift 2
-mount -t proc proc "$tree/proc"
-mount --rbind /dev "$tree/dev"
-for file in /etc/hosts /etc/resolv.conf; do : >>"$tree$file" && mount --bind "$file" "$tree$file"; done
-mount --rbind "$project" "$tree/mnt"
-exec chroot "$tree" sh -c 'cd /mnt && exec "$@"' sh "$@"
 """
 
 # Of the lab in $1; the rest is Python.
@@ -169,22 +157,18 @@ def test_another_root_keeps_its_usr_share(project):
     assert shares == [(os.path.realpath(project.directory), True)]
 
 
-@pytest.mark.long
+@pytest.mark.long(seconds=200)
 def test_what_the_workflows_say_on_a_fresh_debian_12(project, tmp_path):
     """Apt-get and all, in one of the smallest kind; this wants root and a network."""
     tree = tmp_path / "fresh"
     mirror, proxies, settings = project.of_host("(apt.mirror(), apt.proxies(), apt.settings())")
-    variables = [f"{name}={value}" for name, value in proxies.items()]
-    done = project.call("env", *variables, "debootstrap", "--variant=minbase", "bookworm", str(tree), mirror)
+    done = project.call(*fresh.making(tree, mirror, proxies))
     assert done.code == 0, done.said
     (tree / "etc/apt/apt.conf.d/99example").write_text(settings)
-    shutil.copy(project.deb, project.directory / "weir-lab_0_all.deb")
+    shutil.copy(project.deb, project.directory / "weir-lab_0_amd64.deb")
     shutil.rmtree(project.directory / "build", ignore_errors=True)
-    done = project.call(
-        "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", FRESH, "sh", str(tree),
-        str(project.directory), "env", "-i", "HOME=/root", "DEBIAN_FRONTEND=noninteractive",
-        "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "WEIR_LAB_DEB=file:///mnt/weir-lab_0_all.deb", "bash", "-exo", "pipefail", "-c", "\n".join(project.script))
+    done = project.call(*fresh.inside(tree, project.directory, "WEIR_LAB_DEB=file:///mnt/weir-lab_0_amd64.deb",
+                                      "bash", "-exo", "pipefail", "-c", "\n".join(project.script)))
     shutil.rmtree(tree, ignore_errors=True)
     assert done.code == 0, done.said
     came(done, " +Passed")
