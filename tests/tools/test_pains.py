@@ -29,7 +29,7 @@ class Names:
         self.counters = self.counters_there_are()
         told = self.output("top", "--help")
         self.columns = {name for name in re.findall(r'"([A-Z][A-Z0-9/% ]*[A-Za-z]*|c)"',
-                                                    read("tools/top/report.cc") + read("tools/top/peers.cc"))
+                                                    read("tools/top/table.cc") + read("tools/top/peers.cc"))
                         if re.search(r"(?<!\w)" + re.escape(name) + r"(?!\w)", told)}
         self.doctor = "".join(file.read_text() for file in (SOURCE / "tools/doctor").glob("*.cc"))
         self.seen = set()
@@ -43,10 +43,8 @@ class Names:
 
     def counters_there_are(self):
         """The list that all processes show, that of the port, and the plugin's own."""
-        file = self.directory / "weir.prom"
-        self.run("top", "--once", "--directory", self.directory, "--prometheus", file)
-        names = re.findall(r"^# HELP weir_(\w+?)(?:_total)? ", file.read_text(), re.M)
-        names += re.findall(r'one\("(\w+)"', read("tools/top/report.h"))
+        names = re.findall(r"^  X\((\w+),", read("base/counters.h"), re.M)
+        names += re.findall(r'say\("(\w+)"', read("tools/top/report.h"))
         names += ["registration_" + name
                   for name in re.findall(r"^  X\((\w+),", read("transport/verbs/registration_cache.h"), re.M)]
         names += re.findall(r"^  X\((\w+),", read("transport/btl/pvars.h"), re.M)

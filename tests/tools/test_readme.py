@@ -20,6 +20,7 @@ import pytest
 
 from harness.kinds import ROOT
 from harness.programs import run
+from mpi.ruled_out import NOT_UNDER
 
 SOURCE = pathlib.Path(ROOT)
 
@@ -43,8 +44,12 @@ ELSEWHERE = {
     "tests/bench/*": "a measurement",
     "build/bin/*_bench": "a measurement",
     "weir doctor --peer *": "tests/lab/test_doctor.py",
-    "weir doctor --hostfile *": "tests/lab/test_doctor.py",
+    "weir doctor --hosts *": "tests/tools/test_hosts.py",
     "weir config diff*": "tests/lab/test_doctor.py",
+    "weir perf *": "tests/lab/test_perf.py",
+    "weir set": "tests/mpi/test_sharing.py",
+    "weir set *": "tests/mpi/test_sharing.py",
+    "weir top --hosts *": "tests/tools/test_many.py",
     "weir tune *": "tests/mpi/test_sharing.py",
     "weir sim reproduce*": "ctest: sim.smoke",
 }
@@ -274,7 +279,7 @@ TAKES_MINUTES = "build/bin/bare_flows"
 
 
 @pytest.mark.lab("loopback")
-@pytest.mark.parametrize("text", [pytest.param(text, marks=[pytest.mark.long] if TAKES_MINUTES in text else [])
+@pytest.mark.parametrize("text", [pytest.param(text, marks=[pytest.mark.long(seconds=120)] if TAKES_MINUTES in text else [])
                                   for text in TO_RUN if is_for_the_lab(text)])
 def test_runs_in_the_lab(text, place):
     with place.a_job() if text.startswith("weir top") else contextlib.nullcontext():
@@ -284,3 +289,23 @@ def test_runs_in_the_lab(text, place):
 @pytest.mark.parametrize("glob", ELSEWHERE)
 def test_an_exception_is_shown_by_a_readme(glob):
     assert any(command.shown and fnmatch.fnmatch(command.text, glob) for command in COMMANDS)
+
+
+def test_each_cell_about_deaths_names_a_test():
+    """Of tests/lab, as pytest's -k finds them."""
+    found = run("pytest-3", "tests/lab", "--long", "--collect-only", "-q", cwd=SOURCE).stdout.lower().splitlines()
+    table = [line for line in (SOURCE / "transport/DEATHS.md").read_text().splitlines() if line.startswith("| ")]
+    for row in table[1:]:
+        for cell in row.strip("| ").split(" | ")[2:]:
+            names = re.findall(r"`(\w+)`", cell)
+            assert names, f"no test is named: {cell}"
+            for name in names:
+                assert any(name in test for test in found), f"-k {name} finds no test"
+
+
+def test_the_table_of_versions_of_open_mpi_names_what_they_rule_out():
+    table = (SOURCE / "tests/mpi/README.md").read_text().splitlines()
+    for version, rules in NOT_UNDER.items():
+        row = next(line for line in table if line.startswith(f"| {version}."))
+        for glob, _ in rules:
+            assert f"`{glob.split()[0]}`" in row, f"{glob} is ruled out under Open MPI {version}"

@@ -1,6 +1,7 @@
 """`weir tune` on machines made up here: what it finds, what it leaves alone, and that it goes on where it was
 interrupted."""
 
+import argparse
 import json
 import os
 import random
@@ -14,6 +15,7 @@ from harness.programs import run, says
 
 TUNE = os.path.join(ROOT, "tools", "tune")
 sys.path.insert(0, TUNE)
+import job  # noqa: E402
 import search  # noqa: E402
 import tables  # noqa: E402
 
@@ -315,6 +317,15 @@ for word in sys.argv:
 """
 
 
+# The same in the place of srun: parameters come in variables, and nothing for mpirun.
+SRUN = MPIRUN.replace("""if any(name.startswith("OMPI_MCA_btl_weir_") for name in os.environ):
+    sys.exit("mpirun: a parameter leaks in")
+""", "").replace("dict(zip(sys.argv, sys.argv[1:])).get(\"", "os.environ.get(\"OMPI_MCA_") + """
+if not {"--nodelist=node1,node2", "--nodes=2", "--ntasks-per-node=2", "--mpi=pmix"} <= set(sys.argv):
+    sys.exit("srun: other hosts")
+"""
+
+
 @pytest.fixture
 def command(tmp_path, no_settings):
     """Runs it in a directory of its own: command("--quick", status=2, VARIABLE="value")."""
@@ -367,6 +378,26 @@ def test_the_device_is_that_of_the_runs(arguments, environment, command):
 def test_no_other_setting_counts(command):
     command(WEIR_CHUNK_SIZE="64KiB", OMPI_MCA_btl_weir_tokens="4", WEIR_CONFIG="mine.yaml",
             OMPI_MCA_btl_weir_config="mine.yaml")
+
+
+def test_runs_by_srun(command):
+    """By itself, on the hosts of an allocation; each setting is a variable."""
+    srun = command.directory / "srun"
+    srun.write_text(SRUN.replace("PYTHON", os.path.realpath(sys.executable)))
+    srun.chmod(0o755)
+    command("--launcher", srun, "--hosts", "node[1-2]", WEIR_TUNE_HOSTS="node1 node2 ")
+    assert command.count() > 9
+    command("--launcher", "srun", "--hostfile", "hosts", status=2)
+
+
+@pytest.mark.parametrize("launcher, words", [
+    (None, []), ("mpirun", []), ("ssh -p 23", ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", "ssh -p 23"])])
+def test_mpirun_starts_by_a_launcher(launcher, words):
+    opt = argparse.Namespace(launcher=launcher, hosts=["a", "b"], hostfile=None, np=4, mpirun="mpirun",
+                             mpirun_args="--verbose")
+    found, _ = job.command(opt, {"btl_weir_config": "none"})
+    assert found == ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1", "--mca", "btl", "weir,self",
+                     *words, "--verbose", "--host", "a:2,b:2", "--mca", "btl_weir_config", "none", "-n", "4"]
 
 
 # ---- the state that it keeps --------------------------------------------------------------------
