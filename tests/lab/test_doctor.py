@@ -82,12 +82,41 @@ def test_everything_is_ok(report_of):
         one(report, name, "ok", text)
 
 
+# What sites alarm on; packets repeated (completer_retry_err, duplicate_request) a busy host has anyway.
+ALARMING = "cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *rnr* retry_exceeded_err *seq* link_downed"
+
+
+@pytest.mark.lab("loopback")
+def test_brief(sh, tmp_path):
+    """One line, and nothing that sites alarm on counts up, while the whole doctor has RNR NAKs counted."""
+    sh(f"({ALARMING}) >before; weir doctor --brief --timeout 60 >brief && ({ALARMING}) >after", 0)
+    assert re.fullmatch(r"ok    rxe0:1 is active: RoCE, .* Gb/s; \d+ checks, [\d.]+ s\n", (tmp_path / "brief").read_text())
+    assert (tmp_path / "before").read_text() == (tmp_path / "after").read_text()
+    sh(f"weir doctor >whole && ({ALARMING}) >after", 0)
+    assert (tmp_path / "before").read_text() != (tmp_path / "after").read_text(), "these counters never move"
+
+
+@pytest.mark.lab("wire")
+def test_brief_of_a_link_that_is_down(sh, tmp_path):
+    """Why the node is not fit, for a scheduler to show."""
+    with meanwhile(sh, "lab-wire down", "lab-wire up"):
+        sh("weir doctor --brief --timeout 60 --device rxe0a >brief", 1)
+    assert re.fullmatch(r"fail  port: rxe0a:1 is .*w0a.*\n", (tmp_path / "brief").read_text())
+
+
 @pytest.mark.lab("loopback")
 def test_a_device_that_is_not_there(report_of):
     """Named, with those that are."""
     report = report_of("weir doctor --device mlx5_9", 1)
     only(report, "fail", "port")
     one(report, "port", "fail", r"mlx5_9.*rxe0:1", "--device")
+
+
+@pytest.mark.lab("loopback")
+def test_fewer_pairs_than_a_full_node_could_use(report_of, build):
+    """No failure: pairs are made when processes first talk."""
+    report = report_of(f"ADAPTER=few-queue-pairs:3 LD_PRELOAD={build}/mpi/adapter.so weir doctor", 0)
+    one(report, "limits", "warn", r"rxe0 has max_qp 3, and weir wants \d+ .*first talk")
 
 
 @pytest.mark.lab("loopback")
@@ -125,11 +154,11 @@ def test_a_small_mtu(sh, report_of):
 
 
 @pytest.mark.lab("loopback")
-@pytest.mark.breaks_boot
 def test_no_ip_address(sh, report_of):
     """Link-local or nothing, with the fix."""
-    sh("ip addr flush dev eth0 scope global")
-    report = report_of("weir doctor", 0)
+    sh("ip -o addr show dev eth0 scope global | awk '{ print $4 }' >addresses")
+    with meanwhile(sh, "ip addr flush dev eth0 scope global", "xargs -I {} ip addr add {} dev eth0 <addresses"):
+        report = report_of("weir doctor", 0)
     one(report, "gid", "warn", "", "ip addr add")
 
 
@@ -195,7 +224,7 @@ def on_node2(command):
     pytest.param('weir doctor --hostfile "$LAB_HOSTFILE" --all-pairs',
                  id="a hostfile: the ways between all its nodes"),
     pytest.param('weir doctor --hostfile "$LAB_HOSTFILE"',
-                 id="a hostfile from here: this node is not its own peer", marks=pytest.mark.long),
+                 id="a hostfile: each of its nodes with a partner", marks=pytest.mark.long),
 ])
 def test_the_way_between_two_nodes_is_ok(command, report_of):
     """Two nodes that are well."""
@@ -208,6 +237,9 @@ def test_the_way_between_two_nodes_is_ok(command, report_of):
     # Soft-RoCE repeats what came too late when the host is busy; that is no case's business.
     assert {check["name"] for check in way["checks"]} == {*WELL_BETWEEN, "counters"}
     assert way["latency_us"] > 0 and way["to_bytes_per_second"] > 1e5 and way["from_bytes_per_second"] > 1e5
+    for name in "node1", "node2":
+        hardware = report["hosts"][name]["hardware"]
+        assert hardware["driver"] == "rdma_rxe" and hardware["kernel"] and hardware["interface mtu"] == "4200", hardware
 
 
 @pytest.mark.lab("nodes")
@@ -253,7 +285,7 @@ def test_hosts_that_cannot_be_reached(report_of):
     """Named, and the others are tried."""
     report = report_of("weir doctor --timeout 20 --peer node9 --peer 10.78.0.9 --peer node2", 1)
     for peer in "node9", "10.78.0.9":
-        one(pair(report, peer), "shell", "fail", f"{re.escape(peer)} does not answer", "--rsh")
+        one(pair(report, peer), "shell", "fail", f"{re.escape(peer)} does not answer", "--launcher")
     assert pair(report)["latency_us"] is not None, "others suffer"
 
 

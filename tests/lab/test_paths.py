@@ -8,7 +8,8 @@ import pytest
 from harness.mpirun import mpirun
 from harness.programs import run
 
-pytestmark = [pytest.mark.lab("wire with paths"), pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.lab("wire with paths"), pytest.mark.timeout(500),
+              pytest.mark.long(together="paths", seconds=40)]  # for the boot is theirs alone
 
 OWN_END = ("OMPI_MCA_btl_weir_device=rxe0$(test $OMPI_COMM_WORLD_RANK = 0 && echo a || echo b); "
            'export OMPI_MCA_btl_weir_device; exec "$0" "$@"')
@@ -33,7 +34,6 @@ def counted():
     return [(int(sent), int(lost)) for sent, lost in found]
 
 
-@pytest.mark.long
 def test_two_good_paths(over_paths):
     (first, _), (second, _) = over_paths("large_traffic", "--rounds", "2", "--bytes", "1M", "--ring-bytes", "3M")
     assert min(first, second) > max(first, second) / 10, "nearly all went one way"

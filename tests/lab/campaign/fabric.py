@@ -12,10 +12,14 @@ from harness.kinds import KINDS
 from harness.nodes import nodes
 
 
-def on(*kinds, long=()):
-    """The kinds of labs that a test runs in; those in `long` only with the long tests."""
+# Where jobs may outlive their processes: they are started with `--with-ft ulfm`. The nodes have two rails.
+ULFM, ULFM_NODES = "Open MPI 5.0", "nodes of Open MPI 5.0"
+
+
+def on(*kinds, long=(), seconds=30):
+    """The kinds of labs that a test runs in; those in `long` only with the long tests, for so many seconds."""
     return pytest.mark.parametrize("fabric", [
-        pytest.param(kind, marks=[pytest.mark.lab(kind), *([pytest.mark.long] if kind in long else [])])
+        pytest.param(kind, marks=[pytest.mark.lab(kind), *([pytest.mark.long(seconds=seconds)] if kind in long else [])])
         for kind in (*kinds, *long)], indirect=True)
 
 
@@ -25,15 +29,16 @@ class Fabric:
     def __init__(self, kind):
         options = KINDS[kind].options
         self.kind = kind
-        rails = 2 if "--rails" in options else 1
+        self.rails = 2 if "--rails" in options else 1
         # One's own ends of the rails have to be named. On nodes of their own, jobs take what is there.
-        self.rails_of_wire = rails if "--wire" in options else 0
+        self.rails_of_wire = self.rails if "--wire" in options else 0
+        self.survivable = kind in (ULFM, ULFM_NODES)
         self.has_changed = False
 
     def netdevs(self, where=""):
         """What sends at this end of these rails: all, `0`, or `0b` for one end of a wire."""
         if len(nodes()) > 1:
-            return [f"eth{where or 0}"]
+            return [f"eth{rail}" for rail in range(self.rails) if str(rail).startswith(where)]
         return [f"w{rail}{end}" for rail in range(self.rails_of_wire) for end in "ab"
                 if f"{rail}{end}".startswith(where)]
 
@@ -62,8 +67,8 @@ class Fabric:
     def blackout(self, *where):
         """Of these rails and ends. `begin` and `end` say when it was."""
         devices = self.netdevs(*where)
+        _, before = self.packets(devices)  # where the machine is slow, all is given up before both nodes are dark
         dark = types.SimpleNamespace(begin=self.wire("blackout", *where))
-        _, before = self.packets(devices)
         yield dark
         _, after = self.packets(devices)
         dark.end = self.wire("restore", *where)

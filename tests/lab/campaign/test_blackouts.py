@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lab.campaign.fabric import Dark, on
+from lab.campaign.fabric import ULFM_NODES, Dark, on
 from lab.campaign.job import (BESIDE, END_S, LARGE, LATEST, LOST, MEDIUM, ONE_SIDED, OSC_OVER_WEIR,
                               READY_S, SLACK_S)
 
@@ -38,7 +38,7 @@ def test_5_s_are_survived(outage):
     outage(5)
 
 
-@on(long=("wire", "nodes"))
+@on(long=("wire", "nodes", ULFM_NODES))
 def test_15_s_longer_than_adapters_repeat_are_survived(outage):
     outage(15, args=MEDIUM).check_carried("connections_resumed", "gets")
 

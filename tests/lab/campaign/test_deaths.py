@@ -8,14 +8,14 @@ import time
 import pytest
 
 from harness.nodes import on_node
-from lab.campaign.fabric import on
+from lab.campaign.fabric import ULFM, ULFM_NODES, on
 from lab.campaign.job import LARGE, ONE_SIDED, OSC_OVER_WEIR
 
 DAEMONS = "orted|prted"  # mpirun's on other nodes, under Open MPI 4 and 5
 TOLD_S = 25  # less than peer_timeout and the program's own limit: somebody is told
 
 
-@on("loopback")
+@on("loopback", long=(ULFM,))
 def test_a_rank_is_stopped_for_longer_than_every_limit_and_goes_on(start):
     patience_s = 2
     job = start("stream", 4, ["--seconds", patience_s * 3 + 1],
@@ -45,12 +45,12 @@ def runtime_dies(stream, measured):
     return runtime_dies
 
 
-@on("loopback", long=("nodes",))
+@on("loopback", long=("nodes", ULFM))
 def test_nothing_survives_mpirun(runtime_dies):
     runtime_dies(lambda job: os.kill(job.process.pid, signal.SIGKILL))
 
 
-@on(long=("nodes",))
+@on(long=("nodes", ULFM_NODES))
 def test_nothing_survives_the_daemon_on_the_other_node(runtime_dies):
     def kill(_):
         assert on_node(2, f"pkill -9 -x '{DAEMONS}'").returncode == 0, f"no {DAEMONS} on node2"
@@ -141,7 +141,7 @@ def test_a_rank_is_killed_in(phase, when, kill_in):
     pytest.fail(f"it was never hit there, last in {at}")
 
 
-@on(long=("loopback",))
+@on(long=("loopback",), seconds=120)
 @pytest.mark.timeout(900)
 def test_a_rank_is_killed_at_forty_moments(start, kill_in, measured):
     job = start("alltoall_mem", 4, ["--rounds", 20])

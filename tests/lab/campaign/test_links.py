@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lab.campaign.fabric import on
+from lab.campaign.fabric import ULFM_NODES, on
 from lab.campaign.job import (BESIDE, IN_DOUBT, LARGE, LATEST, LOST, ONE_SIDED, OSC_OVER_WEIR, PATIENCE,
                               PATIENCE_S, PORT_DOWN, SLACK_S)
 
@@ -84,7 +84,7 @@ def test_every_rank_names_one_that_is_down_for_good_in_time(every_rank_says_so):
 
 # ---- of two rails that a process alone on its node takes by itself -----------------------------------
 
-@on(long=("nodes with rails",))
+@on(long=("nodes with rails", ULFM_NODES))
 def test_the_second_of_two_is_down_for_3_s(link_of_rail_down):
     link_of_rail_down("1", LARGE)
 

@@ -53,7 +53,7 @@ def test_one_percent_lost_one_percent_doubled_delayed_out_of_order(lossy):
     lossy(5, "delay", "1ms", *DISORDER)
 
 
-@on(long=("wire",))
+@on(long=("wire",), seconds=80)
 def test_the_same_for_a_minute_with_corruption(lossy):
     lossy(60, "delay", "1ms", "200us", *DISORDER, "corrupt", "0.2%")
 
