@@ -12,32 +12,7 @@
 
 #include "check.h"
 #include "pvars.h"
-
-namespace {
-
-double status_kb(const char* field) {
-  double kb = 0;
-  if (std::FILE* file = std::fopen("/proc/self/status", "r")) {
-    char line[256];
-    const std::size_t length = std::strlen(field);
-    while (std::fgets(line, sizeof line, file) != nullptr)
-      if (std::strncmp(line, field, length) == 0) kb = std::atof(line + length + 1);
-    std::fclose(file);
-  }
-  return kb;
-}
-
-void report_kb(const char* name, double mine) {
-  int rank;
-  double low, high, sum;
-  MPI_Comm_rank(check::world, &rank);
-  MPI_Reduce(&mine, &low, 1, MPI_DOUBLE, MPI_MIN, 0, check::world);
-  MPI_Reduce(&mine, &high, 1, MPI_DOUBLE, MPI_MAX, 0, check::world);
-  MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, check::world);
-  if (rank == 0) std::printf("memory %s min %.0f max %.0f sum %.0f\n", name, low, high, sum);
-}
-
-}  // namespace
+#include "resident.h"
 
 MPI_TEST(alltoall_mem) {
   check::Session session(argc, argv, "alltoall_mem");
@@ -79,8 +54,8 @@ MPI_TEST(alltoall_mem) {
   check::phase("the report");
   counters.print(check::world);
   counters.close();  // before MPI_Finalize: see pvars.h
-  report_kb("resident_before_kb", resident_before_kb);
-  report_kb("resident_peak_kb", status_kb("VmHWM"));
+  report_kb(check::world, "resident_before_kb", resident_before_kb);
+  report_kb(check::world, "resident_peak_kb", status_kb("VmHWM"));
   if (tells) std::fprintf(stderr, "alltoall_mem: rank %d leaves\n", rank);
   return session.finish();
 }

@@ -20,12 +20,17 @@
 #include "check.h"
 #include "transport/btl/compat.h"
 
+// In headers of 6.0, which are C alone (so there is -fpermissive, too).
+#define _Alignof alignof
+#define _Static_assert static_assert
 extern "C" {
 #include <ompi/datatype/ompi_datatype.h>
 #include <ompi/mca/bml/base/base.h>
 #include <ompi/proc/proc.h>
 #include <opal/runtime/opal_progress.h>
 }
+#undef _Static_assert
+#undef _Alignof
 
 namespace {
 

@@ -86,7 +86,7 @@ def few_connections():
             case("alltoall_mem", 16, 4), case("random_soak", 16, 4),
             case("collectives", 10, 4, ["--largest", "8000"], timeout=2 * LIMIT_S),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
-            case("rma_sync", 16, 4, ["--rounds", "1"]),
+            case("rma_sync", 8, 3, ["--rounds", "1"]),
             case("rma_sync", 4, 2, ["--rounds", "1"]),
             *(case(program, 4, 2) for program in
               ("pt2pt_modes", "wildcards", "threads", "rma_data", "rma_windows", "rma_list"))]
@@ -312,11 +312,11 @@ def overlap():
                check=["overlap_upcalls"]),
         demand(2, " by a program with threads", args=["--threads", "--counters"], alone=True,
                mca=[("btl_weir_overlap", "auto")]),
-        case("pt2pt_modes", 3, ["--largest", "70000"]), case("table1_orderings", 3, long=True),
+        case("pt2pt_modes", 3, ["--largest", "70000"], long=True), case("table1_orderings", 3, long=True),
         case("wildcards", 4, long=True), case("collectives", 3, long=True),
         case("threads", 4, ["--threads", "2", "--rounds", "20"]), case("spawn", 2, long=True),
         case("bigmix", 4, ["--rounds", "1", "--largest", "2M"], long=True),
-        case("random_soak", 4, ["--seed", "5"], long=True), case("large_memory", 2, ["--rounds", "2"]),
+        case("random_soak", 4, ["--seed", "5"], long=True), case("large_memory", 2, ["--rounds", "2"], long=True),
         case("unexpected_flood", 4, long=True), case("rma_sync", 4, ["--rounds", "1"], osc=OSC_OVER_WEIR),
         case("rma_data", 2, osc=OSC_OVER_WEIR, long=True), case("stencil", 4, ["--bytes", "64K"], long=True),
         *(Case("overlap_collectives", np, ["--demand"], note="demanded", timeout=60,

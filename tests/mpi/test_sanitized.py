@@ -24,7 +24,7 @@ ONE_SIDED = ["rma_sync --rounds 1", "rma_data", "rma_atomics --count 20 --long 2
 
 
 def job(name, np, programs, *mca, multiple=False, long=False):
-    return pytest.param(np, programs, mca, multiple, id=name, marks=[pytest.mark.long] if long else [])
+    return pytest.param(np, programs, mca, multiple, id=name, marks=[pytest.mark.long(seconds=25)] if long else [])
 
 
 @pytest.fixture

@@ -373,6 +373,92 @@ def test_top_shows_the_proxy(proxied, top, tmp_path):
     assert sum(line.startswith(("weir_proxy_serves{", "weir_proxy_waiting{")) for line in samples) == 8
 
 
+# ---- weir set ----------------------------------------------------------------------------------------
+
+@pytest.fixture
+def incast(start):
+    """Large messages to rank 0 until it is told to end."""
+    return lambda np, **keys: start(np, "incast", ["--seconds", "600", "--timeout", "700"], **keys)
+
+
+def end_incast(job):
+    for pid in job.ranks():
+        os.kill(pid, signal.SIGUSR2)
+    assert "incast: ok" in job.end()
+
+
+def number_of(top, np):
+    """Of the job with so many processes."""
+    jobs = [p["job"] for p in top.processes()]
+    return next(str(job) for job in jobs if jobs.count(job) == np)
+
+
+def test_set_throttles_a_flood(incast, weir, top):
+    """A flood of 8 to 1, beside another job, from outside. It goes on, and nothing is lost."""
+    neighbour, flood = incast(2), incast(9, reads_max="32")
+    wait_for(lambda: all(job.text().count("MB/s") > 10 or not job.runs() for job in (neighbour, flood)), "traffic")
+    job = number_of(top, 9)
+
+    def most_reads():
+        """That its rank 0 was seen to have under way, in ten looks; none if nothing came meanwhile."""
+        looks = [p["counters"] for _ in range(10) for p in top.processes() if (str(p["job"]), p["rank"]) == (job, 0)]
+        came = looks[-1]["get_bytes"] - looks[0]["get_bytes"]
+        return max(look["reads_out"] for look in looks) if came > 0 else 0
+    wait_for(lambda: most_reads() > 4, "many reads at a time")
+    says(weir("set", "--job", job, "reads_max=1", limit_s=60).stdout, f"job {job}: 9 processes",
+         "reads_max from 32 to 1", "^9 answered after")
+    wait_for(lambda: most_reads() == 1, "one read at a time")
+    said = flood.text().count("MB/s")
+    wait_for(lambda: flood.text().count("MB/s") > said + 5 or not flood.runs(), "more traffic")
+    says(top.text(), r"by weir set: .* reads_max 1 .* for ranks 0 1 2 3 4 5 6 7 8$")
+    assert {p["caps"]["reads_max"] for p in top.processes()} == {1, None}
+    weir("set", "--job", job, "reads_max=32", limit_s=60)
+    wait_for(lambda: most_reads() > 4, "as many reads as before")
+    end_incast(neighbour)
+    end_incast(flood)
+    assert flood.text().count("'weir set' changed caps") == 2, "a line for each change"
+    nothing_is_left()
+
+
+def test_set_makes_memory_go_back(stream, weir, top):
+    """A lower cap is kept by a process that runs; one beyond its queue is not."""
+    job = stream(2, window_initial="128")
+    wait_for(lambda: [p["counters"]["window"] >= 128 for p in top.processes()] == [True] * 2, "a window of 128")
+    refused = weir("set", "window_max=32", status=1, limit_s=60).stdout
+    says(refused, "rank [01] .* refused; its output says why")
+    says(job.text(), "window_initial .128. must not exceed window_max .32.")
+    job.end_stream()
+    job = stream(2, window_initial="16", window_shrink_after="0")
+    wait_for(lambda: [p["counters"]["window"] >= 64 for p in top.processes()] == [True] * 2, "a window of 64")
+    before = max(p["counters"]["receive_bytes"] for p in top.processes())
+    weir("set", "window_max=32", limit_s=60)
+    wait_for(lambda: max(p["counters"]["receive_bytes"] for p in top.processes()) < before, "memory given back")
+    assert all(p["counters"]["window"] <= 32 for p in top.processes())
+    says(weir("set", "window_max=32768", status=1, limit_s=60).stdout, "its receive queue has room for no more")
+    job.end_stream()
+
+
+def test_set_of_another_user(stream, build, weir):
+    """Who is not root sees and changes their own jobs only."""
+    job = stream()
+    wait_for(lambda: "ready" in job.text(), "its start")
+    says(run("setpriv", "--reuid", "games", "--clear-groups", os.path.join(build, "bin", "weir"), "set", "reads_max=1",
+             status=1).stdout, "No weir process")
+    job.end_stream()
+
+
+# ---- the summary -------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("open_mpi", ["4.1", pytest.param("5.0", marks=pytest.mark.lab("Open MPI 5.0"))])
+def test_summary_is_of_all_ranks(open_mpi, ring):
+    text = ring(100, np=3, summary="on")
+    says(text, r"weir: summary of 3 ranks, [\d.]+ s$", r"^  moved .* in (3\d\d|[4-9]\d\d) messages, ",
+         r"^  waited for  credits of slow receivers \d+ times", r"^  memory      of a rank at most [\d.]+ [KM]iB",
+         r"^  outages     0 connections broke")
+    assert text.count("summary of") == 1
+    assert "summary of" not in ring(10)
+
+
 # ---- weir tune ---------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("environment, arguments", [({"WEIR_DEVICE": "nope0"}, []), ({}, ["--device", "nope0"])],

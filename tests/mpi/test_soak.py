@@ -34,7 +34,7 @@ def look(pids):
 
 
 @pytest.mark.lab("loopback")
-@pytest.mark.long
+@pytest.mark.long(seconds=SECONDS)
 @pytest.mark.timeout(SECONDS + 180)
 @pytest.mark.parametrize("program, mca", [
     pytest.param("alltoall_mem --rounds 10000000 --depth 4", [("btl_weir_connections_max", "2")],

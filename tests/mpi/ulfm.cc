@@ -2,17 +2,22 @@
 // ulfm). They see the failure, revoke the communicator, shrink it, agree, and go on with checked
 // traffic.
 //
-//   mpirun --with-ft ulfm -n 5 ulfm [--phase idle] [--victims last|first|RANK] [--at-once 1]
-//                                   [--deaths 1] [--largest 20000]
+//   mpirun --with-ft ulfm -n 5 ulfm [--phase idle] [--victims last|first|odd|RANK] [--at-once 1]
+//                                   [--deaths 1] [--replace] [--largest 20000] [--threads]
 //
 // Phases: what is under way when the victims are killed
 //   idle     half of the others wait for a message of the victim, half in a barrier
 //   flood    all send to all, up to --largest bytes a message
 //   put      the same, each with puts into a window of its neighbour; the window is given up then
 //   lock     all lock the window of the victim, in turn
+//   share    the same, with shared locks
+//   hold     as flood, while each victim holds a lock of a window of one that lives
 //   connect  nobody has sent anything yet, and all begin with all at the time of death; one death
 //   finalize all leave; one death
-// --deaths: one after the other, each with the next victims.
+//   cut      as flood, but somebody else cuts the victims off. When they notice, they do nothing
+//            more, and wait to be killed; one death
+// --deaths: one after the other, each with the next victims. --replace: after each, as many new
+// processes are spawned. --timeout is for each death. --threads: a second thread sends beside.
 // After each death it says for how long the first error and the shrunk communicator were awaited,
 // the longest of all ranks, by one clock of one host. Then weir's counters must say that everything
 // of the dead came back: connections, tokens, reads and buffers.
@@ -26,6 +31,7 @@
 
 #include <time.h>
 
+#include <thread>
 #include <vector>
 
 #include "check.h"
@@ -37,16 +43,22 @@ using Bytes = std::vector<unsigned char>;
 constexpr int kTag = 3, kNever = 4, kCheck = 5;
 constexpr int kWindow = 4;       // messages to each at a time
 constexpr double kLead_s = 0.3;  // from the agreement on the time of death to it
+constexpr double kComesBack_s = 20;
 
 std::uint64_t largest;
 std::string phase, whom;
 int at_once;
-int self;  // by which every byte is made: in the world, spawned processes count on
+bool multiple;  // threads
+int self;       // by which every byte is made: the number in its world; those of spawned ones go on
 
 double clock_s() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+bool uses_windows() {
+  return phase == "put" || phase == "lock" || phase == "share" || phase == "hold";
 }
 
 int rank_in(MPI_Comm comm) {
@@ -124,6 +136,12 @@ class Flood {
     bool good = begin(round, most);
     for (std::size_t i = 0; good && i < requests_.size(); ++i) good = wait(i);
     return good;
+  }
+
+  // Rounds from this one on, until somebody fails.
+  void on(std::uint32_t from) {
+    for (std::uint32_t i = from; round(i, largest); ++i) {
+    }
   }
 
   // Waits for what is under way, on a revoked communicator.
@@ -207,7 +225,9 @@ void idle(MPI_Comm comm, int victim) {
   CHECK(failed(code, "waiting for the dead"), "what needs the dead has succeeded");
 }
 
-void use_window(MPI_Comm comm, Flood& flood, int victim, bool locks) {
+void use_window(MPI_Comm comm, Flood& flood, int victim) {
+  const bool locks = phase != "put";
+  const int kind = phase == "lock" ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED;
   // It outlives its users, because others may write into it for as long as they have not noticed.
   constexpr int n = 1 << 18;
   auto* const memory = new Bytes(n);
@@ -218,11 +238,48 @@ void use_window(MPI_Comm comm, Flood& flood, int victim, bool locks) {
   const int target = locks ? victim : (rank_in(comm) + 1) % size_of(comm);
   if (!locks) MPI_Win_lock_all(0, window);
   for (std::uint32_t round = 0;; ++round) {
-    if (locks) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window);
+    if (locks) MPI_Win_lock(kind, target, 0, window);
     MPI_Put(mine->data(), n, MPI_BYTE, target, 0, n, MPI_BYTE, window);
     locks ? MPI_Win_unlock(target, window) : MPI_Win_flush(target, window);
     if (!flood.round(round, 100)) return;
   }
+}
+
+// A victim locks the window of one that lives, and does not give it back.
+void hold_lock(MPI_Comm comm, bool dies) {
+  constexpr int n = 1 << 10;
+  auto* const memory = new Bytes(n);
+  MPI_Win window;
+  MPI_Win_create(memory->data(), n, 1, MPI_INFO_NULL, comm, &window);
+  if (dies) {
+    const int target = (rank_in(comm) + 1) % size_of(comm);
+    const int mine = self;
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window);
+    MPI_Put(&mine, 1, MPI_INT, target, 0, 1, MPI_INT, window);
+    MPI_Win_flush(target, window);
+  }
+  MPI_Barrier(comm);
+}
+
+// A new window of the living: all lock the first one's in turn, and each leaves its rank there.
+void use_new_window(MPI_Comm comm) {
+  check::phase("a new window");
+  const int rank = rank_in(comm), size = size_of(comm);
+  std::vector<int> memory(static_cast<std::size_t>(size), -1);
+  MPI_Win window;
+  CHECK(MPI_Win_create(memory.data(), static_cast<MPI_Aint>(memory.size() * sizeof(int)),
+                       sizeof(int), MPI_INFO_NULL, comm, &window) == MPI_SUCCESS,
+        "no new window");
+  MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+  MPI_Put(&rank, 1, MPI_INT, 0, rank, 1, MPI_INT, window);
+  MPI_Win_unlock(0, window);
+  CHECK(MPI_Barrier(comm) == MPI_SUCCESS, "somebody else died");
+  MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
+  for (int i = 0; i < size; ++i) {
+    CHECK(rank != 0 || memory[static_cast<std::size_t>(i)] == i, "rank %d has put nothing", i);
+  }
+  MPI_Win_unlock(rank, window);
+  MPI_Win_free(&window);
 }
 
 // ---- what weir has ------------------------------------------------------------------------------
@@ -235,27 +292,31 @@ double counter(const Counters::Values& values, const std::string& name) {
   return 0;
 }
 
-// What must be 0 when nothing is under way, and is not; or nullptr.
-const char* left_over(const Counters::Values& now) {
+// What is left although nothing is under way among the living; "" if nothing is.
+std::string left_over(const Counters::Values& now, int size) {
+  const double connections = counter(now, "connections_open");
+  if (connections >= size) return std::to_string(connections) + " connections are open";
+  const double credits = counter(now, "credits_out"), buffers = counter(now, "receives_posted");
+  if (credits > buffers)
+    return std::to_string(credits) + " credits for " + std::to_string(buffers) + " buffers";
   for (const char* name : {"tokens_out", "reads_out", "receives_held"}) {
-    if (counter(now, name) != 0) return name;
+    if (counter(now, name) != 0) return std::string(name) + " is not 0";
   }
-  return nullptr;
+  return "";
 }
 
-// Nothing of the dead is left. Messages of the living may still come, so it may take a moment.
+// Nothing of the dead is left. Messages of the living may still come, and another process may have
+// told this one of the death before the runtime does, so it may take a moment.
 void check_resources(Counters& counters, MPI_Comm comm) {
-  Counters::Values now = counters.read();
-  for (const double begin = clock_s(); left_over(now) != nullptr && clock_s() - begin < 5;) {
+  check::phase("what weir has comes back");
+  std::string left;
+  for (const double begin = clock_s(); clock_s() - begin < kComesBack_s;) {
+    left = left_over(counters.read(), size_of(comm));
+    if (left.empty()) return;
     int any;
     MPI_Iprobe(MPI_ANY_SOURCE, kNever, comm, &any, MPI_STATUS_IGNORE);
-    now = counters.read();
   }
-  CHECK(left_over(now) == nullptr, "%s is not 0", left_over(now));
-  const double connections = counter(now, "connections_open");
-  CHECK(connections < size_of(comm), "%.0f connections are open", connections);
-  const double credits = counter(now, "credits_out"), buffers = counter(now, "receives_posted");
-  CHECK(credits <= buffers, "%.0f credits for %.0f buffers", credits, buffers);
+  check::fail("%s", left.c_str());
 }
 
 // ---- a death ------------------------------------------------------------------------------------
@@ -263,8 +324,11 @@ void check_resources(Counters& counters, MPI_Comm comm) {
 std::vector<int> victims_in(MPI_Comm comm) {
   const int size = size_of(comm);
   std::vector<int> victims;
-  for (int i = 0; i < at_once; ++i) {
-    victims.push_back(whom == "last" ? size - 1 - i : whom == "first" ? i : std::stoi(whom) + i);
+  for (int i = 0; i < (whom == "odd" ? size / 2 : at_once); ++i) {
+    victims.push_back(whom == "last"    ? size - 1 - i
+                      : whom == "first" ? i
+                      : whom == "odd"   ? 2 * i + 1
+                                        : std::stoi(whom) + i);
   }
   return victims;
 }
@@ -302,6 +366,22 @@ double most_of_all(double mine, MPI_Comm comm) {
   return most;
 }
 
+// Of a second thread: until somebody fails.
+void flood_beside(MPI_Comm comm) {
+  Flood flood(comm, kTag);
+  if (flood.introduce()) flood.on(0);
+  MPIX_Comm_revoke(comm);
+  flood.drain();
+}
+
+// As the test waits for it.
+template <typename... Values>
+void say(const char* format, Values... values) {
+  std::fprintf(stderr, "ulfm: rank %d ", self);
+  std::fprintf(stderr, format, values...);
+  std::fprintf(stderr, "\n");
+}
+
 // Some processes of `comm` die. Returns the communicator of the others.
 MPI_Comm survive(MPI_Comm comm, std::uint32_t death) {
   const std::vector<int> victims = victims_in(comm);
@@ -314,24 +394,36 @@ MPI_Comm survive(MPI_Comm comm, std::uint32_t death) {
     CHECK(flood.introduce(), "somebody died before its time");
     CHECK(flood.round(0, 70000), "somebody died before its time");
   }
+  MPI_Comm beside = MPI_COMM_NULL;
+  std::thread sender;
+  if (multiple) {
+    CHECK(MPI_Comm_dup(comm, &beside) == MPI_SUCCESS, "somebody died before its time");
+    sender = std::thread(flood_beside, beside);
+  }
+  if (phase == "hold") hold_lock(comm, dies);
+  if (phase == "cut") say("is ready, pid %d", static_cast<int>(getpid()));
   const double begin = time_of_death(comm);
   check::Random random(check::seed * 131 + death);
   const double when = begin + 1e-6 * random.below(20000);
-  if (dies) die_at(when);
+  if (dies && phase != "cut") die_at(when);
 
   check::phase("waiting for the death");
   if (phase == "connect") usleep(static_cast<useconds_t>(std::max(0.0, begin - clock_s()) * 1e6));
   if (phase == "idle") idle(comm, victims.front());
-  if (phase == "put" || phase == "lock") use_window(comm, flood, victims.front(), phase == "lock");
-  if (phase == "flood" || phase == "connect") {
-    for (std::uint32_t round = 1; flood.round(round, largest); ++round) {
-    }
-  }
+  if (uses_windows() && phase != "hold") use_window(comm, flood, victims.front());
+  if (phase == "flood" || phase == "connect" || phase == "hold" || phase == "cut") flood.on(1);
   const double error_s = clock_s() - when;
+  if (phase == "cut") say("has an error");
+  while (dies && phase == "cut") pause();
   CHECK(!dies, "the victim sees the death of another one");
 
   check::phase("revoke");
   MPIX_Comm_revoke(comm);
+  if (multiple) {
+    MPIX_Comm_revoke(beside);
+    sender.join();
+    MPI_Comm_free(&beside);
+  }
   check::phase("what is under way ends");
   flood.drain();
   check::phase("shrink");
@@ -339,8 +431,9 @@ MPI_Comm survive(MPI_Comm comm, std::uint32_t death) {
   CHECK(MPIX_Comm_shrink(comm, &living) == MPI_SUCCESS, "shrink failed");
   MPI_Comm_set_errhandler(living, MPI_ERRORS_RETURN);
   const double shrink_s = clock_s() - when;
-  CHECK(size_of(living) == size - at_once, "%d of %d live, and not %d", size_of(living), size,
-        size - at_once);
+  if (phase == "cut") say("has shrunk");
+  const int left = size - static_cast<int>(victims.size());
+  CHECK(size_of(living) == left, "%d of %d live, and not %d", size_of(living), size, left);
   check_who_died(comm, victims);
   check::phase("agree");
   int flag = ~(1 << rank_in(living));
@@ -348,7 +441,7 @@ MPI_Comm survive(MPI_Comm comm, std::uint32_t death) {
   CHECK((flag & ((1 << size_of(living)) - 1)) == 0, "they agree on %x", flag);
 
   const double first_s = most_of_all(error_s, living), whole_s = most_of_all(shrink_s, living);
-  if (rank_in(living) == 0) {
+  if (rank_in(living) == 0 && phase != "cut") {
     std::printf("ulfm: death %u in %s: error after %.1f ms, shrunk after %.1f ms\n", death,
                 phase.c_str(), 1e3 * first_s, 1e3 * whole_s);
     std::fflush(stdout);
@@ -367,8 +460,38 @@ void go_on(MPI_Comm comm, Counters& counters) {
     CHECK(flood.round(round, round % 5 == 0 && size_of(comm) < 6 ? 1 << 20 : 4000),
           "somebody else died");
   }
+  if (uses_windows()) use_new_window(comm);
   MPI_Barrier(comm);
   check_resources(counters, comm);
+}
+
+// Those that spawn, and the spawned ones behind them; all agree on which death is next.
+MPI_Comm merge(MPI_Comm with_others, bool is_new, std::uint32_t& death) {
+  check::phase("joining");
+  MPI_Comm whole;
+  CHECK(MPI_Intercomm_merge(with_others, is_new, &whole) == MPI_SUCCESS, "merge failed");
+  MPI_Comm_set_errhandler(whole, MPI_ERRORS_RETURN);
+  MPI_Comm_free(&with_others);  // else MPI_Finalize waits for the dead among them
+  CHECK(MPI_Bcast(&death, 1, MPI_UINT32_T, 0, whole) == MPI_SUCCESS, "broadcast failed");
+  return whole;
+}
+
+// The living, and behind them new processes in place of the dead.
+MPI_Comm replace_dead(MPI_Comm living, char** argv, std::uint32_t next) {
+  check::phase("spawn");
+  MPI_Comm with_new;
+  const double begin = clock_s();
+  CHECK(MPI_Comm_spawn(argv[0], argv + 1, at_once, MPI_INFO_NULL, 0, living, &with_new,
+                       MPI_ERRCODES_IGNORE) == MPI_SUCCESS,
+        "spawn failed");
+  const MPI_Comm whole = merge(with_new, false, next);
+  const double took_s = most_of_all(clock_s() - begin, living);
+  if (rank_in(living) == 0) {
+    std::printf("ulfm: replaced after %.1f ms\n", 1e3 * took_s);
+    std::fflush(stdout);
+  }
+  if (living != MPI_COMM_WORLD) MPI_Comm_free(&living);
+  return whole;
 }
 
 int die_in_finalize(const check::Session& session, Counters& counters) {
@@ -386,31 +509,47 @@ int die_in_finalize(const check::Session& session, Counters& counters) {
 }  // namespace
 
 MPI_TEST(ulfm) {
-  check::Session session(argc, argv, "ulfm");
+  multiple = std::find(argv, argv + argc, std::string("--threads")) != argv + argc;
+  check::Session session(argc, argv, "ulfm", multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
   phase = session.options.text("phase", "idle");
   whom = session.options.text("victims", "last");
   at_once = static_cast<int>(session.options.number("at-once", 1));
   const auto deaths = static_cast<std::uint32_t>(session.options.number("deaths", 1));
+  const bool replace = session.options.flag("replace");
   largest = static_cast<std::uint64_t>(session.options.number("largest", 20000));
+  session.options.flag("threads");
   session.options.done();
-  self = session.rank;
-  const std::vector<std::string> phases = {"idle", "flood", "put", "lock", "connect", "finalize"};
+  const std::vector<std::string> phases = {"idle", "flood",   "put",      "lock", "share",
+                                           "hold", "connect", "finalize", "cut"};
   CHECK(std::find(phases.begin(), phases.end(), phase) != phases.end(), "there is no --phase %s",
         phase.c_str());
-  CHECK(session.size > at_once * static_cast<int>(deaths) + 1, "nobody is left to go on");
+  MPI_Comm parent, comm = MPI_COMM_WORLD;
+  MPI_Comm_get_parent(&parent);
+  std::uint32_t first = 0;
+  if (parent != MPI_COMM_NULL) comm = merge(parent, true, first);
+  self = check::rank = static_cast<int>(1000 * first) + session.rank;
+  CHECK(size_of(comm) > at_once * static_cast<int>(replace ? 1 : deaths) + 1,
+        "nobody is left to go on");
 
-  MPI_Comm comm = MPI_COMM_WORLD;
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   Counters counters;
-  for (std::uint32_t death = 0; death < deaths; ++death) {
+  for (std::uint32_t death = first; death < deaths; ++death) {
+    alarm(check::limit_s);
     if (phase == "finalize") return die_in_finalize(session, counters);
     comm = survive(comm, death);
     go_on(comm, counters);
+    if (replace) comm = replace_dead(comm, argv, death + 1);
   }
+  alarm(check::limit_s);
   counters.close();
   check::world = comm;
   session.rank = rank_in(comm);
-  return session.finish();
+  // After that MPI_Finalize of Open MPI 5.0.7 may wait for ever: in a fence that the runtime of
+  // those replaced does not end.
+  check::one_of_several = replace;
+  const int code = session.finish();
+  if (check::one_of_several) MPI_Barrier(comm);  // the end of one is a death for the others
+  return code;
 }
 
 #endif
