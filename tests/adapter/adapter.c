@@ -481,7 +481,14 @@ int ibv_query_qp(struct ibv_qp* pair, struct ibv_qp_attr* attributes, int mask,
 
 /* ---- memory ---- */
 
-static bool refuses_region(void) {
+static atomic_bool relaxed_told;
+
+static bool refuses_region(unsigned access) {
+  if (behaviour.relaxed_refused && (access & IBV_ACCESS_RELAXED_ORDERING) != 0) {
+    if (!atomic_exchange(&relaxed_told, true)) say("relaxed ordering is refused");
+    errno = EOPNOTSUPP;
+    return true;
+  }
   if (!is_over(&registrations, behaviour.registration_fails)) return false;
   if (atomic_load(&registrations) == behaviour.registration_fails) {
     say("registrations fail with ENOMEM from now on");
@@ -491,7 +498,7 @@ static bool refuses_region(void) {
 }
 
 struct ibv_mr* ibv_reg_mr(struct ibv_pd* domain, void* address, size_t bytes, int access) {
-  if (refuses_region()) return NULL;
+  if (refuses_region((unsigned)access)) return NULL;
   struct ibv_mr* const region = REAL(ibv_reg_mr)(domain, address, bytes, access);
   if (region != NULL) on_registered(region);
   return region;
@@ -499,7 +506,7 @@ struct ibv_mr* ibv_reg_mr(struct ibv_pd* domain, void* address, size_t bytes, in
 
 struct ibv_mr* ibv_reg_mr_iova2(struct ibv_pd* domain, void* address, size_t bytes,
                                 uint64_t virtual_address, unsigned access) {
-  if (refuses_region()) return NULL;
+  if (refuses_region(access)) return NULL;
   struct ibv_mr* const region =
       REAL(ibv_reg_mr_iova2)(domain, address, bytes, virtual_address, access);
   if (region != NULL) on_registered(region);

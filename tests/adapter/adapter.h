@@ -41,15 +41,16 @@ struct behaviour {
   long empty_is_error;      /* an SRQ without receives raises SRQ_ERR */
   long destroyed_aborts;    /* to poll a completion of a destroyed queue pair is fatal */
   long no_srq;
-  long iwarp;               /* so many devices, from the first on, say that they are iWARP */
-  long vendor;              /* the number of the vendor */
-  long reads;               /* so many reads and atomics at a time at most */
+  long iwarp;  /* so many devices, from the first on, say that they are iWARP */
+  long vendor; /* the number of the vendor */
+  long reads;  /* so many reads and atomics at a time at most */
   long no_atomics;
   long queue_pairs;      /* so many at a time */
   long queue_pairs_gone; /* other processes have them all */
   long no_receive_queue; /* other processes have all shared receive queues; 2: but of device 0 */
   long queue_entries;    /* so many in a completion queue */
   long path_forgets;     /* queries of a queue pair give no service level, no traffic class */
+  long relaxed_refused;  /* registrations with relaxed ordering */
   long fork_unprotected; /* the kernel does not copy pinned pages for a child */
 };
 extern struct behaviour behaviour;

@@ -108,6 +108,7 @@ def test_the_engine_ends_and_says_why(variant, tests, says, never, library, run)
          says=[r"weir: rank 0 on host \w+: rxe0:1 has no limit event .*Invalid argument"],
          never=[r"(?s)has no limit event.*has no limit event"]),
     case("port-error", SOAK, "says so", says=["rxe0:1 went down", "rxe0:1 is active again"]),
+    case("relaxed-refused", READS, "registers without", quick=True, says=["relaxed ordering is refused"]),
     case("path-forgets", f"-x OMPI_MCA_btl_weir_service_level=3 -x OMPI_MCA_btl_weir_traffic_class=104 {READS}",
          "what is set", says=["a path with service level 3, traffic class 104"],
          never=["a path with service level 0", "traffic class 0"]),
@@ -126,12 +127,13 @@ def test_a_job_goes_on(variant, program, says, never, library, run):
 
 
 # Of rdma-core's providers those that can carry weir, as variants.c plays them. All ranks have one.
-PROFILES = pytest.mark.parametrize("profile", ["mlx5", "mlx4", "bnxt_re", "irdma", "hns", "qedr", "pvrdma"])
+NAMES = ["mlx5", "mlx4", "bnxt_re", "irdma", "hns", "qedr", "pvrdma"]
+PROFILES = pytest.mark.parametrize("profile", NAMES)
 NOTHING_BREAKS = [r"weir: rank .* broke", "refuses"]
 
 
 @pytest.mark.lab("loopback")
-@pytest.mark.long
+@pytest.mark.long(seconds=15)
 @PROFILES
 def test_the_contract_holds_with_a_provider(profile, library, run):
     asked_for_paths = ":*AllTakeTheTrafficClass*"  # of queue pairs, and mlx5 forgets
@@ -140,17 +142,19 @@ def test_the_contract_holds_with_a_provider(profile, library, run):
 
 
 @pytest.mark.lab("loopback")
-@PROFILES
-@pytest.mark.parametrize("program", [SOAK, *(pytest.param(program, marks=pytest.mark.long) for program in (
-    READS, "pt2pt_modes --largest 70000", "threads", "collectives --largest 8000",
-    f"{OSC_OVER_WEIR} rma_sync --rounds 1", f"{OSC_OVER_WEIR} rma_atomics --count 8 --long 5000"))],
-    ids=lambda program: re.search("[a-z]+_?[a-z0-9]*(?= --|$)", program).group())
-def test_a_provider_carries(profile, program, library, run):
+@pytest.mark.parametrize("program, profile", [
+    pytest.param(program, name, id=f"{program.removeprefix(OSC_OVER_WEIR).split()[0]}-{name}",
+                 marks=[] if (program, name) == (SOAK, "mlx5") else pytest.mark.long)
+    for program in (
+        SOAK, READS, "pt2pt_modes --largest 70000", "threads", "collectives --largest 8000",
+        f"{OSC_OVER_WEIR} rma_sync --rounds 1", f"{OSC_OVER_WEIR} rma_atomics --count 8 --long 5000")
+    for name in NAMES])
+def test_a_provider_carries(program, profile, library, run):
     judge(run(job(profile, program, library, None)), True, [r"(?m)^\w+: ok\b"], NOTHING_BREAKS)
 
 
 @pytest.mark.lab("loopback")
-@pytest.mark.long
+@pytest.mark.long(seconds=40)
 @pytest.mark.parametrize("profile", ["bnxt_re", "mlx5", "hns", "qedr", "pvrdma"])
 def test_twenty_ranks_meet_on_a_provider(profile, library, run):
     """More than a completion queue is made for, and most of these cannot resize it."""
@@ -159,7 +163,7 @@ def test_twenty_ranks_meet_on_a_provider(profile, library, run):
 
 
 @pytest.mark.lab("wire")
-@pytest.mark.long
+@pytest.mark.long(seconds=12)
 @PROFILES
 def test_an_outage_on_a_provider(profile, library, run):
     """Of 3 s, beside computation. Soft-RoCE sends frames twice then, which weir expects of its vendor alone."""

@@ -100,6 +100,8 @@ static const struct variant {
     /* mlx5_ib gives sl 0 for RoCE: qp.c, query_qp_attr reads the path's service level only for
      * InfiniBand; providers/mlx5 over DevX fills in no address vector at all. */
     {"path-forgets", &behaviour.path_forgets, 1},
+    /* Linux' drivers/infiniband/sw/rxe/rxe_verbs.c, since 6.3: EOPNOTSUPP for rights it does not know. */
+    {"relaxed-refused", &behaviour.relaxed_refused, 1},
     /* Linux before 5.12 (70e806e4e645): a page that is pinned and shared with a child moves away
      * from its parent when the parent writes to it. libibverbs/memory.c: ibv_fork_init. */
     {"fork-unprotected", &behaviour.fork_unprotected, 1},

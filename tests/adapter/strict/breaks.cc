@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace {
@@ -212,6 +213,17 @@ const std::map<std::string, std::function<void(World&)>> breaks = {
        waitpid(child, &status, 0);
        if (status != 0) std::exit(3);  // it was ended
      }},
+    {"thread_domain",
+     [](World& w) {
+       ibv_td_init_attr nothing{};
+       ibv_alloc_td(w.context, &nothing);
+       const auto poll_long = [&] {
+         ibv_wc done{};
+         for (int i = 0; i < 1000000; ++i) ibv_poll_cq(w.queue, 1, &done);
+       };
+       std::thread(poll_long).detach();
+       poll_long();
+     }},
     {"region_empty", [](World& w) { ibv_reg_mr(w.domain, w.memory, 0, 0); }},
     {"srq_limit",
      [](World& w) {
@@ -322,6 +334,10 @@ const std::map<std::string, std::function<void(World&)>> breaks = {
        ibv_sge piece = w.piece();
        piece.lkey = w.read_only->lkey;
        World::post(w.pair(IBV_QPS_RTS), piece, to_memory(IBV_WR_RDMA_READ, w));
+     }},
+    {"order_relaxed",
+     [](World& w) {
+       w.enter(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_RELAXED_ORDERING);
      }},
     {"remote_region",
      [](World& w) {

@@ -87,7 +87,11 @@ struct Device : Object {
 
 struct Domain : Object {
   Device* device = nullptr;
+  Domain* parent_of = nullptr;  // whose memory and queues it shares
 };
+
+// A protection domain within a thread domain. [ibv_alloc_parent_domain(3)]
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* parts);
 
 struct Region : Object {
   Domain* domain = nullptr;
@@ -121,7 +125,8 @@ struct Receives {
 
 struct Queue;
 struct SharedReceives : Object, Receives {
-  std::set<Queue*> queues;  // where they complete
+  Domain* parent = nullptr;  // by which it was made, if it was by one
+  std::set<Queue*> queues;   // where they complete
 };
 
 struct Queue : Object {
@@ -134,7 +139,7 @@ struct Queue : Object {
 };
 
 struct Pair : Object {
-  Domain* domain = nullptr;
+  Domain *domain = nullptr, *parent = nullptr;
   Queue *send_queue = nullptr, *receive_queue = nullptr;
   SharedReceives* shared = nullptr;
   Receives own;

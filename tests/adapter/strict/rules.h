@@ -14,6 +14,8 @@
   X(polled_after_destroy, "the queue may have completions of a queue pair that is destroyed",      \
     "providers/qedr/qelr_verbs.c: they point to it; providers/vmw_pvrdma/cq.c: polls end there")   \
   X(forked, "a child has no part in its parent's objects", "ibv_fork_init(3); core/uverbs_main.c") \
+  X(thread_domain, "two threads at a time use queues of a thread domain",                          \
+    "ibv_alloc_td(3); providers/mlx5/verbs.c: they have no locks")                                 \
   X(region_empty, "a region has bytes", "providers/hns/hns_roce_u_verbs.c: no region, no errno")   \
   X(srq_limit, "the limit exceeds the queue", "IBTA 11.2.3.3; hw/hns: EINVAL")                     \
   /* Steps of a queue pair */                                                                      \
@@ -52,5 +54,6 @@
   X(key_domain, "the region has another protection domain", "IBTA 11.4.1.1; ibv_alloc_pd(3)")      \
   X(key_bounds, "the piece exceeds the region", "ibv_reg_mr(3); a protection error")               \
   X(key_rights, "the adapter may not write there", "ibv_reg_mr(3), IBV_ACCESS_LOCAL_WRITE")        \
+  X(order_relaxed, "a peer writes there, and in any order", "ibv_reg_mr(3): it may be polled")     \
   X(remote_region, "the target, in this process, is no such region", "ibv_reg_mr(3); a NAK")       \
   X(buffer_changed, "it changed before it was known as sent", "ibv_post_send(3): wrong data")

@@ -11,8 +11,11 @@
 #include <cerrno>
 #include <map>
 #include <new>
+#include <tuple>
+#include <utility>
 
 #include "tests/adapter/strict/objects.h"
+#include "tests/adapter/strict/thread_domains.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -95,6 +98,29 @@ Tables& tables() {
   return all;
 }
 
+// The domain whose memory and queues it shares, and itself if it is a parent.
+std::pair<Domain*, Domain*> domains_of(const ibv_pd* handle, const char* call) {
+  Domain& named = tables().domains.get(handle, call);
+  if (named.parent_of == nullptr) return {&named, nullptr};
+  return {named.parent_of, &named};
+}
+
+// A call that works on queues.
+class Turn {
+ public:
+  Turn(ibv_context* context, const char* call) : context_(context) {
+    if (enter_queues(context)) return;
+    const Locked locked(lock);
+    breach(Rule::thread_domain, tables().devices.get(context, call), "%s", call);
+  }
+  ~Turn() { leave_queues(context_); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  ibv_context* context_;
+};
+
 // Before it ends, which may take long: without the lock.
 void end(Object& object, const char* call) {
   object.history.note(call);
@@ -107,6 +133,7 @@ void end(Object& object, const char* call) {
 // ---- work: the provider's own functions ----
 
 int post_send(ibv_qp* handle, ibv_send_wr* chain, ibv_send_wr** bad) {
+  const Turn turn(handle->context, "ibv_post_send");
   const Locked locked(lock);
   Pair& pair = tables().pairs.get(handle, "ibv_post_send");
   if (pair.state == IBV_QPS_ERR && pair.sends.size() >= pair.cap.max_send_wr) {
@@ -139,6 +166,7 @@ int post_receives(Object& object, Receives& receives, Handle* handle, ibv_recv_w
 }
 
 int post_recv(ibv_qp* handle, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  const Turn turn(handle->context, "ibv_post_recv");
   const Locked locked(lock);
   Pair& pair = tables().pairs.get(handle, "ibv_post_recv");
   EXPECT(pair.state != IBV_QPS_RESET, Rule::receive_state, pair, "receive %#lx", chain->wr_id);
@@ -149,6 +177,7 @@ int post_recv(ibv_qp* handle, ibv_recv_wr* chain, ibv_recv_wr** bad) {
 }
 
 int post_srq_recv(ibv_srq* handle, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  const Turn turn(handle->context, "ibv_post_srq_recv");
   const Locked locked(lock);
   SharedReceives& shared = tables().shared.get(handle, "ibv_post_srq_recv");
   const int error =
@@ -158,6 +187,7 @@ int post_srq_recv(ibv_srq* handle, ibv_recv_wr* chain, ibv_recv_wr** bad) {
 }
 
 int poll_cq(ibv_cq* handle, int most, ibv_wc* found) {
+  const Turn turn(handle->context, "ibv_poll_cq");
   const Locked locked(lock);
   Queue& queue = tables().queues.get(handle, "ibv_poll_cq");
   if (queue.lost != nullptr) {
@@ -170,6 +200,7 @@ int poll_cq(ibv_cq* handle, int most, ibv_wc* found) {
 }
 
 int req_notify_cq(ibv_cq* handle, int solicited) {
+  const Turn turn(handle->context, "ibv_req_notify_cq");
   const Locked locked(lock);
   Queue& queue = tables().queues.get(handle, "ibv_req_notify_cq");
   queue.history.note("req_notify_cq: solicited %lu", static_cast<std::uint64_t>(solicited));
@@ -196,14 +227,17 @@ ibv_mr* note_region(ibv_pd* handle, ibv_mr* made, std::uint64_t begin, unsigned 
   return made;
 }
 
-void check_registration(ibv_pd* handle, std::size_t bytes) {
+void check_registration(ibv_pd* handle, std::size_t bytes, unsigned access) {
+  constexpr unsigned by_peers = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   const Locked locked(lock);
   const Domain& domain = tables().domains.get(handle, "ibv_reg_mr");
   EXPECT(bytes > 0, Rule::region_empty, domain, "ibv_reg_mr");
+  EXPECT((access & IBV_ACCESS_RELAXED_ORDERING) == 0 || (access & by_peers) == 0,
+         Rule::order_relaxed, domain, "rights %#x", access);
 }
 
-std::array<Object*, 4> used_by(const Pair& pair) {
-  return {pair.domain, pair.send_queue, pair.receive_queue, pair.shared};
+std::array<Object*, 5> used_by(const Pair& pair) {
+  return {pair.domain, pair.parent, pair.send_queue, pair.receive_queue, pair.shared};
 }
 
 // What an event of the device is about.
@@ -225,6 +259,18 @@ Object* concerned(const ibv_async_event& event) {
 }
 
 }  // namespace
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* parts) {
+  const Locked locked(lock);
+  Domain& whole = tables().domains.get(parts->pd, "ibv_alloc_parent_domain");
+  Domain& parent = tables().domains.add(new ibv_pd(*parts->pd));
+  parent.device = &tables().devices.get(context, "ibv_alloc_parent_domain");
+  parent.parent_of = &whole;
+  ++whole.users;
+  ++parent.device->users;
+  return static_cast<ibv_pd*>(const_cast<void*>(parent.handle));
+}
+
 }  // namespace strict
 
 // ---- libibverbs' functions ----
@@ -246,6 +292,7 @@ ibv_context* ibv_open_device(ibv_device* wanted) {
   context->ops.post_srq_recv = post_srq_recv;
   context->ops.poll_cq = poll_cq;
   context->ops.req_notify_cq = req_notify_cq;
+  offer_thread_domains(context);
   ibv_port_attr port{};
   if (ibv_query_device(context, &device.limits) != 0 || ibv_query_port(context, 1, &port) != 0) {
     return context;
@@ -258,6 +305,7 @@ int ibv_close_device(ibv_context* context) {
   {
     const Locked locked(lock);
     end(tables().devices.get(context, "ibv_close_device"), "close_device");
+    forget_thread_domains(context);
   }
   return REAL(ibv_close_device)(context);
 }
@@ -278,25 +326,30 @@ int ibv_dealloc_pd(ibv_pd* handle) {
     Domain& domain = tables().domains.get(handle, "ibv_dealloc_pd");
     end(domain, "dealloc_pd");
     --domain.device->users;
+    if (domain.parent_of != nullptr) {
+      --domain.parent_of->users;
+      delete handle;
+      return 0;
+    }
   }
   return REAL(ibv_dealloc_pd)(handle);
 }
 
 ibv_mr* ibv_reg_mr(ibv_pd* domain, void* address, size_t bytes, int access) {
-  check_registration(domain, bytes);
+  check_registration(domain, bytes, static_cast<unsigned>(access));
   return note_region(domain, REAL(ibv_reg_mr)(domain, address, bytes, access),
                      reinterpret_cast<std::uintptr_t>(address), static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* domain, void* address, size_t bytes, uint64_t begin, int access) {
-  check_registration(domain, bytes);
+  check_registration(domain, bytes, static_cast<unsigned>(access));
   return note_region(domain, REAL(ibv_reg_mr_iova)(domain, address, bytes, begin, access), begin,
                      static_cast<unsigned>(access));
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, size_t bytes, uint64_t begin,
                          unsigned access) {
-  check_registration(domain, bytes);
+  check_registration(domain, bytes, access);
   return note_region(domain, REAL(ibv_reg_mr_iova2)(domain, address, bytes, begin, access), begin,
                      access);
 }
@@ -416,13 +469,13 @@ ibv_srq* ibv_create_srq(ibv_pd* handle, ibv_srq_init_attr* attributes) {
   ibv_srq* const made = REAL(ibv_create_srq)(handle, attributes);
   if (made == nullptr) return nullptr;
   const Locked locked(lock);
-  Domain& domain = tables().domains.get(handle, "ibv_create_srq");
   SharedReceives& shared = tables().shared.add(made);
-  shared.domain = &domain;
+  std::tie(shared.domain, shared.parent) = domains_of(handle, "ibv_create_srq");
   shared.most = attributes->attr.max_wr = std::min(asked.max_wr, attributes->attr.max_wr);
   shared.pieces = attributes->attr.max_sge = std::min(asked.max_sge, attributes->attr.max_sge);
   shared.history.note("create_srq: %lu receives", shared.most);
-  ++domain.users;
+  ++shared.domain->users;
+  if (shared.parent != nullptr) ++shared.parent->users;
   return made;
 }
 
@@ -446,6 +499,7 @@ int ibv_destroy_srq(ibv_srq* handle) {
     end(shared, "destroy_srq");
     forget_receives(*shared.domain, shared);
     --shared.domain->users;
+    if (shared.parent != nullptr) --shared.parent->users;
     for (Queue* const queue : shared.queues) queue->receives.erase(&shared);
   }
   return REAL(ibv_destroy_srq)(handle);
@@ -459,7 +513,7 @@ ibv_qp* ibv_create_qp(ibv_pd* handle, ibv_qp_init_attr* attributes) {
   if (const Pair* const old = tables().pairs.find(made))
     old->adapter().by_number.erase(old->number);
   Pair& pair = tables().pairs.add(made);
-  pair.domain = &tables().domains.get(handle, "ibv_create_qp");
+  std::tie(pair.domain, pair.parent) = domains_of(handle, "ibv_create_qp");
   pair.send_queue = &tables().queues.get(attributes->send_cq, "ibv_create_qp");
   pair.receive_queue = &tables().queues.get(attributes->recv_cq, "ibv_create_qp");
   ibv_qp_cap& cap = attributes->cap;
