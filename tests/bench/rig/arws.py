@@ -63,8 +63,8 @@ class Load:
         self.rounds, self.quick_rounds, self.messages = rounds, quick_rounds, messages
 
     def words(self, plan):
-        found = ["--pattern", self.pattern, "--bytes", self.size_bytes, "--rounds",
-                 self.quick_rounds if plan.quick else self.rounds]
+        rounds = self.quick_rounds if plan.quick else self.rounds
+        found = ["--loads", f"{self.pattern}:{self.size_bytes}:{rounds}"]
         if self.messages:
             found += ["--messages", self.messages]
         return found
@@ -127,7 +127,7 @@ def _run_load(load, ranks, who, plan):
     if not re.search(rf"^{OURS}: ok", text, re.M):
         raise Failed(f"{OURS} did not say that all was right")
     values = _counters(text, ranks)
-    line = re.search(r"^rounds first_ms (\S+) later_ms (\S+) median_ms (\S+)", text, re.M)
+    line = re.search(r"^load .* first_ms (\S+) later_ms (\S+) median_ms (\S+)", text, re.M)
     first_naks, later_naks = re.search(r"^rnr_naks first (\d+) later (\d+)", text, re.M).groups()
     values.update(first_ms=float(line[1]), time_ms=float(line[2]), median_ms=float(line[3]),
                   wall_ms=seconds * 1e3, naks=naks, naks_first=int(first_naks),

@@ -12,9 +12,9 @@ PROGRAM = "hpcc"
 REPORT = "hpccoutf.txt"
 
 
-def prepare(directory, matrix):
+def prepare(directory, matrix, grid=(2, 2)):
     """Its input, where it looks for it. A matrix of the example's size takes minutes where all is
-    emulated, and small blocks keep the messages many."""
+    emulated, and small blocks keep the messages many. `grid`: of the processes."""
     found = glob.glob("/usr/share/doc/hpcc/**/_hpccinf.txt*", recursive=True)
     if shutil.which(PROGRAM) is None or not found:
         raise Failed("hpcc is not installed (tools/setup)")
@@ -22,6 +22,8 @@ def prepare(directory, matrix):
         text = example.read()
     text = re.sub(r"^\d+(\s+Ns)$", rf"{matrix}\1", text, flags=re.M)
     text = re.sub(r"^\d+(\s+NBs)$", r"20\1", text, flags=re.M)
+    for name, number in zip("PQ", grid):
+        text = re.sub(rf"^\d+(\s+{name}s)$", rf"{number}\1", text, flags=re.M)
     with open(os.path.join(directory, "hpccinf.txt"), "w") as file:
         file.write(text)
 

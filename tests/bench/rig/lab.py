@@ -74,27 +74,32 @@ def run(root, asked, groups, build, options=(), keep=None, progress=None):
     progress = progress or Progress(groups, asked["rounds"])
     progress.show("starting the VM")
     guest, runs, other = {}, [], []
+    problem = None
     # Its own session would keep Ctrl-C from the lab, which ends the VM on it.
     with subprocess.Popen(words, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           text=True) as lab:
-        for line in lab.stdout:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                other.append(line.rstrip())
-                continue
-            kind = event.pop("event")
-            if kind == "conditions":
-                guest = event
-            else:
-                progress.after(event)
-            if kind == "run":
-                runs.append(event)
-                if keep:
-                    keep(guest, runs)
+        try:
+            for line in lab.stdout:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    other.append(line.rstrip())
+                    continue
+                kind = event.pop("event")
+                if kind == "conditions":
+                    guest = event
+                else:
+                    progress.after(event)
+                if kind == "run":
+                    runs.append(event)
+                    if keep:
+                        keep(guest, runs)
+        except KeyboardInterrupt:  # what there is stays
+            problem = "interrupted"
+            lab.terminate()
         code = lab.wait()
     progress.end()
-    problem = f"the lab ended with {code}" if code else None
+    problem = problem or (f"the lab ended with {code}" if code else None)
     if other:
         problem = (problem or "unexpected output") + ": " + other[-1]
     return guest, runs, problem

@@ -22,7 +22,7 @@ COUNTING = PROGRAMS[:5]  # with --counters
 COLLECTIVE_BYTES = (8, 1 << 10, 64 << 10, 1 << 20)
 COLLECTIVES = ("allreduce", "bcast", "alltoall")
 PROGRAM_TIMEOUT_S = 60
-RUN_TIMEOUT_S = 75  # after the program's own watchdog, which knows more
+GRACE_S = 15  # after the program's own watchdog, which knows more
 
 
 def size_name(size_bytes):
@@ -48,16 +48,19 @@ class Plan:
         self.counters = {}  # of the last run that had some: {name: (min, max, sum) over the ranks}
 
 
-def mpi(peer, plan, ranks, program, *arguments, own_core=None, each=None):
+def mpi(peer, plan, ranks, program, *arguments, own_core=None, each=None, preload=None,
+        timeout_s=PROGRAM_TIMEOUT_S):
     """One mpirun; its output, once it is sure that all was right and weir was really used."""
     path = os.path.join(plan.programs, program)
     if not os.access(path, os.X_OK):
         raise Failed(f"{program} is not built in {plan.programs}")
     if peer.counts and program in COUNTING:
         arguments += ("--counters",)
-    words = peers.command(peer, ranks, path, [*arguments, "--timeout", PROGRAM_TIMEOUT_S],
+    words = peers.command(peer, ranks, path, [*arguments, "--timeout", timeout_s],
                           own_core=ranks == 2 if own_core is None else own_core, each=each)
-    text = run(words, RUN_TIMEOUT_S, peers.environment(peer))
+    if preload:
+        words[1:1] = ["-x", "LD_PRELOAD=" + os.path.join(plan.programs, preload)]
+    text = run(words, timeout_s + GRACE_S, peers.environment(peer))
     if not re.search(rf"^{program}: (ok|\d+ pairs)", text, re.M):
         raise Failed(f"{program} did not say that all was right")
     if "--counters" in arguments and counter(text, peer.counts, "min") == 0:
@@ -262,44 +265,6 @@ def _collective_metrics():
               for name in COLLECTIVES for b in COLLECTIVE_BYTES)]
 
 
-# ---- applications --------------------------------------------------------------------------------
-
-LAMMPS = "/usr/bin/lmp"
-MELT = os.path.normpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..",
-                                     "applications", "melt.lmp"))
-MELTS = ((2, 5, 1000), (4, 5, 1000), (2, 20, 60), (4, 20, 60))  # ranks, cells, steps
-
-
-def applications(who, plan):
-    """Of LAMMPS's own clock: the steps, and its communication in them."""
-    if not os.access(LAMMPS, os.X_OK):
-        raise Failed("there is no LAMMPS (apt-get install lammps)")
-    values = {}
-    for ranks, cells, steps in MELTS:
-        steps = steps // 5 if plan.quick else steps
-        words = peers.command(peers.PEERS[who], ranks, LAMMPS,
-                              ["-in", MELT, "-log", "none", "-var", "cells", cells, "-var", "steps", steps],
-                              own_core=ranks == 2)
-        text = run(words, RUN_TIMEOUT_S, peers.environment(peers.PEERS[who]))
-        loop = re.search(r"^Loop time of ([\d.]+) on", text, re.M)
-        inside = re.search(r"^Comm +\|[^|]*\| *([\d.]+)", text, re.M)
-        if not loop or not inside:
-            raise Failed("LAMMPS did not say how long it took")
-        key = f"melt_{ranks}_{cells}"
-        values[key] = float(loop.group(1)) / steps * 1e6
-        values[f"{key}_inside"] = float(inside.group(1)) / steps * 1e6
-    return values
-
-
-def _application_metrics():
-    found = []
-    for ranks, cells, _ in MELTS:
-        key = f"melt_{ranks}_{cells}"
-        found += [Metric(key, f"LAMMPS {4 * cells**3} atoms, {ranks} ranks", "us/step"),
-                  Metric(f"{key}_inside", "  in communication", "us/step")]
-    return found
-
-
 class Group:
     """slice: every how many rounds it runs; slow starts that repeat well need fewer."""
 
@@ -309,13 +274,11 @@ class Group:
 
 
 def groups_for(only):
-    """The groups of --only; rdma is two of them."""
+    """The groups of --only that this file has; rdma is two of them."""
     wanted = lambda *names: only is None or only in names
     found = []
     if only == "collectives":  # minutes a round
         found.append(Group("collectives", ["weir", *peers.OTHERS], _collective_metrics(), collectives))
-    if only == "applications":
-        found.append(Group("applications", ["weir", *peers.OTHERS], _application_metrics(), applications))
     if only == "latency":  # minutes a round
         found.append(Group("latency", [peers.RAW, "weir", *peers.OTHERS], _by_size_metrics(), by_size))
     elif wanted("latency"):

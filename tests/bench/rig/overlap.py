@@ -18,14 +18,14 @@ PROGRAMS = ("overlap", "overlap_collectives", "rma_passive", "stencil", "pingpon
 FABRICS = {"wire": ["--wire", "--rate", "100mbit"], "loopback": []}
 PARTS = ("two-sided", "collectives", "one-sided", "stencil", "small")
 
-OFF, ON, ALL = (("btl_weir_overlap", value) for value in ("off", "on", "all"))
+ALL = ("btl_weir_overlap", "all")
 THREAD = ("btl_tcp_progress_thread", "1")
 MPICH = {"UCX_TLS": "rc_v,self", "UCX_UD_VERBS_ETH_DGID_CHECK": "n",
          "MPIR_CVAR_NOLOCAL": "1"}  # no shared memory between the two ranks
 
 LIBRARIES = {library.key: library for library in (
-    peers.weir("off", "weir, overlap off", peers.RDMA, OFF),
-    peers.weir("on", "weir, overlap on", peers.RDMA, ON),
+    PEERS["off"],
+    PEERS["on"],
     peers.weir("all", "weir, overlap all", peers.RDMA, ALL),
     PEERS["ucx"],
     PEERS["tcp"],
@@ -95,7 +95,7 @@ def _run(library, plan, program, *arguments, wire=True):
     else:
         # The kernel moves the wire's packets: spinning ranks leave it a core.
         words = peers.command(library, 2, path, arguments, own_core=not wire, each=each)
-    text = run(words, measures.RUN_TIMEOUT_S, peers.environment(library))
+    text = run(words, measures.PROGRAM_TIMEOUT_S + measures.GRACE_S, peers.environment(library))
     if not re.search(rf"^{program}: (ok|\d+ pairs)", text, re.M):
         raise Failed(f"{program} did not say that all was right", text)
     if library.counts and counter(text, library.counts, "min") == 0:

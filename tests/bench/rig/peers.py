@@ -31,6 +31,8 @@ PEERS = {peer.key: peer for peer in (
     weir("weir", "weir", RDMA),
     weir("alone", "weir, no bundling", RDMA, ("btl_weir_bundle_size", "0")),
     weir("copy", "weir, copying", COPIES),
+    weir("off", "weir, overlap off", RDMA, ("btl_weir_overlap", "off")),
+    weir("on", "weir, overlap on", RDMA, ("btl_weir_overlap", "on")),
     # UCX 1.13 takes the IP version of a received datagram from a field that only Mellanox devices
     # fill, and drops all datagrams of rxe: rc_v could not connect without the variable. No BTL is
     # opened beside it, so that its MPI_Init is not charged for other transports.

@@ -3,7 +3,7 @@
 from rig import peers, stats
 
 OURS = "weir"
-COLUMNS = [peers.RAW, "weir", "copy", *peers.OTHERS]  # of these, who was measured
+COLUMNS = [peers.RAW, "weir", "copy", "off", "on", *peers.OTHERS]  # of these, who was measured
 
 
 def summarise(groups, runs):
@@ -90,6 +90,28 @@ def by_size(results, keys, sizes):
             rows.append([key, size, f"{ours['median']:.4g}" if ours else "-",
                          *(f"{ratio['median']:.3f}" if ratio else "-" for ratio in ratios)])
     return rows
+
+
+def csv_rows(groups, results, nodes):
+    """(head, rows): medians, and the ratios weir / peer with their quartiles. Empty: not measured."""
+    columns = [c for c in COLUMNS if any(c in group.who for group in groups)]
+    others = [c for c in columns if c != OURS]
+    named = {c: peers.TITLES[c] for c in columns}
+    head = ["metric", "nodes", "unit", "better", *named.values()]
+    for who in others:
+        ratio = f"weir/{named[who]}"
+        head += [ratio, f"{ratio} low", f"{ratio} high"]
+    rows = []
+    for result in results:
+        medians = [result["peers"].get(c) for c in columns]
+        row = [result["title"].strip(), str(nodes), result["unit"],
+               "more" if result["more_is_better"] else "less",
+               *(f"{spread['median']:.4g}" if spread else "" for spread in medians)]
+        for who in others:
+            spread = result["ratios"].get(who)
+            row += [f"{spread[key]:.3f}" if spread else "" for key in ("median", "low", "high")]
+        rows.append(row)
+    return head, rows
 
 
 def bundling(results):

@@ -1,15 +1,17 @@
 // window_loads: traffic that asks different things of a receive window. [ARWS §4]
 //
-//   mpirun -n 4 window_loads --pattern alltoall|flood|burst|halo [--bytes 1K] [--rounds 50]
-//                            [--messages 200] [--gap-ms 20]
+//   mpirun -n 4 window_loads [--loads alltoall:1K:50,halo:4K:600] [--messages 200] [--gap-ms 20]
 //
-// alltoall  MPI_Alltoall, --bytes to each rank
+// A load is a pattern, bytes, and rounds; they run one after the other:
+//
+// alltoall  MPI_Alltoall, these bytes to each rank
 // flood     every rank sends --messages to every other at once
 // burst     every rank sends --messages to rank 0 at once; then everybody rests for --gap-ms
-// halo      --bytes to and from the ranks at distance 1 and 2 on a ring
+// halo      messages to and from the ranks at distance 1 and 2 on a ring
 //
-// Prints what the first round took and what the later ones took (sum and median), and how many RNR
-// NAKs the devices of this machine counted in each: growth is paid for at first, or it is wrong.
+// Prints of each what the first round took and what the later ones took (sum and median), and how
+// many RNR NAKs the devices of this machine counted in each: growth is paid for at first, or it is
+// wrong.
 
 #include <mpi.h>
 
@@ -119,24 +121,15 @@ double median_of(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  check::Session session(argc, argv, "window_loads");
-  const std::string pattern = session.options.text("pattern", "alltoall");
-  bytes = static_cast<std::size_t>(session.options.number("bytes", 1024));
-  rounds = static_cast<int>(session.options.number("rounds", 50));
-  messages = static_cast<int>(session.options.number("messages", 200));
-  gap_ms = static_cast<unsigned>(session.options.number("gap-ms", 20));
-  session.options.done();
-  rank = session.rank, size = session.size;
-  CHECK(size >= 3 && rounds >= 2, "window_loads needs three ranks and two rounds");
+// A load of this name, in the variables above; its rounds, timed and printed.
+void run_load(const std::string& pattern) {
   void (*const run)(int, Bytes&, Bytes&) = pattern == "alltoall" ? alltoall
                                            : pattern == "flood"  ? flood
                                            : pattern == "burst"  ? burst
                                            : pattern == "halo"   ? halo
                                                                  : nullptr;
   CHECK(run != nullptr, "no pattern %s", pattern.c_str());
+  CHECK(rounds >= 2, "window_loads needs two rounds");
 
   const auto slots = static_cast<std::size_t>(size);
   const std::size_t each = run == burst || run == flood ? static_cast<std::size_t>(messages) : 1;
@@ -157,11 +150,38 @@ int main(int argc, char** argv) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   naks[2] = rnr_naks();
-  if (rank == 0) {
-    const std::vector<double> later(took_ms.begin() + 1, took_ms.end());
-    std::printf("rounds first_ms %.3f later_ms %.3f median_ms %.3f\n", took_ms[0], sum_of(later),
-                median_of(later));
-    std::printf("rnr_naks first %.0f later %.0f\n", naks[1] - naks[0], naks[2] - naks[1]);
+  if (rank != 0) return;
+  const std::vector<double> later(took_ms.begin() + 1, took_ms.end());
+  std::printf("load %s %zu first_ms %.3f later_ms %.3f median_ms %.4f\n", pattern.c_str(), bytes,
+              took_ms[0], sum_of(later), median_of(later));
+  std::printf("rnr_naks first %.0f later %.0f\n", naks[1] - naks[0], naks[2] - naks[1]);
+}
+
+// PATTERN:BYTES:ROUNDS
+void run_load_of(const std::string& words) {
+  const std::size_t first = words.find(':'), second = words.find(':', first + 1);
+  CHECK(first != std::string::npos && second != std::string::npos, "--loads: %s", words.c_str());
+  const std::vector<long> size_of = check::sizes_of(words.substr(first + 1, second - first - 1));
+  CHECK(size_of.size() == 1 && size_of[0] > 0, "--loads: the bytes of %s", words.c_str());
+  bytes = static_cast<std::size_t>(size_of[0]);
+  rounds = std::atoi(words.c_str() + second + 1);
+  run_load(words.substr(0, first));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  check::Session session(argc, argv, "window_loads");
+  std::string loads = session.options.text("loads", "alltoall:1K:50");
+  messages = static_cast<int>(session.options.number("messages", 200));
+  gap_ms = static_cast<unsigned>(session.options.number("gap-ms", 20));
+  session.options.done();
+  rank = session.rank, size = session.size;
+  CHECK(size >= 3, "window_loads needs three ranks");
+  for (std::size_t at = 0; at < loads.size();) {
+    const std::size_t end = std::min(loads.find(',', at), loads.size());
+    run_load_of(loads.substr(at, end - at));
+    at = end + 1;
   }
   return session.finish();
 }
