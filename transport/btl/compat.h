@@ -47,6 +47,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -226,8 +227,9 @@ struct Free {
 };
 
 #if OPAL_MAJOR_VERSION >= 5
-// How often this process has published: sessions begin and end MPI several times. On other nodes the
-// runtime keeps what it has read once, so from the second time on there is a key for each time, too.
+// How often this process has published: sessions begin and end MPI several times. On other nodes
+// the runtime keeps what it has read once, so from the second time on there is a key for each time,
+// too.
 inline unsigned incarnation = 0;
 
 inline std::string key_of_incarnation(const mca_base_component_t& component) {
@@ -415,6 +417,23 @@ inline bool deaths_are_survivable() {
 // (ompi_proc_t::proc_active, ompi/proc/proc.h). Call where deaths are survivable.
 inline bool counts_as_dead(const opal_proc_t& proc) {
   return !*reinterpret_cast<const volatile bool*>(&proc + 1);
+}
+
+// Whether an operation is the PML's: its callback's context is bml/r2's record of the endpoint
+// (mca_bml_base_btl_t, ompi/mca/bml/bml.h). osc/rdma's contexts are longer, or not aligned.
+inline bool is_of_pml(const void* context, const mca_btl_base_module_t* btl,
+                      const mca_btl_base_endpoint_t* endpoint) {
+  struct Record {
+    std::uint32_t flags;
+    float weight;
+    const mca_btl_base_module_t* btl;
+    const mca_btl_base_endpoint_t* endpoint;
+  };
+  if (context == nullptr || reinterpret_cast<std::uintptr_t>(context) % alignof(Record) != 0)
+    return false;
+  Record record;
+  std::memcpy(&record, context, sizeof record);
+  return record.btl == btl && record.endpoint == endpoint;
 }
 
 // The runtime's news that processes died. Open MPI hears it after us, once we `pass_on`.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/btl/module.h"
+#include "transport/btl/report.h"
 
 namespace weir::btl {
 namespace {
@@ -44,6 +45,29 @@ Endpoint* Deaths::give_up(PeerName name) {
   if (peer != nullptr) peer->leaving.store(true, std::memory_order_relaxed);
   module_.for_each_engine([&](Engine& engine) { engine.give_up_dead(name); });
   return peer;
+}
+
+bool Deaths::is_of_pml(const Endpoint& peer, const void* context) const {
+  return btl::is_of_pml(context, &module_, &peer);
+}
+
+bool Deaths::is_endless(const TransferRequest& refused) {
+  constexpr int for_ever = 1000;
+  std::lock_guard guard(lock_);
+  const bool again = refused.peer == refused_.peer && refused.opcode == refused_.opcode &&
+                     refused.remote_address == refused_.remote_address;
+  in_a_row_ = again ? in_a_row_ + 1 : 1;
+  refused_ = refused;
+  return in_a_row_ >= for_ever;
+}
+
+void Deaths::on_failure(const Endpoint& peer, const void* context) {
+  if (!survivable_ || !peer.leaving.load(std::memory_order_relaxed) || is_of_pml(peer, context) ||
+      said_.exchange(true, std::memory_order_relaxed))
+    return;
+  complain("a one-sided operation with " + rank_text(peer.name) +
+           " was not finished: that process is gone. Open MPI may not tell the program; " +
+           "MPIX_Comm_get_failed does.");
 }
 
 std::vector<Deaths::Death> Deaths::take() {

@@ -2,6 +2,7 @@
 // because there are too many: ob1 turns a refused get into copies, and hangs if it is one of
 // several. Operations beyond the read budget wait in the core.
 
+#include <cstring>
 #include <exception>
 #include <optional>
 
@@ -149,18 +150,38 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
   return is_atomic(request.opcode) ? OPAL_ERR_NOT_SUPPORTED : OPAL_ERR_BAD_PARAM;
 }
 
+// The peer is dead. The PML is refused, for the end might come after it has taken back the request.
+// What osc/rdma begins is accepted, and ends in an error: it repeats what is refused for ever, and
+// aborts where that frees a lock (5.0.7). The atomic operations that take one are refused as long
+// as it may be the program's. Then the lock is had: nobody else can have it.
+[[gnu::cold, gnu::noinline]] int end_with_dead(Module& module, Endpoint* endpoint,
+                                               const Local& local, TransferRequest request,
+                                               const Callback& callback) {
+  if (is_of_pml(callback.context, &module, endpoint)) return OPAL_ERR_UNREACH;
+  if (is_atomic(request.opcode) && local.address != nullptr) {
+    if (!module.deaths.is_endless(request)) return OPAL_ERR_UNREACH;
+    const std::uint64_t unlocked = 0;
+    std::memcpy(local.address, &unlocked, sizeof unlocked);
+  }
+  module.deaths.on_failure(*endpoint, callback.context);
+  if (callback.function != nullptr) {
+    callback.function(&module, endpoint, local.address, local.handle, callback.context,
+                      callback.data, OPAL_ERR_UNREACH);
+  }
+  return OPAL_SUCCESS;
+}
+
 // Starts an operation; `callback` reports its end. Inlined, because it has many arguments.
 [[gnu::always_inline]] inline int start(Module& module, Endpoint* endpoint, const Local& local,
                                         const Remote& remote, TransferRequest request,
                                         const Callback& callback) noexcept {
-  // Its end might come after Open MPI has taken back the request.
-  if (deaths_may_be_survivable && endpoint->leaving.load(std::memory_order_relaxed)) [[unlikely]]
-    return OPAL_ERR_UNREACH;
   request.kind = request.opcode == Opcode::write ? TransferKind::put : TransferKind::get;
   request.peer = endpoint->id;
   request.local_address = reinterpret_cast<std::uint64_t>(local.address);
   request.lkey = lkey_of(local);
   request.remote_address = remote.address;
+  if (deaths_may_be_survivable && endpoint->leaving.load(std::memory_order_relaxed)) [[unlikely]]
+    return end_with_dead(module, endpoint, local, request, callback);
   const Export memory = read_shared(remote.handle->exported.memory);
   request.rkey = memory.rkey;
   if (!memory.allows(request.opcode)) [[unlikely]]
@@ -351,7 +372,10 @@ void conclude(Module& module, const Operation& done, bool ok, bool tell) {
   if (done.scratch != nullptr) module.engine->discard(done.scratch);
   if (done.target != nullptr) deregister_mem(&module, done.target);
   module.flushes.end(done.epoch);
-  if (!tell || done.callback == nullptr || module.deaths.took_back(done.endpoint)) return;
+  if (!tell || module.deaths.took_back(done.endpoint, done.context)) return;
+  if (deaths_may_be_survivable && !ok) [[unlikely]]
+    module.deaths.on_failure(*done.endpoint, done.context);
+  if (done.callback == nullptr) return;
   done.callback(&module, done.endpoint, done.local_address, done.local_handle, done.context,
                 done.data, ok ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }

@@ -241,7 +241,8 @@ int Module::complete_at_once(Descriptor& descriptor, int status) {
 
 void Module::complete(Descriptor& descriptor, int status) {
   const bool ours = (descriptor.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) != 0;
-  if (descriptor.des_cbfunc != nullptr && !deaths.took_back(descriptor.endpoint)) {
+  if (descriptor.des_cbfunc != nullptr &&
+      !deaths.took_back(descriptor.endpoint, descriptor.des_context)) {
     descriptor.des_cbfunc(this, descriptor.endpoint, &descriptor, status);
   }
   if (ours) release(descriptor);

@@ -89,6 +89,11 @@ def test_the_second_of_two_is_down_for_3_s(link_of_rail_down):
     link_of_rail_down("1", LARGE)
 
 
+@on(long=("nodes with rails", ULFM_NODES))
+def test_the_second_of_two_is_down_for_ever(link_of_rail_down):
+    link_of_rail_down("1", LARGE, [PATIENCE], for_ever=True)
+
+
 @on(long=("nodes with rails",))
 def test_the_first_of_two_is_down_for_3_s_under_puts_and_gets_of_one_that_computes(link_of_rail_down):
     link_of_rail_down("0", ["--roles", "target", "--no-atomics", "--largest", "1M", "--counters"], OSC_OVER_WEIR)
@@ -98,19 +103,21 @@ def test_the_first_of_two_is_down_for_3_s_under_puts_and_gets_of_one_that_comput
 def link_of_rail_down(fabric, stream, measured):
     """The adapter says that its port is down, so nobody waits for retries (7 s of them). rxe may not
     connect over that rail any more."""
-    def link_of_rail_down(rail, args, mca=()):
+    def link_of_rail_down(rail, args, mca=(), for_ever=False):
+        length_s = 2 * LATEST * PATIENCE_S if for_ever else LENGTH_S
         job = stream(args, np=2, mca=mca)
         time.sleep(1)
         down = fabric.wire("--local", "down", rail)
         lost = job.wait_said_by_any(rf"over rxe{rail}:1 is lost|of rxe{rail}:1 broke")
-        time.sleep(max(0, down + LENGTH_S - time.monotonic()))
-        fabric.wire("--local", "up", rail)
+        time.sleep(max(0, down + length_s - time.monotonic()))
+        if not for_ever:
+            fabric.wire("--local", "up", rail)
         time.sleep(2)
         assert re.search(PORT_DOWN, job.said_by(0)), "the link was never down"
         job.end_beside_computation()
         assert job.counter("rail_parts").most > 0, "no message used the second rail"
         assert lost - down < 1 + SLACK_S, f"noticed only after {lost - down:.1f} s"
         assert job.pause_s() < 1 + SLACK_S, "nothing moved meanwhile"
-        measured(f"link of rail {rail} down for {LENGTH_S} s: noticed after {lost - down:.1f} s, a longest pause "
+        measured(f"link of rail {rail} down for {length_s:.0f} s: noticed after {lost - down:.1f} s, a longest pause "
                  f"of {job.pause_s():.1f} s, {job.counter('rail_frames').sum} frames went over the other one")
     return link_of_rail_down
