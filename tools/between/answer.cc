@@ -56,8 +56,8 @@ class Answerer {
   Json to(const Json& request) {
     const std::string what = text_in(request, "do");
     std::string why;
-    if (auto said = perf_.to(what, request, settings_)) return *said;
-    if (auto said = top_.to(what, request)) return *said;
+    if (what.starts_with("perf ")) return perf_.to(what, request, settings_);
+    if (what == "top look" || what == "top order") return top_.to(what, request);
     if (what == "facts") return facts(request);
     if (what == "counters") return counters();
     if (what == "listen") {

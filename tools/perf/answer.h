@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "tools/between/lines.h"
@@ -18,9 +17,9 @@ class Answerer {
   Answerer();
   ~Answerer();
 
-  // Nothing if `what` is not for this one.
-  std::optional<between::Json> to(const std::string& what, const between::Json& request,
-                                  const config::Settings& settings);
+  // `what`: one of "perf ...".
+  between::Json to(const std::string& what, const between::Json& request,
+                   const config::Settings& settings);
 
  private:
   std::unique_ptr<End> end_;

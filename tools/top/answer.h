@@ -1,7 +1,6 @@
 // What an answerer (tools/between) does for `weir top` and `weir set` of many hosts.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "tools/between/lines.h"
@@ -11,8 +10,8 @@ namespace weir::tools::top {
 
 class Answerer {
  public:
-  // Nothing if `what` is not for this one.
-  std::optional<between::Json> to(const std::string& what, const between::Json& request);
+  // `what`: "top order" or "top look".
+  between::Json to(const std::string& what, const between::Json& request);
 
  private:
   Look look_;  // that the first page was of
