@@ -66,7 +66,7 @@ def twin_of(item):
     long = item.get_closest_marker("long")
     is_apart = item.get_closest_marker("sanitize") or long and not long.kwargs.get("in_shares", True)
     case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-    is_foreign = not getattr(case, "ours", True)  # a program of Debian's
+    is_foreign = not getattr(case, "ours", True) or item.get_closest_marker("only_here")  # Debian's, not in every root
     return Twin(item) if item.nodeid.startswith(("mpi/", "lab/")) and not is_apart and not is_foreign else None
 
 

@@ -1,6 +1,6 @@
 """A second Open MPI on this machine, beside the distribution's, and weir built for it.
 
-It is built of Debian's source package, which takes about ten minutes, and then kept in the cache.
+It is built of Debian's source package, which takes ten to twenty minutes, and then kept in the cache.
 OTHER_OPEN_MPI=PREFIX names one that is there already, configured --with-devel-headers.
 """
 

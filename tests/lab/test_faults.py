@@ -14,10 +14,11 @@ HALVES = ("--mca pml ob1 --mca btl weir,tcp,self sh -c "
           "ring --counters")
 
 
-def works(name, lab, command, *says, never=(), succeeds=True, long=False):
+def works(name, lab, command, *says, never=(), succeeds=True, long=False, only_here=False):
     """A case of what is told: it says all of these texts, and never any of those."""
     return pytest.param(command, succeeds, says, never, id=name,
-                        marks=[pytest.mark.lab(lab), *([pytest.mark.long] if long else [])])
+                        marks=[pytest.mark.lab(lab), *([pytest.mark.long] if long else []),
+                               *([pytest.mark.only_here] if only_here else [])])
 
 
 def fails(*args, **options):
@@ -96,7 +97,7 @@ def fails(*args, **options):
           "--mca osc rdma,sm --mca osc_rdma_btls weir -x LD_PRELOAD=libtcmalloc_minimal.so.4 $program || exit; done",
           r"weir: rank 0 on host \w+: registers memory anew for each large message, which takes longer: memory given "
           r"back by .* would not be seen", r"btl_weir_gets min [1-9]", r"registration_hits min 0 max 0 ",
-          r"large_memory: ok", r"rma_windows: ok", never=["leaked"]),
+          r"large_memory: ok", r"rma_windows: ok", never=["leaked"], only_here=True),
     fails("a wrong unit: the key and what it takes", "loopback",
           f"{WEIR} --mca btl_weir_rnr_timer 12furlongs ring",
           r"btl_weir_rnr_timer: .*furlongs.* \(it takes: ", long=True),
