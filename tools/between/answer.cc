@@ -49,8 +49,6 @@ std::string dcb(const char* what, const char* part, const std::string& interface
   return line.starts_with(mark) ? line.substr(mark.size()) : "";
 }
 
-Json failed(const std::string& why) { return {{"error", why.empty() ? "it failed" : why}}; }
-
 class Answerer {
  public:
   Json to(const Json& request) {
@@ -62,7 +60,7 @@ class Answerer {
     if (what == "counters") return counters();
     if (what == "listen") {
       link_.reset();
-      link_ = Link::listen(settings_, number(request, "mtu", 4096), why);
+      link_ = Link::listen(settings_, count_in(request, "mtu", 4096), why);
       return link_ == nullptr ? failed(why) : Json{{"card", to_hex(link_->pair().card())}};
     }
     if (what == "drop") {
@@ -79,34 +77,29 @@ class Answerer {
       return link_->pair().accept(why) ? Json{{"mtu", link_->pair().path_mtu()}} : failed(why);
     }
     if (what == "ping") {
-      std::vector<double> times =
-          link_->ping(number(request, "bytes", 4096), number(request, "rounds", most_rounds), why);
+      std::vector<double> times = link_->ping(count_in(request, "bytes", 4096),
+                                              count_in(request, "rounds", most_rounds), why);
       if (times.empty()) return failed(why);
       std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
       return {{"us", times[times.size() / 2]}};
     }
     if (what == "pong") {
-      return link_->pong(number(request, "rounds", most_rounds), why) ? Json{{"done", true}}
-                                                                      : failed(why);
+      return link_->pong(count_in(request, "rounds", most_rounds), why) ? Json{{"done", true}}
+                                                                        : failed(why);
     }
     if (what == "memory") {
       return {{"address", link_->memory_address()}, {"key", link_->memory_key()}};
     }
     if (what == "read") {
       const double speed =
-          link_->read(count_in(request, "address"), number(request, "key"),
-                      doctor::milliseconds(number(request, "ms", longest_read_ms)), why);
+          link_->read(count_in(request, "address"), count_in(request, "key", UINT32_MAX),
+                      doctor::milliseconds(count_in(request, "ms", longest_read_ms)), why);
       return speed > 0 ? Json{{"bytes_per_second", speed}} : failed(why);
     }
     return failed("this weir does not know '" + what + "'");
   }
 
  private:
-  static std::uint32_t number(const Json& request, const char* key,
-                              std::uint32_t most = UINT32_MAX) {
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_in(request, key), most));
-  }
-
   // MCA parameters of the host that asks: mpirun would hand them on.
   static void take_parameters(const Json& request) {
     const auto found = request.find("parameters");

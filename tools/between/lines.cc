@@ -67,6 +67,12 @@ std::uint64_t count_in(const Json& object, const char* key) {
   return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
+std::uint32_t count_in(const Json& object, const char* key, std::uint32_t most) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_in(object, key), most));
+}
+
+Json failed(const std::string& why) { return {{"error", why.empty() ? "it failed" : why}}; }
+
 std::string to_hex(std::span<const std::byte> bytes) {
   std::string text;
   for (const std::byte byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));

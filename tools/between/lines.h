@@ -35,6 +35,10 @@ std::string safe(std::string_view text, std::size_t most = 300);
 std::string text_in(const Json& object, const char* key, std::size_t most = 300);
 double number_in(const Json& object, const char* key);
 std::uint64_t count_in(const Json& object, const char* key);
+std::uint32_t count_in(const Json& object, const char* key, std::uint32_t most);
+
+// What an answerer says that could not do it.
+Json failed(const std::string& why);
 
 // Bytes as a text of hexadecimal digits. What is no such text has no bytes.
 std::string to_hex(std::span<const std::byte> bytes);

@@ -102,10 +102,7 @@ std::vector<Rise> rises_of(const std::string& host, const std::vector<const Way*
 
 // For each host, what a part of it has that most others do not have.
 std::map<std::string, std::vector<std::string>> rare_hardware(const std::vector<Tested>& hosts) {
-  std::vector<std::pair<std::string, Facts>> known;
-  for (const Tested& host : hosts) {
-    if (host.facts) known.emplace_back(host.name, *host.facts);
-  }
+  const auto known = answered(hosts);
   std::map<std::string, std::vector<std::string>> rare;
   for (const Difference& found : hardware_differences(known)) {
     const Same& most = found.values.front();
@@ -152,6 +149,14 @@ std::vector<std::size_t> of_ways(const std::vector<Tested>& hosts, const std::ve
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, Facts>> answered(const std::vector<Tested>& hosts) {
+  std::vector<std::pair<std::string, Facts>> all;
+  for (const Tested& host : hosts) {
+    if (host.facts) all.emplace_back(host.name, *host.facts);
+  }
+  return all;
+}
 
 std::string rate_text(double bytes_per_second) {
   return fmt::format("{:.{}f} GB/s", bytes_per_second / 1e9, bytes_per_second < 1e9 ? 3 : 1);

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/between/table.h"
@@ -18,6 +19,9 @@ struct Tested {
   std::optional<Facts> facts;  // nothing: it has not answered
   std::string why_lost;        // at once, or on its way
 };
+
+// Those that have answered, and what they said.
+std::vector<std::pair<std::string, Facts>> answered(const std::vector<Tested>& hosts);
 
 // What the best quarter of the ways does. Medians would not do: of few hosts one slow host may have
 // half of the ways. 0: no way was measured.

@@ -362,10 +362,7 @@ Outcome outcome_of(Tour& tour, bool all_pairs) {
   Outcome all;
   all.picture = {tour.hosts(), tour.take_ways(), {}, all_pairs};
   all.rounds = tour.rounds();
-  std::vector<std::pair<std::string, Facts>> known;
-  for (const Tested& host : all.picture.hosts) {
-    if (host.facts) known.emplace_back(host.name, *host.facts);
-  }
+  const auto known = answered(all.picture.hosts);
   all.hardware = hardware_differences(known);
   all.keys = differences(known);
   std::erase_if(all.keys, [](const Difference& one) { return !one.alike; });

@@ -9,17 +9,12 @@ namespace weir::tools::perf {
 namespace {
 
 using between::count_in;
+using between::failed;
 using between::Json;
 using between::text_in;
 
 constexpr std::uint32_t most_operations = 1'000'000;
 constexpr std::size_t longest_card = 4096;  // as hexadecimal digits
-
-Json failed(const std::string& why) { return {{"error", why.empty() ? "it failed" : why}}; }
-
-std::uint32_t number(const Json& request, const char* key, std::uint32_t most = UINT32_MAX) {
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_in(request, key), most));
-}
 
 bool is_set(const Json& request, const char* key) { return count_in(request, key) != 0; }
 
@@ -32,7 +27,7 @@ Operation operation_in(const Json& request) {
 }
 
 Json open(std::unique_ptr<End>& end, const Json& request, const config::Settings& settings) {
-  const PeerName self{number(request, "job"), is_set(request, "first") ? 0u : 1u};
+  const PeerName self{count_in(request, "job", UINT32_MAX), is_set(request, "first") ? 0u : 1u};
   const std::uint64_t largest =
       std::clamp<std::uint64_t>(count_in(request, "largest"), 8, largest_bytes);
   std::string why;
@@ -49,10 +44,10 @@ Json open(std::unique_ptr<End>& end, const Json& request, const config::Settings
 
 Json meet(End& end, const Json& request) {
   const bool first = is_set(request, "first");
-  const Card theirs{{number(request, "job"), first ? 1u : 0u},
+  const Card theirs{{count_in(request, "job", UINT32_MAX), first ? 1u : 0u},
                     between::from_hex(text_in(request, "engine", longest_card)),
                     between::from_hex(text_in(request, "pair", longest_card)),
-                    {count_in(request, "address"), number(request, "key")}};
+                    {count_in(request, "address"), count_in(request, "key", UINT32_MAX)}};
   std::string why;
   return end.meet(theirs, first, is_set(request, "same_host"), why) ? Json{{"met", true}}
                                                                     : failed(why);
@@ -64,7 +59,7 @@ Json run(End& end, const Json& request, const config::Settings& settings) {
   what.operation = operation_in(request);
   what.kind = kind == "stream" ? Kind::stream : kind == "both" ? Kind::both : Kind::latency;
   what.bytes = std::clamp<std::uint64_t>(count_in(request, "bytes"), 1, end.largest());
-  what.count = std::max(1u, number(request, "count", most_operations));
+  what.count = std::max(1u, count_in(request, "count", most_operations));
   what.first = is_set(request, "first");
   what.check = is_set(request, "check");
   what.yields = std::thread::hardware_concurrency() <= (is_set(request, "same_host") ? 2u : 1u);

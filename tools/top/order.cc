@@ -145,23 +145,22 @@ Json order_for(const JobName& job, const std::vector<std::string>& changes) {
 }
 
 Json order_as_told(const Json& request) {
-  const auto failed = [](const std::string& why) { return Json{{"error", why}}; };
   const auto list = request.find("changes");
   if (list == request.end() || !list->is_array() || list->size() > cap_names.size()) {
-    return failed("this is no order");
+    return between::failed("this is no order");
   }
   std::vector<Change> changes;
   std::string why;
   for (const Json& one : *list) {
     const auto change = one.is_string() ? read_change(one.get<std::string>(), why) : std::nullopt;
-    if (!change) return failed(why);
+    if (!change) return between::failed(why);
     changes.push_back(*change);
   }
   const JobName job{between::count_in(request, "job"),
                     static_cast<std::uint32_t>(between::count_in(request, "user")),
                     between::text_in(request, "slurm_job")};
   const auto done = order(job, changes, "/dev/shm", why);
-  if (!done) return failed(why);
+  if (!done) return between::failed(why);
   std::vector<std::string> words = done->words;
   if (words.size() > most_words) {
     words.resize(most_words);

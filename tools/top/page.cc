@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "flowctl/shm/segment.h"
+#include "tools/top/who.h"
 
 namespace weir::tools::top {
 namespace {
@@ -103,9 +104,7 @@ bool take_member(const Json& said, PortLook& port) {
     member.peers.push_back(PeerRow::unpack(words));
   }
   const std::string slurm_job = text_in(said, "slurm_job", longest_text);
-  const bool digits =
-      std::all_of(slurm_job.begin(), slurm_job.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (!slurm_job.empty() && digits) port.slurm_jobs[member.process.pid] = slurm_job;
+  if (is_slurm_job(slurm_job)) port.slurm_jobs[member.process.pid] = slurm_job;
   port.node.members.push_back(std::move(member));
   return true;
 }

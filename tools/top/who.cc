@@ -7,7 +7,6 @@
 #include <array>
 #include <cctype>
 #include <fstream>
-#include <string_view>
 
 namespace weir::tools::top {
 namespace {
@@ -30,6 +29,11 @@ std::string user_name(std::uint32_t user) {
   return std::to_string(user);
 }
 
+bool is_slurm_job(std::string_view text) {
+  return !text.empty() && text.size() <= 20 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 std::string slurm_job(std::uint32_t pid) {
   constexpr std::string_view wanted = "SLURM_JOB_ID=";
   std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
@@ -38,9 +42,7 @@ std::string slurm_job(std::uint32_t pid) {
     seen += line.size() + 1;
     if (!line.starts_with(wanted)) continue;
     const std::string number = line.substr(wanted.size());
-    const bool digits = std::all_of(number.begin(), number.end(),
-                                    [](unsigned char c) { return c >= '0' && c <= '9'; });
-    return digits && number.size() <= 20 ? number : "";
+    return is_slurm_job(number) ? number : "";
   }
   return "";
 }

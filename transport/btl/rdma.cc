@@ -155,7 +155,7 @@ int deregister_mem(mca_btl_base_module_t* btl, Handle* handle) noexcept {
 // aborts where that frees a lock (5.0.7). The atomic operations that take one are refused as long
 // as it may be the program's. Then the lock is had: nobody else can have it.
 [[gnu::cold, gnu::noinline]] int end_with_dead(Module& module, Endpoint* endpoint,
-                                               const Local& local, TransferRequest request,
+                                               const Local& local, const TransferRequest& request,
                                                const Callback& callback) {
   if (is_of_pml(callback.context, &module, endpoint)) return OPAL_ERR_UNREACH;
   if (is_atomic(request.opcode) && local.address != nullptr) {

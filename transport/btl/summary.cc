@@ -14,11 +14,7 @@ constexpr std::chrono::seconds patience{5};
 
 LastWords own_words(Module& module) {
   LastWords own;
-  own.add(module.engine->snapshot());
-  if (module.rails != nullptr) {
-    module.rails->engines.for_each_further(
-        [&](std::size_t, Engine& engine) { own.add(engine.snapshot()); });
-  }
+  module.for_each_engine([&](Engine& engine) { own.add(engine.snapshot()); });
   own.registered_peak_bytes = module.registered_peak_bytes();
   own.rail_losses = module.rdma_counters.rail_losses;
   own.ns = static_cast<std::uint64_t>((Engine::clock() - module.begun).ns);

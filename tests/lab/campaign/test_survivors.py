@@ -126,25 +126,24 @@ def test_a_node_that_is_black_for_ever_is_given_up(cut, fabric, measured):
              f"{shrunk_s:.1f} s")
 
 
+def until_cut_off(job, cut_off, limit_s):
+    """In words, how long after this command on the second node the ranks of the first see an error."""
+    with cut_off_from(job):
+        assert on_node(2, cut_off).returncode == 0
+        begin = time.monotonic()
+        times = [job.wait_said(rank, "has an error", limit_s) - begin for rank in (0, 2)]
+    return f"errors after {min(times):.1f} to {max(times):.1f} s"
+
+
 @on(long=(ULFM_NODES,))
 @pytest.mark.breaks_boot
 def test_a_node_whose_adapter_is_removed_is_given_up(cut, measured):
-    job = cut()
-    with cut_off_from(job):
-        assert on_node(2, "rdma link delete rxe0").returncode == 0
-        begin = time.monotonic()
-        times = [job.wait_said(rank, "has an error", END_S) - begin for rank in (0, 2)]
-    measured(f"adapter removed: errors after {min(times):.1f} to {max(times):.1f} s")
+    measured("adapter removed: " + until_cut_off(cut(), "rdma link delete rxe0", END_S))
 
 
 @on(long=(ULFM_NODES,))
 @pytest.mark.breaks_boot
 @pytest.mark.kernel_may_break
 def test_a_node_whose_links_are_down_for_ever_is_given_up(cut, measured):
-    job = cut()
-    with cut_off_from(job):
-        assert on_node(2, "lab-wire --local down").returncode == 0
-        begin = time.monotonic()
-        limit_s = LATEST * PATIENCE_S + SLACK_S
-        times = [job.wait_said(rank, "has an error", limit_s) - begin for rank in (0, 2)]
-    measured(f"both links down: errors after {min(times):.1f} to {max(times):.1f} s")
+    limit_s = LATEST * PATIENCE_S + SLACK_S
+    measured("both links down: " + until_cut_off(cut(), "lab-wire --local down", limit_s))
