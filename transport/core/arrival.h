@@ -12,7 +12,6 @@
 #include "base/counters.h"
 #include "transport/core/bad_frame.h"
 #include "transport/core/config.h"
-#include "transport/core/connector.h"
 #include "transport/core/lanes.h"
 #include "transport/core/outbox.h"
 #include "transport/core/peer.h"
@@ -25,8 +24,8 @@ namespace weir {
 class Arrival {
  public:
   // All arguments outlive this object.
-  Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender, Connector& connector)
-      : config_(config), receiver_(receiver), sender_(sender), connector_(connector) {}
+  Arrival(const CoreConfig& config, Receiver& receiver, Sender& sender)
+      : config_(config), receiver_(receiver), sender_(sender) {}
 
   // `none`: the frame is good, and its `header` is booked. `twice`: ignore the frame, if the device
   // may repeat frames. Anything else: no correct peer sends such a frame.
@@ -39,7 +38,6 @@ class Arrival {
   const CoreConfig& config_;
   Receiver& receiver_;
   Sender& sender_;
-  Connector& connector_;
 };
 
 // Hands up the messages in checked bytes of a buffer.

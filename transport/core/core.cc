@@ -22,7 +22,7 @@ Core::Core(const Config& config)
       receiver_(config_, counters_, *this),
       sender_(config_, counters_, peers_, lanes_, receiver_, *this),
       connector_(config_, counters_, peers_, lanes_, receiver_, sender_, *this),
-      arrival_(config_, receiver_, sender_, connector_),
+      arrival_(config_, receiver_, sender_),
       transfers_(config_, counters_, peers_, lanes_, sender_, connector_),
       watch_(config_, peers_, lanes_, sender_, connector_),
       node_line_(config_, counters_, sender_, transfers_),
