@@ -14,7 +14,8 @@ constexpr std::size_t most_named = 6;
 
 std::optional<Difference> difference(const std::string& key, bool alike, const Said& said) {
   Difference found{key, alike, {}};
-  for (const auto& [host, setting] : said) {
+  for (const auto& [host, own] : said) {
+    const auto& setting = own;  // clang wants a name that is no binding
     auto same = std::find_if(found.values.begin(), found.values.end(),
                              [&](const Same& one) { return one.value == setting.value; });
     if (same == found.values.end()) {
