@@ -190,7 +190,7 @@ std::optional<std::uint64_t> order_caps(const std::string& path, const MemberVie
   order.number = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
                  static_cast<std::uint64_t>(now.tv_nsec);
   order.seal();
-  const off_t board = offsetof(NodeState, boards) + static_cast<off_t>(member.slot * sizeof(Board));
+  const auto board = static_cast<off_t>(offsetof(NodeState, boards) + member.slot * sizeof(Board));
   const int fd = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     why = path + ": " + std::strerror(errno);

@@ -587,7 +587,9 @@ inline bool may_be_used_by_ob1() {
 }
 
 // The job's processes on this node, with this one; 1 in ompi_info.
-inline std::uint32_t processes_on_node() { return opal_process_info.num_local_peers + 1; }
+inline std::uint32_t processes_on_node() {
+  return static_cast<std::uint32_t>(opal_process_info.num_local_peers) + 1;
+}
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 
 // Whether the user listed this component: then it must not fail silently.

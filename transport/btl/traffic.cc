@@ -57,7 +57,7 @@ void end_original(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_d
 
 // A copy to send instead of a descriptor whose memory the caller goes on using. The delivery of the
 // copy completes the original; to complete it earlier would call back from within the send.
-Descriptor& copy_of(Module& module, Descriptor& original) {
+[[maybe_unused]] Descriptor& copy_of(Module& module, Descriptor& original) {
   const std::size_t size = original.segment.seg_len;
   Descriptor& copy = *get_descriptor(module, size, MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
   std::memcpy(copy.payload(), original.payload(), size);
