@@ -41,8 +41,9 @@ def unpacked(tarball):
 def rpms(tarball):
     """{package: file}. Debian's rpm knows of no packages, and what is compiled as elsewhere is in ccache."""
     top = os.path.join(os.path.dirname(tarball), "top")
-    run("rpmbuild", "-tb", "--nodeps", *defined(f"_topdir {top}", f"openmpi {OPEN_MPI}", "optflags %{nil}"), tarball,
-        limit_s=LIMIT_S, one_stream=True)
+    run("rpmbuild", "-tb", "--nodeps", *defined(
+        f"_topdir {top}", f"openmpi {OPEN_MPI}", "optflags %{nil}", "cmake_options -DCMAKE_UNITY_BUILD=ON"),
+        tarball, limit_s=LIMIT_S, one_stream=True)
     files = [os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(top, "RPMS")) for name in names]
     made = {query("--queryformat=%{name}", file)[0]: file for file in files if "debuginfo" not in file}
     assert sorted(made) == ["weir", "weir-openmpi"]
