@@ -39,7 +39,8 @@ def promtool(build):
 def sample(build, tmp_path_factory):
     """The file, of processes that say whatever fits into their words."""
     file = tmp_path_factory.mktemp("metrics") / "weir.prom"
-    run(os.path.join(build, "bin", "unit_top"), "--gtest_filter=Top.PrometheusTakesAnyNumbers",
+    programs = [os.path.join(folder, "bin", "unit_top") for folder in (build, build + "-asan")]
+    run(next(filter(os.path.exists, programs)), "--gtest_filter=Top.PrometheusTakesAnyNumbers",
         env={"WEIR_PROMETHEUS_FILE": str(file)})
     return file.read_text()
 
