@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 
 import pytest
 import yaml
@@ -27,11 +28,11 @@ def promtool(build):
     folder = os.path.join(build, "promtool")
     path = os.path.join(folder, "usr", "bin", "promtool")
     if not os.path.exists(path):
-        os.makedirs(folder, exist_ok=True)
-        run("apt-get", "download", "prometheus", cwd=folder, limit_s=600)
-        package, = glob.glob(os.path.join(folder, "prometheus_*.deb"))
-        run("dpkg-deb", "-x", package, folder, limit_s=600)
-        os.unlink(package)
+        with tempfile.TemporaryDirectory(dir=build) as begun:  # one that was interrupted is no program
+            run("apt-get", "download", "prometheus", cwd=begun, limit_s=600)
+            package, = glob.glob(os.path.join(begun, "prometheus_*.deb"))
+            run("dpkg-deb", "-x", package, os.path.join(begun, "promtool"), limit_s=600)
+            os.rename(os.path.join(begun, "promtool"), folder)
     return path
 
 
