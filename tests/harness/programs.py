@@ -39,6 +39,12 @@ def run(*command, status=0, limit_s=LIMIT_S, env=None, cwd=None, one_stream=Fals
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
 
 
+def unit_program(build, name):
+    """Of the unit tests: where the sanitizers watch them, the build without has none of its own (run.py)."""
+    folders = (os.path.join(folder, "bin") for folder in (build + "-asan", build))
+    return next((path for folder in folders if os.path.exists(path := os.path.join(folder, name))), name)
+
+
 def sh(command, build, cwd, limit_s, status=None):
     """In a shell, with the programs of the build in its PATH."""
     path = os.pathsep.join([os.path.join(build, "mpi"), os.path.join(build, "bin"), os.environ["PATH"]])

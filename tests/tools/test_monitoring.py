@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from harness.kinds import ROOT
-from harness.programs import run
+from harness.programs import run, unit_program
 
 MONITORING = pathlib.Path(ROOT, "packaging", "monitoring")
 RULES = MONITORING / "alerts.yml"
@@ -40,8 +40,7 @@ def promtool(build):
 def sample(build, tmp_path_factory):
     """The file, of processes that say whatever fits into their words."""
     file = tmp_path_factory.mktemp("metrics") / "weir.prom"
-    programs = [os.path.join(folder, "bin", "unit_top") for folder in (build, build + "-asan")]
-    run(next(filter(os.path.exists, programs)), "--gtest_filter=Top.PrometheusTakesAnyNumbers",
+    run(unit_program(build, "unit_top"), "--gtest_filter=Top.PrometheusTakesAnyNumbers",
         env={"WEIR_PROMETHEUS_FILE": str(file)})
     return file.read_text()
 

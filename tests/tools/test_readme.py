@@ -19,7 +19,7 @@ import subprocess
 import pytest
 
 from harness.kinds import ROOT
-from harness.programs import run
+from harness.programs import run, unit_program
 from mpi.ruled_out import NOT_UNDER
 
 SOURCE = pathlib.Path(ROOT)
@@ -59,7 +59,7 @@ AT_A_DEVICE = ["weir info", "weir doctor", "weir top --once*", "eval *", "mpirun
 NAMES = ["weir config", "weir config check", "weir config diff", "weir sim", "weir top", "weir tune",
          "tests/run", "tools/lab/lab"]
 
-PROGRAMS = r"(?:tools|tests|packaging|build/bin|build/mpi)/[\w./-]+|weir|cmake|mpirun|apt|eval|python3|pytest-3|bench|overlap"
+PROGRAMS = r"(?:tools|tests|packaging|build(?:-asan)?/bin|build/mpi)/[\w./-]+|weir|cmake|mpirun|apt|eval|python3|pytest-3|bench|overlap"
 FIRST_WORD = re.compile(rf"(?:\w+=\S+ )*(?:{PROGRAMS})(?= |;|$)")
 
 
@@ -153,6 +153,8 @@ class Look:
             word = "tests/bench/" + word
         if word == "weir":
             return self.build / "bin/weir"
+        if word.startswith("build-asan/bin/"):
+            return pathlib.Path(unit_program(str(self.build), pathlib.Path(word).name))
         if word.startswith("build/"):
             return self.build / word.removeprefix("build/")
         return SOURCE / word

@@ -14,10 +14,8 @@ constexpr std::size_t most_named = 6;
 
 std::optional<Difference> difference(const std::string& key, bool alike, const Said& said) {
   Difference found{key, alike, {}};
-  for (const auto& [host, own] : said) {
-    const auto& setting = own;  // clang wants a name that is no binding
-    auto same = std::find_if(found.values.begin(), found.values.end(),
-                             [&](const Same& one) { return one.value == setting.value; });
+  for (const auto& [host, setting] : said) {
+    auto same = std::ranges::find(found.values, setting.value, &Same::value);
     if (same == found.values.end()) {
       same = found.values.insert(found.values.end(), Same{setting.value, {}});
     }
