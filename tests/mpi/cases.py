@@ -112,10 +112,13 @@ def rails():
             case("threads", 2, long=True), case("rma_sync", 4, few, ["puts", "gets"]),
             case("rma_data", 4, counted=["puts", "gets", "rail_parts"]),
             Case("spawn", 2, note="two rails", mca=both, long=True),
-            spread("pt2pt_modes", 3), spread("bigmix", 4, [*few, "--largest", "4M"], long=True),
+            spread("pt2pt_modes", 3),
+            # Fragments of columns, which ob1 has to get in order.
+            spread("threads", 2, ["--rounds", "5", "--flood", "20"]),
+            spread("bigmix", 4, [*few, "--largest", "4M"], long=True),
             *(spread(program, np, long=True) for program, np in
               (("ring", 4), ("collectives", 4), ("wildcards", 4), ("unexpected_flood", 4), ("random_soak", 4),
-               ("threads", 2), ("large_traffic", 8))),
+               ("large_traffic", 8))),
             *(case(program, np, counted=counted, long=True) for program, np, counted in
               (("ring", 4, ["messages_sent"]), ("alltoall_mem", 4, ["messages_sent"]),
                ("collectives", 4, ["messages_sent"]), ("wildcards", 4, ["messages_sent"]),
@@ -339,7 +342,7 @@ def node():
         Case("collectives", 4, ["--largest", "8000"]),
         # The children all on the first node: spread over both, Open MPI 4.1.4 loses them in their
         # MPI_Init ("PML add procs failed: Not found"), with every transport.
-        Case("spawn", 2, ["--here"]), Case("bigmix", 2), Case("alltoall_mem", 4)]
+        Case("spawn", 2, ["--here"], note="by the first node"), Case("bigmix", 2), Case("alltoall_mem", 4)]
     for case in with_long:
         case.long = True
     return (proof() + cases + with_long + token_node() +

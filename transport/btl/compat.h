@@ -534,6 +534,11 @@ inline constexpr std::uint32_t second_thread_flag = MCA_BTL_FLAGS_BTL_PROGRESS_T
 inline constexpr mca_btl_base_tag_t ob1_match_tag = MCA_BTL_TAG_PML + 1;
 inline constexpr mca_btl_base_tag_t ob1_rendezvous_tag = MCA_BTL_TAG_PML + 2;
 inline constexpr mca_btl_base_tag_t ob1_ack_tag = MCA_BTL_TAG_PML + 4;
+// A fragment of a large message that is copied. Those of one message need their order: for some
+// derived types opal_convertor_generic_simple_position writes behind its stack, over ob1's request,
+// when it goes back and forth often (4.1.4 and 5.0.7). Of a matrix's columns 337 of 3,000 random
+// orders did that, and none of 5,974 in which one block came late, as after an outage.
+inline constexpr mca_btl_base_tag_t ob1_fragment_tag = MCA_BTL_TAG_PML + 6;
 
 // ob1's longest header, which it takes off the eager limit.
 inline constexpr std::size_t ob1_longest_header = OPAL_MAJOR_VERSION >= 5 ? 80 : 56;

@@ -76,6 +76,9 @@ struct Module : mca_btl_base_module_t {
   Directory* directory();
   // Small messages go over all rails, so the module offers no one-sided operations.
   bool spreads() const { return rails != nullptr && rails->frames.spread(); }
+  bool spreads(mca_btl_base_tag_t tag) const {
+    return rails != nullptr && rails->frames.spreads(tag);
+  }
   // Registrations are no longer needed.
   void end_registrations();
 

@@ -323,6 +323,8 @@ int hand_up_early(Module& module) {
 int send_waiting(Module& module) {
   int count = 0;
   WaitingSends::Send send;
+  const WaitingSends::Turn turn(module.waiting_sends);
+  if (!turn) return 0;
   while (module.waiting_sends.pop(send)) {
     SendSlot* const slot = module.engine->acquire(send.length_bytes);
     if (slot == nullptr) {

@@ -75,7 +75,7 @@ std::size_t FramesOverRails::next_in_turn(Endpoint& endpoint) {
 
 Status FramesOverRails::send_copy(Endpoint& endpoint, SendSlot* slot, std::uint32_t length_bytes,
                                   std::uint8_t tag) {
-  return send(endpoint, [&](Engine& over, PeerId peer) {
+  return send(endpoint, tag, [&](Engine& over, PeerId peer) {
     if (&over == &engines_[0]) return over.send(peer, slot, length_bytes, tag, true);
     SendSlot* const copy = over.acquire(length_bytes);
     if (copy == nullptr) return Status::back_pressure;

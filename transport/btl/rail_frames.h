@@ -1,6 +1,7 @@
 // Frames over several rails: which rail takes a frame, and where frames go when a rail's connection
 // breaks, or is there again. A frame goes over another rail once both ends know that it has not
-// arrived (rail/handover.h). ob1 numbers its messages, so frames need no order among rails.
+// arrived (rail/handover.h). ob1 numbers its messages, so these need no order among rails;
+// fragments of one do (compat.h, ob1_fragment_tag), and keep to the first rail.
 //
 // Thread rule: any thread, but not under an engine's lock.
 #pragma once
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "transport/btl/compat.h"
 #include "transport/btl/endpoint.h"
 #include "transport/btl/rail_engines.h"
 #include "transport/btl/rail_parts.h"
@@ -20,16 +22,18 @@ namespace weir::btl {
 
 class FramesOverRails {
  public:
-  // `spread`: they go over all rails in turn.
+  // `spread`: messages go over all rails in turn.
   FramesOverRails(RailEngines& engines, PartsOverRails& parts, Endpoints& endpoints,
                   RailReports& reports, bool spread);
 
   bool spread() const { return spread_; }
+  // Whether this one does, too.
+  bool spreads(mca_btl_base_tag_t tag) const { return spread_ && tag != ob1_fragment_tag; }
   // `send(engine, peer)` sends over one rail; goes on until one takes it.
   template <typename Send>
-  Status send(Endpoint& endpoint, Send&& send) {
+  Status send(Endpoint& endpoint, mca_btl_base_tag_t tag, Send&& send) {
     return endpoint.rails.links.send(
-        engines_.count(), spread_ ? next_in_turn(endpoint) : 0, [&](std::size_t rail) {
+        engines_.count(), spreads(tag) ? next_in_turn(endpoint) : 0, [&](std::size_t rail) {
           const PeerId peer = endpoint.id_on(rail);
           return peer != PeerId::none ? send(engines_[rail], peer) : Status::elsewhere;
         });

@@ -17,10 +17,12 @@
 namespace weir::btl {
 namespace {
 
-// A descriptor with `size` bytes of memory. nullptr only if there is no memory at all.
-Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags) {
+// A descriptor with `size` bytes of memory, of a slot unless it is to `wait` for one. nullptr only
+// if there is no memory at all.
+Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags,
+                           bool wait = false) {
   Descriptor* const descriptor = module.descriptors.get();
-  const bool is_short = size <= module.engine->max_payload_bytes();
+  const bool is_short = size <= module.engine->max_payload_bytes() && !wait;
   SendSlot* const slot =
       is_short ? module.engine->acquire(static_cast<std::uint32_t>(size)) : nullptr;
   if (slot != nullptr) {
@@ -42,7 +44,7 @@ Descriptor* get_descriptor(Module& module, std::size_t size, std::uint32_t flags
 // Takes `message` by value, so that the caller's can stay in registers when this is not called.
 [[gnu::noinline]] Status send_over_rails(Module& module, Endpoint& endpoint, Message message,
                                          mca_btl_base_tag_t tag) {
-  return module.rails->frames.send(endpoint, [&](Engine& engine, PeerId peer) {
+  return module.rails->frames.send(endpoint, tag, [&](Engine& engine, PeerId peer) {
     message.rewind();
     return engine.send_filled(peer, message.bytes(), tag,
                               [&](std::byte* at) { message.write(at); });
@@ -116,7 +118,8 @@ mca_btl_base_descriptor_t* prepare_src(mca_btl_base_module_t* btl, Endpoint*,
   }
   Descriptor* descriptor = nullptr;
   try {
-    descriptor = get_descriptor(module, reserve + wanted, flags);
+    // Not past fragments that wait (ob1_fragment_tag).
+    descriptor = get_descriptor(module, reserve + wanted, flags, module.waiting_sends.any());
   } catch (const std::exception&) {
     return nullptr;
   }
@@ -175,8 +178,8 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
   slot->wakes = needs_answer(descriptor.des_flags, tag);
   slot->user = &descriptor;
   // From here on a waiting descriptor may be completed, and gone, at any moment.
-  Status status = module.spreads() ? Status::elsewhere
-                                   : module.engine->send(endpoint->id, slot, length, tag, true);
+  Status status = module.spreads(tag) ? Status::elsewhere
+                                      : module.engine->send(endpoint->id, slot, length, tag, true);
   if (status == Status::elsewhere) [[unlikely]]
     status = module.rails->frames.send_copy(*endpoint, slot, length, tag);
   if (status == Status::ok) {
@@ -215,7 +218,7 @@ int send(mca_btl_base_module_t* btl, Endpoint* endpoint, mca_btl_base_descriptor
                         payload_size, packs,  packs ? convertor->bConverted : 0};
   if (message.bytes() > module.engine->max_payload_bytes()) [[unlikely]]
     return module.trains.send(*endpoint, message, tag) ? OPAL_SUCCESS : OPAL_ERR_RESOURCE_BUSY;
-  Status status = module.spreads()
+  Status status = module.spreads(tag)
                       ? Status::elsewhere
                       : module.engine->send_filled(endpoint->id, message.bytes(), tag,
                                                    [&](std::byte* at) { message.write(at); });

@@ -59,9 +59,9 @@ bool Trains::send(Endpoint& endpoint, const Message& message, mca_btl_base_tag_t
   const auto over = [&](Engine& engine, PeerId peer) {
     return engine.send_train(peer, train.cars(), fill);
   };
-  Status status = module_.spreads() ? Status::elsewhere : over(*module_.engine, endpoint.id);
+  Status status = module_.spreads(tag) ? Status::elsewhere : over(*module_.engine, endpoint.id);
   if (status == Status::elsewhere) [[unlikely]]
-    status = module_.rails->frames.send(endpoint, over);
+    status = module_.rails->frames.send(endpoint, tag, over);
   if (status == Status::peer_failed) progress(module_);  // as in traffic.cc
   set_limit();
   return status == Status::ok || status == Status::peer_failed;

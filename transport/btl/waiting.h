@@ -30,6 +30,7 @@ class WaitingSends {
     Descriptor* descriptor;  // its completion callback is owed; or nullptr
   };
 
+  // Also until the last one that was taken is sent.
   bool any() const { return any_.load(std::memory_order_relaxed); }
 
   void push(Send send) {
@@ -38,13 +39,30 @@ class WaitingSends {
     any_.store(true, std::memory_order_relaxed);
   }
 
+  // One thread at a time takes sends and sends them, so that they keep their order: it has the
+  // turn.
+  class Turn {
+   public:
+    explicit Turn(WaitingSends& room)
+        : room_(room), had_(!room.taken_.test_and_set(std::memory_order_acquire)) {}
+    ~Turn() {
+      if (had_) room_.taken_.clear(std::memory_order_release);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    explicit operator bool() const { return had_; }
+
+   private:
+    WaitingSends& room_;
+    const bool had_;
+  };
   // Takes the oldest send; false if there is none.
   bool pop(Send& send) {
     std::lock_guard guard(lock_);
+    any_.store(!sends_.empty(), std::memory_order_relaxed);
     if (sends_.empty()) return false;
     send = std::move(sends_.front());
     sends_.pop_front();
-    any_.store(!sends_.empty(), std::memory_order_relaxed);
     return true;
   }
 
@@ -59,6 +77,7 @@ class WaitingSends {
   std::mutex lock_;
   std::deque<Send> sends_;
   std::atomic<bool> any_{false};
+  std::atomic_flag taken_;
 };
 
 // Messages whose receive callback is not registered yet: a peer may have finished MPI_Init before

@@ -129,8 +129,8 @@ class RailFrames {
     return true;
   }
 
-  // The frames of a rail go over others that they may. Returns how many none took. Order does not
-  // matter: the layer above numbers its messages.
+  // The frames of a rail go over others that they may. Returns how many none took. Newer ones may
+  // have gone before. ob1 numbers its messages, and their fragments stand that (btl/compat.h).
   template <typename Frames, typename May>
   std::size_t carry(std::size_t rail, const Frames& frames, May&& may) {
     std::size_t lost = 0;

@@ -32,8 +32,19 @@ TEST(WaitingSends, LeaveInTheOrderTheyCame) {
     ASSERT_TRUE(room.pop(send));
     EXPECT_EQ(number_of(send), i);
   }
-  EXPECT_FALSE(room.any());
+  EXPECT_TRUE(room.any()) << "the last one may not be sent yet";
   EXPECT_FALSE(room.pop(send));
+  EXPECT_FALSE(room.any());
+}
+
+TEST(WaitingSends, OneAtATimeTakesThem) {
+  WaitingSends room;
+  {
+    const WaitingSends::Turn first(room);
+    EXPECT_TRUE(first);
+    EXPECT_FALSE(WaitingSends::Turn(room));
+  }
+  EXPECT_TRUE(WaitingSends::Turn(room));
 }
 
 // As send_waiting does when there is still no memory.
@@ -84,6 +95,7 @@ TEST(WaitingSends, ThreadsPushWhileOneTakes) {
     ++next[number / each];
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_FALSE(room.pop(send));
   EXPECT_FALSE(room.any());
 }
 
