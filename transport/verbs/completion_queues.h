@@ -37,7 +37,9 @@ class CompletionQueues {
   // Completions that may come, of all pairs and the receives.
   std::uint32_t most_completions() const;
 
-  // As ibv_poll_cq. A broken queue hides what others have.
+  // As ibv_poll_cq. A broken queue hides what others have. Not ibv_start_poll: when nothing is
+  // left, Soft-RoCE's provider ends the poll by itself, and ibv_end_poll then drops a completion.
+  // (rdma-core 44, providers/rxe/rxe.c, cq_next_poll)
   int poll(int most, ibv_wc* found) {
     if (queues_.size() == 1) [[likely]]
       return ibv_poll_cq(queues_.front().cq.get(), most, found);
