@@ -67,7 +67,7 @@ def every_rank_says_so(fabric, start, measured):
                  " s (two in traffic, two waiting, one waiting for who computes); by the computing one "
                  f"{told - back:.1f} s after it came back")
         os.kill(job.process.pid, signal.SIGCONT)
-        job.check_lost()
+        job.check_lost(port_down=verb == "down")
     return every_rank_says_so
 
 
