@@ -10,10 +10,12 @@ from harness.chosen import Chosen, turn
 from harness.kinds import ROOT
 from harness.shares import SHARES
 
+BUILD = os.path.join(ROOT, "build")
+
 
 def pytest_addoption(parser):
     group = parser.getgroup("weir")
-    group.addoption("--build", default=os.path.join(ROOT, "build"), metavar="DIR",
+    group.addoption("--build", default=BUILD, metavar="DIR",
                     help="where weir is built (default: build/)")
     group.addoption("--long", action="store_true", help="all long tests, not only one share of them")
     group.addoption("--share", type=int, metavar="N", help=f"which of {SHARES} shares of the long tests "
@@ -62,7 +64,7 @@ def pytest_collection_modifyitems(config, items):
     kept = [item for item in items if run.has(item)]
     if config.option.open_mpi_5:
         kept = [boots.twin_of(item) or item for item in kept]
-    elif not config.option.host:
+    elif not config.option.host and config.option.build == BUILD:  # twins have a build of their own
         kept += run.twins(items)
     if config.option.lab:
         kept = [item for item in kept if boots.kind_of(item) and boots.kind_of(item).name == config.option.lab]
