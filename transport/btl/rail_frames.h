@@ -27,7 +27,7 @@ class FramesOverRails {
                   RailReports& reports, bool spread);
 
   bool spread() const { return spread_; }
-  // Whether this one does, too.
+  // Whether those with this tag do.
   bool spreads(mca_btl_base_tag_t tag) const { return spread_ && tag != ob1_fragment_tag; }
   // `send(engine, peer)` sends over one rail; goes on until one takes it.
   template <typename Send>

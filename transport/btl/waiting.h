@@ -40,7 +40,7 @@ class WaitingSends {
   }
 
   // One thread at a time takes sends and sends them, so that they keep their order: it has the
-  // turn.
+  // turn. No lock, because a send may call back, and so come here again.
   class Turn {
    public:
     explicit Turn(WaitingSends& room)
@@ -56,11 +56,14 @@ class WaitingSends {
     WaitingSends& room_;
     const bool had_;
   };
+
   // Takes the oldest send; false if there is none.
   bool pop(Send& send) {
     std::lock_guard guard(lock_);
-    any_.store(!sends_.empty(), std::memory_order_relaxed);
-    if (sends_.empty()) return false;
+    if (sends_.empty()) {
+      any_.store(false, std::memory_order_relaxed);
+      return false;
+    }
     send = std::move(sends_.front());
     sends_.pop_front();
     return true;
