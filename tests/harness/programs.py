@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness.mpirun import end
+from harness.stacks import stacks
 
 LIMIT_S = 240  # ompi_info takes its time on a busy machine
 REST_S = 2     # for what it had said when it was ended
@@ -24,11 +25,12 @@ def run(*command, status=0, limit_s=LIMIT_S, env=None, cwd=None, one_stream=Fals
     try:
         said, complained = process.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
+        where = stacks(process.pid)
         end(process)  # it may be a shell around mpirun
         rest = ()
         with contextlib.suppress(subprocess.TimeoutExpired):
             rest = process.communicate(timeout=REST_S)
-        pytest.fail(f"no end after {limit_s} s: {called}\n{''.join(filter(None, rest))}", pytrace=False)
+        pytest.fail(f"no end after {limit_s} s: {called}\n{''.join(filter(None, rest))}\n{where}", pytrace=False)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -13,6 +13,7 @@ import tempfile
 import time
 
 from harness.mpirun import LEAK, Mpirun, mpirun
+from harness.stacks import stacks
 from mpi.judging import LIMIT_S, Result, check_ok_line
 
 COUNTERS_READER = "pvars_at_finalize.so"  # preloaded, it prints weir's counters
@@ -131,14 +132,16 @@ class Job:
 
     def conclude(self, in_time):
         """What it said since the last case that ended; it is over then, and nothing of it is left."""
+        where = ""
         if not in_time:
+            where = stacks(self.mpirun.process.pid)
             self.mpirun.clear_away()
         elapsed = time.monotonic() - self.begun
         leftovers = self.mpirun.left_after(GRACE_S)
         self.mpirun.kill()
         with open(self.output, errors="replace", newline="\n") as file:
             self.text = file.read()
-        return Result(self.mpirun.process.wait(), self.text[self.read_up_to:], elapsed, not in_time, leftovers,
+        return Result(self.mpirun.process.wait(), self.text[self.read_up_to:] + where, elapsed, not in_time, leftovers,
                       self.directory)
 
     def clear_away(self):

@@ -10,6 +10,7 @@ import time
 from harness.kinds import ROOT
 from harness.mpirun import LEAK, Mpirun, mpirun
 from harness.nodes import kill, node_of, nodes
+from harness.stacks import stacks
 from mpi.judging import counter
 
 SHOWN_LINES = 40
@@ -140,7 +141,7 @@ class Job(Mpirun):
         try:
             return self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"no end within {limit_s:.0f} s") from None
+            raise AssertionError(f"no end within {limit_s:.0f} s\n{stacks(self.process.pid)}") from None
 
     def check_survived(self, limit_s=END_S, without=()):
         """`without`: ranks that are lost, and the job goes on."""
@@ -162,18 +163,24 @@ class Job(Mpirun):
     def check_lost(self, limit_s=END_S, victim=None, port_down=False):
         """It ended because peers were lost: the victim, or else who is at the other end of what was cut
         (with the port of the even ranks down they do not reach each other either). Ranks that ended on
-        that are gone for others, and are named for that alone. Nothing is left of it."""
+        that are gone for others, and are named for that alone, or for an atomic under way when they
+        left. Nothing is left of it."""
         assert self.wait_end(limit_s) != 0, "exit code 0"
         output = self.output()
         others = re.sub(rf"^rank{victim}\|.*", "", output, flags=re.M)  # it tells how it ended
         wrong = re.search(r".*(FAILED|WATCHDOG|Signal: Segm|Signal: Abort|terminate called).*", others)
         assert not wrong, f"neither survived nor lost: {wrong.group()}"
+        told = []
         for line in re.findall(r".*lost rank.*", output):
             named = re.search(r"rank (\d+) on host \w+: lost rank (\d+) ", line)
             assert named and re.search(LOST, line), f"not the whole sentence: {line}"
-            who, whom = map(int, named.groups())
+            told.append((*map(int, named.groups()), line))
+        gone = {victim}
+        for _ in told:
+            gone |= {who for who, whom, _ in told if whom in gone}
+        for who, whom, line in told:
             was_cut = who % 2 != whom % 2 or (port_down and who % 2 == 0)
-            assert ("the peer's process is gone" in line or
+            assert ("the peer's process is gone" in line or ("an atomic operation" in line and whom in gone) or
                     (was_cut if victim is None else whom == victim)), f"rank {whom} was there: {line}"
         self.check_nothing_left()
 
