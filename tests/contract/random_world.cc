@@ -129,6 +129,7 @@ Plan random_plan(std::uint64_t seed, Trouble trouble) {
   core.bundle_bytes = random.between(64, core.buffer_bytes);
   core.bundle_message_bytes = random.between(0, 512);
   core.burst_frames = random.between(0, 6);
+  core.flood_messages = core.burst_frames * 2;
   core.pending_frames = random.between(1, 64);
   core.attempt_timeout = milliseconds(random.between(10, 60));
   core.connect_timeout = seconds(3);

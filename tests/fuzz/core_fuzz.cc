@@ -57,7 +57,7 @@ Core::Config config(bool adaptive = true) {
   config.inline_bytes = 32;
   config.bundle_bytes = 200;
   config.bundle_message_bytes = 64;
-  config.burst_frames = 2;
+  config.burst_frames = config.flood_messages = 2;
   config.pending_frames = 6;
   config.connections_max = adaptive ? 0 : 2;
   config.resumes = true;

@@ -29,7 +29,8 @@ struct CoreConfig {
   std::uint32_t inline_bytes = 256;          // frames up to this size are inlined
   std::uint32_t bundle_bytes = 4096;         // a bundle of small messages grows up to this size
   std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
-  std::uint32_t burst_frames = 4;            // frames to a peer that go at once in one round
+  std::uint32_t burst_frames = 4;            // frames to a peer at once in a round of a flood
+  std::uint32_t flood_messages = 16;         // to a peer in one round: the next is of a flood
   std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
   Scheduler::Config transfers;
   Admission::Config admission;

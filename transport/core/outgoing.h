@@ -49,7 +49,8 @@ class Outgoing {
   bool owes_may_train_ = false;    // `may_train_` has to be sent to the peer
   wire::Wakes wakes_ = wire::Wakes::none;  // which of the frames wake the peer
   std::uint64_t round_ = 0;        // round of the last frame
-  std::uint32_t burst_ = 0;        // frames in that round
+  std::uint32_t burst_ = 0;        // messages in that round
+  bool floods_ = false;            // the round before had many
   wire::LaneEnd lane_end_{};
 };
 

@@ -44,7 +44,7 @@ constexpr std::uint32_t most_credits = 1u << 24;
   push(peer, slot);
   counters_.pending_peak = std::max<std::uint64_t>(counters_.pending_peak, to.pending_.size());
   if (peer.connection.is_ready()) {
-    const bool at_once = to.burst_ < config_.burst_frames;
+    const bool at_once = to.burst_ < most_at_once(to);
     ++to.burst_;
     post_pending(now, peer, !at_once, out);
   }
@@ -56,15 +56,20 @@ bool Sender::may_go_at_once(Peer& peer) {
   Outgoing& to = peer.outgoing;
   if (to.round_ != round_) {
     to.round_ = round_;
+    to.floods_ = to.burst_ >= config_.flood_messages;
     to.burst_ = 0;
   }
   return peer.connection.is_ready() && to.pending_.empty() && to.credits_ > 0 &&
-         to.burst_ < config_.burst_frames && lanes_[peer.connection.lane()].queue.has_room(false);
+         to.burst_ < most_at_once(to) && lanes_[peer.connection.lane()].queue.has_room(false);
 }
 
 bool Sender::would_hold(const Peer& peer) const {
   const Outgoing& to = peer.outgoing;
-  return !to.pending_.empty() || (to.round_ == round_ && to.burst_ >= config_.burst_frames);
+  return !to.pending_.empty() || (to.round_ == round_ && to.burst_ >= most_at_once(to));
+}
+
+std::uint32_t Sender::most_at_once(const Outgoing& to) const {
+  return to.floods_ ? config_.burst_frames : std::max(config_.burst_frames, config_.flood_messages);
 }
 
 Status Sender::send_frame(const Now& now, Peer& peer, SendSlot* slot, Outbox& out) {
@@ -121,6 +126,7 @@ std::byte* Sender::append(Peer& peer, std::uint32_t length_bytes, std::uint8_t t
   if (!is_open_for_append(*slot, length_bytes)) return nullptr;
   ++counters_.messages_sent;
   ++counters_.messages_bundled;
+  ++peer.outgoing.burst_;
   counters_.bytes_sent += length_bytes;
   return add_message(*slot, length_bytes, tag);
 }

@@ -4,8 +4,10 @@
 //   send ──▶ pending ──credit, room, gate──▶ lane ──completion──▶ retired
 //
 // The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait
-// for the next round, and small messages join the youngest waiting frame (a bundle): a burst then
-// costs one work request for many messages, and a lone message does not wait.
+// for the next round, and small messages join the youngest waiting frame (a bundle): a flood then
+// costs one work request for many messages. They may wait for long: the application may have what it
+// wants, and compute before it makes progress again. So a round with few messages has none that
+// wait; only after one with many, few go at once.
 //
 // Each frame of messages and each lane end costs an eager credit of the peer, each other control
 // frame a control credit, except the one goodbye. The last control credit is for giving credits.
@@ -247,6 +249,7 @@ class Sender {
   void recall_lent(Outbox& out);
   void recall(Peer& peer, Outbox& out);
   bool may_go_at_once(Peer& peer);
+  std::uint32_t most_at_once(const Outgoing& to) const;
   // A frame is pending now (+1), or not any more (-1).
   void note_pending(const SendSlot& slot, int by) {
     pending_frames_ += static_cast<std::uint64_t>(by);

@@ -46,7 +46,7 @@ inline Core::Config small_config() {
   config.inline_bytes = 64;
   config.bundle_bytes = 512;
   config.bundle_message_bytes = 128;
-  config.burst_frames = 2;
+  config.burst_frames = config.flood_messages = 2;
   config.pending_frames = 10;
   return config;
 }

@@ -172,6 +172,35 @@ TEST(Send, ABurstGoesAtOnceAndTheRestWaitsInABundle) {
   EXPECT_EQ(rig.core.counters().messages_bundled, 2u);
 }
 
+// Who sends little may compute then, and its peer would wait for what is held.
+TEST(Send, OnlyInAFloodDoesTheRestOfABurstWait) {
+  CoreConfig config = rig::small_config();
+  config.flood_messages = 4;  // 2 at once in a flood
+  config.queue.depth = 64;
+  Rig rig(config);
+  const PeerId peer = rig.core.add_peer(other);
+  rig.connect(peer, 32);
+  rig.pump();
+  rig.take_work();
+  const auto sent_at_once = [&](int messages) {
+    rig.core.begin_round();
+    std::size_t frames = 0;
+    for (int i = 0; i < messages; ++i) {
+      if (rig.core.would_hold(peer) && rig.core.append(peer, 8, 1) != nullptr) continue;
+      rig.send(peer);
+      frames += rig.take_work().size();
+    }
+    rig.pump();
+    rig.take_work();
+    return frames;
+  };
+  EXPECT_EQ(sent_at_once(3), 3u);
+  EXPECT_EQ(sent_at_once(5), 4u);
+  EXPECT_EQ(sent_at_once(4), 2u);
+  EXPECT_EQ(sent_at_once(3), 2u);  // what was bundled made the one before a flood
+  EXPECT_EQ(sent_at_once(3), 3u);
+}
+
 TEST(Send, ABundleFillsUpAndTheNextOneFollows) {
   Rig rig;
   const PeerId peer = rig.core.add_peer(other);
