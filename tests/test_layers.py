@@ -38,9 +38,7 @@ ABOVE = {
     "tools/sim": DRIVEN,
     "tools/sim/network": {"base", "rendezvous", "srq", "tools/sim", "transport/config"},
     "tools/sim/scenario": {"tools/sim/network", "transport/config"},
-    "tools/sim/figures": {"tools/sim/network", "tools/sim/scenario"},
-    "tools/sim/command": {"tools/sim/network", "tools/sim/scenario", "tools/sim/figures",
-                          "transport/config"},
+    "tools/sim/command": {"tools/sim/network", "tools/sim/scenario", "transport/config"},
     "flowctl/shm": {"base", "flowctl/shared"},
 }
 RULES = PURE | ABOVE

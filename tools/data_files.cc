@@ -1,5 +1,11 @@
 #include "tools/data_files.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
 namespace weir::tools {
 
 namespace fs = std::filesystem;
@@ -11,6 +17,16 @@ fs::path command_folder() {
 
 std::string data_file(const std::string& name) {
   return (command_folder().parent_path() / WEIR_DATA_FOLDER / name).string();
+}
+
+int become(const std::string& name, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), data_file(name));
+  std::vector<char*> raw;
+  for (std::string& argument : arguments) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  ::execv(raw.front(), raw.data());
+  std::fprintf(stderr, "weir: cannot run %s: %s\n", raw.front(), std::strerror(errno));
+  return 1;
 }
 
 bool is_of_a_build() {

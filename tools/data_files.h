@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace weir::tools {
 
@@ -11,6 +12,9 @@ std::filesystem::path command_folder();
 
 // `name` is as below tools/: "tune/tune". In PREFIX/share/weir; a build's is a link to tools/.
 std::string data_file(const std::string& name);
+
+// Runs one of them in this program's place. Returns 1 if that cannot be, and has said why.
+int become(const std::string& name, std::vector<std::string> arguments);
 
 // Not installed: there is a checkout, with tools/env.
 bool is_of_a_build();

@@ -1,5 +1,6 @@
 """`weir sim` as a user meets it: help, mistakes, a run, figures."""
 
+import csv
 import json
 import pathlib
 import re
@@ -65,7 +66,9 @@ def test_a_figure(sim, conf, tmp_path):
     assert "tokens, 32 cores, of no limit" in text, text
     assert "  yes  " in text and "BROKEN" not in text, text
     assert "<svg" in (output / "data/tok-cores.svg").read_text(), "SVG"
-    assert (output / "data/tok-cores.csv").read_text().startswith("series,x,seed,throughput"), "CSV"
+    rows = list(csv.DictReader((output / "data/tok-cores.csv").open()))
+    assert rows and all(float(row["throughput"]) > 0 and int(row["events"]) > 0 and float(row["cpu_s"]) > 0 and
+                        int(row["trace_hash"], 16) for row in rows), rows
     report = (output / "README.md").read_text()
     assert "Written by `weir sim reproduce`" in report and "|tokens, 32 cores, of no limit|1.5|" in report, report
 
@@ -80,3 +83,5 @@ def test_a_verdict_that_is_another_one(sim, conf, tmp_path):
     assert "is 'no', was 'yes'" in sim(*play, code=1).stdout, "a number that is not what is claimed"
     claims.write_text("{")
     assert str(claims) in sim(*play, code=1).stderr, "which file is wrong"
+    claims.unlink()
+    assert f"{claims}: cannot be read" in sim(*play, code=1).stderr, "which file is not there"

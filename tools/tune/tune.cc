@@ -1,12 +1,7 @@
 // `weir tune` hands over to the program that searches (tools/tune/tune, in Python), and tells it
 // what it cannot know: the device that is configured, its hardware, and where the MPI program is.
 
-#include <fmt/core.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -49,15 +44,7 @@ int run(const CLI::App& tune) {
   }
   ::setenv("WEIR_TUNE_LOAD", helper_program("weir_tune_load").c_str(), 0);
 
-  std::vector<std::string> arguments = tune.remaining();
-  std::vector<char*> raw;
-  std::string name = data_file("tune/tune");
-  raw.push_back(name.data());
-  for (std::string& argument : arguments) raw.push_back(argument.data());
-  raw.push_back(nullptr);
-  ::execv(name.c_str(), raw.data());
-  fmt::print(stderr, "weir: cannot run {}: {}\n", name, std::strerror(errno));
-  return 1;
+  return become("tune/tune", tune.remaining());
 }
 
 }  // namespace

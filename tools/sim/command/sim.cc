@@ -1,66 +1,77 @@
 // `weir sim`: the transport's receiver-driven core on fabrics of thousands of nodes.
 
 #include <fmt/format.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
+#include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tools/commands.h"
 #include "tools/data_files.h"
-#include "tools/sim/figures/figure.h"
+#include "tools/sim/network/scenario.h"
 #include "tools/sim/scenario/scenario_file.h"
 
 namespace weir::tools {
 namespace {
 
-using sim::figures::Figure;
-using sim::figures::Results;
-using sim::figures::Shown;
-using sim::figures::Size;
+using sim::network::Measured;
 
-// Of all subcommands; each takes some of them.
 struct Options {
   std::string file;
-  std::vector<std::string> figures;
   std::uint64_t seed = 1;
   std::uint32_t seeds = 1;
   unsigned jobs = 0;
   bool json = false;
-  bool smoke = false;
-  std::string output = "weir-sim";
-  std::string claims = data_file("sim/figures/claims.json");
 };
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc | std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) throw std::runtime_error("cannot write " + path.string());
+// Of this thread alone: runs are side by side.
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// People see how far it is; programs see nothing.
-std::vector<Results> play(const std::vector<Figure>& figures, const Options& options) {
+// A run for each seed, several at a time: the result does not depend on how many. People see how
+// far it is; programs see nothing.
+std::vector<Measured> play(const sim::network::Scenario& scenario, const Options& options) {
+  std::vector<Measured> runs(options.seeds);
+  std::atomic<std::uint32_t> next{0};
+  std::mutex mutex;
+  std::uint32_t done = 0;
   const bool terminal = ::isatty(STDERR_FILENO) == 1;
+  const auto work = [&] {
+    for (std::uint32_t i = next++; i < options.seeds; i = next++) {
+      const double begin = cpu_seconds();
+      try {
+        runs[i] = sim::network::run(scenario, options.seed + i);
+      } catch (const std::exception& error) {
+        runs[i].violation = error.what();
+      }
+      runs[i].cpu_s = cpu_seconds() - begin;
+      const std::lock_guard lock(mutex);
+      if (terminal) fmt::print(stderr, "\r\x1b[K{} of {} runs ", ++done, options.seeds);
+    }
+  };
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-  auto results = sim::figures::play(
-      figures, options.jobs == 0 ? cores : options.jobs, options.seed, [&](auto done, auto of) {
-        if (terminal) fmt::print(stderr, "\r\x1b[K{} of {} points ", done, of);
-      });
+  std::vector<std::jthread> threads;
+  for (unsigned i = 1; i < std::min(options.jobs == 0 ? cores : options.jobs, options.seeds); ++i) {
+    threads.emplace_back(work);
+  }
+  work();
+  threads.clear();
   if (terminal) fmt::print(stderr, "\r\x1b[K");
-  return results;
+  return runs;
 }
-
-// ---- run
 
 void run(const Options& options) {
   const sim::ScenarioFile file = sim::read_scenario(options.file);
@@ -68,15 +79,11 @@ void run(const Options& options) {
     fmt::print(stderr, "{}\n", config::to_text(problem));
   }
   if (!file.problems.empty()) throw CLI::RuntimeError(2);
-  Figure figure;
-  figure.points.push_back({"", 0, options.seeds, file.scenario});
-  const std::vector<Results> results = play({figure}, options);
   bool broken = false;
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const Results::Row& row : results[0].rows) {
-    const sim::network::Measured& measured = row.measured;
+  for (const Measured& measured : play(file.scenario, options)) {
     broken = broken || !measured.violation.empty();
-    nlohmann::ordered_json one = {{"seed", row.seed}};
+    nlohmann::ordered_json one = {{"seed", options.seed + all.size()}};
     for (const auto& [name, value] : measured.values) one[name] = value;
     one.update({{"events", measured.events},
                 {"trace_hash", fmt::format("{:016x}", measured.trace_hash)},
@@ -101,56 +108,17 @@ void run(const Options& options) {
   if (broken) throw CLI::RuntimeError(1);
 }
 
-// ---- reproduce
-
-void reproduce(const Options& options) {
-  std::vector<Figure> figures =
-      sim::figures::read_figures(options.claims, options.smoke ? Size::smoke : Size::full);
-  const auto& wanted = options.figures;
-  for (const std::string& name : wanted) {
-    if (std::ranges::find(figures, name, &Figure::name) != figures.end()) continue;
-    fmt::print(stderr, "weir sim: there is no figure {}; 'weir sim list' names them\n", name);
-    throw CLI::RuntimeError(2);
-  }
-  std::erase_if(figures, [&](const Figure& figure) {
-    return !wanted.empty() && std::ranges::find(wanted, figure.name) == wanted.end();
+// The papers' figures are a program of their own, in Python. It plays points by `weir sim run`.
+void add_figures(CLI::App& group, const std::string& name, const char* what) {
+  CLI::App* const added = group.add_subcommand(name, what);
+  added->prefix_command();
+  added->set_help_flag();
+  added->callback([added, name] {
+    ::setenv("WEIR_COMMAND", (command_folder() / "weir").c_str(), 1);
+    std::vector<std::string> arguments = added->remaining();
+    arguments.insert(arguments.begin(), name);
+    throw CLI::RuntimeError(become("sim/figures/figures.py", std::move(arguments)));
   });
-  const auto begin = std::chrono::steady_clock::now();
-  const std::vector<Results> results = play(figures, options);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-
-  const std::filesystem::path directory = options.output;
-  std::filesystem::create_directories(directory / "data");
-  std::vector<Shown> shown;
-  double cpu_s = 0;
-  std::size_t points = 0;
-  bool good = true;
-  bool all_drawn = true;
-  for (std::size_t i = 0; i < figures.size(); ++i) {
-    shown.emplace_back(figures[i], results[i]);
-    const std::filesystem::path path = directory / "data" / figures[i].name;
-    write_file(path.string() + ".csv", sim::figures::to_csv(results[i]));
-    all_drawn = sim::figures::draw(shown.back(), path.string() + ".svg") && all_drawn;
-    good = good && shown.back().faults.empty();
-    for (const Results::Row& row : results[i].rows) cpu_s += row.measured.cpu_s;
-    points += results[i].rows.size();
-    fmt::print("{}", sim::figures::to_text(shown.back()));
-  }
-  const std::string how =
-      fmt::format("{} points{} in {:.0f} s, {:.0f} CPU seconds.", points,
-                  options.smoke ? " of the smoke set" : "", took.count(), cpu_s);
-  write_file(directory / "README.md", sim::figures::to_markdown(shown, how));
-  fmt::print("{}\n{}\n", how, (directory / "README.md").string());
-  if (!all_drawn) {
-    fmt::print(stderr, "weir sim: no pictures: gnuplot is not installed, or failed\n");
-  }
-  if (!good || !all_drawn) throw CLI::RuntimeError(good ? 3 : 1);
-}
-
-void list(const Options& options) {
-  for (const Figure& figure : sim::figures::read_figures(options.claims, Size::smoke)) {
-    fmt::print("{:<12} {}\n", figure.name, figure.title);
-  }
 }
 
 std::string keys_text() {
@@ -184,59 +152,33 @@ void add_sim(CLI::App& app) {
       "pictures.");
 
   const auto options = std::make_shared<Options>();
-  const auto add = [&](const char* name, void (*command)(const Options&), const char* what,
-                       const std::string& footer) -> CLI::App& {
-    CLI::App* const added = group->add_subcommand(name, what);
-    added->footer(footer)->callback([options, command] { command(*options); });
-    return *added;
-  };
-
-  CLI::App& run_app =
-      add("run", run, "Play one scenario and show what came of it",
-          keys_text() +
-              "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
-              "link); best_window, the same of the best 1,000 cycles; latency_cycles of packets;\n"
-              "trace_hash, the same for the same run. Of 'endpoints: core': gbit_s, what messages\n"
-              "carry; rate, the messages that a process receives in a ms; memory_kib, the peak of\n"
-              "a process's receive buffers; others, the throughput beside an incast.\n"
-              "\nExamples:\n"
-              "  cd PREFIX/share/weir/sim\n"
-              "  weir sim run rdrp-1pct-8x.yaml\n"
-              "  weir sim run incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
-              "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
-              "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
-              "line).");
+  CLI::App& run_app = *group->add_subcommand("run", "Play one scenario and show what came of it");
+  run_app.callback([options] { run(*options); });
+  run_app.footer(
+      keys_text() +
+      "\nWhat is shown: throughput, flits into memory a node and cycle (1 is the\n"
+      "link); best_window, the same of the best 1,000 cycles; latency_cycles of packets;\n"
+      "trace_hash, the same for the same run. Of 'endpoints: core': gbit_s, what messages\n"
+      "carry; rate, the messages that a process receives in a ms; memory_kib, the peak of\n"
+      "a process's receive buffers; others, the throughput beside an incast.\n"
+      "\nExamples:\n"
+      "  cd PREFIX/share/weir/sim\n"
+      "  weir sim run rdrp-1pct-8x.yaml\n"
+      "  weir sim run incast.yaml --seeds 4 --json | jq .runs[].throughput\n"
+      "\nExit status: 0; 1 when flits, credits or budgets were not conserved or\n"
+      "nothing moved; 2 on wrong usage or a mistake in the file (named with its\n"
+      "line).");
   run_app.add_option("SCENARIO", options->file, "A YAML file")->required();
+  run_app.add_option("--seed", options->seed, "The first seed")->capture_default_str();
   run_app.add_option("--seeds", options->seeds, "How many")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  run_app.add_option("--jobs", options->jobs, "Runs at a time; 0: as many as there are cores");
   run_app.add_flag("--json", options->json, "For programs");
 
-  CLI::App& reproduce_app = add(
-      "reproduce", reproduce, "Play the papers' figures; write CSV, SVG and one report in Markdown",
-      "\nEach number is shown with what the paper says and a verdict: whether ours is that, weaker,\n"
-      "stronger, or none of it. README.md in the output folder is the report. Pictures need\n"
-      "gnuplot.\n"
-      "\nExamples:\n"
-      "  weir sim reproduce                         all of it: some minutes on two cores\n"
-      "  weir sim reproduce --figure rdrp-fig5 --output /tmp/fig5\n"
-      "\nExit status: 0; 1 when a verdict is another one or a check did not hold; 2 on wrong usage;\n"
-      "3 when that is all well, but there is no gnuplot to draw pictures.");
-  reproduce_app.add_option("--figure", options->figures,
-                           "Only this one (repeatable; weir sim list)");
-  reproduce_app.add_flag("--smoke", options->smoke, "A few points of each on a small fabric");
-  reproduce_app.add_option("--output", options->output, "The directory to write to")
-      ->capture_default_str();
-  reproduce_app
-      .add_option("--claims", options->claims, "What is claimed, a JSON file")
-      ->type_name("FILE");
-
-  for (CLI::App* const each : {&run_app, &reproduce_app}) {
-    each->add_option("--seed", options->seed, "The first seed")->capture_default_str();
-    each->add_option("--jobs", options->jobs, "Points at a time; 0: as many as there are cores");
-  }
-
-  add("list", list, "Name the figures that can be reproduced", "");
+  add_figures(*group, "reproduce",
+              "Play the papers' figures; write CSV, SVG and one report in Markdown");
+  add_figures(*group, "list", "Name the figures that can be reproduced");
 }
 
 }  // namespace weir::tools
