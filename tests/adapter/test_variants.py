@@ -14,6 +14,8 @@ import pytest
 from harness import strict
 from harness.programs import judge, sh
 
+pytestmark = pytest.mark.long(shares=3)
+
 LIMIT_S = 60
 AT_ONCE_S = 20  # for what ends with an error: sooner than any timeout of weir's
 

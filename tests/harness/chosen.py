@@ -29,12 +29,17 @@ def changed_lately():
     return names if done.returncode == 0 else None
 
 
+def shares_of(mark):
+    return mark.kwargs.get("shares", SHARES)
+
+
 def rotating(item):
     """(mark, name of what has its turn as one) for each reason why it is not in every run."""
     kind = boots.kind_of(item)
     of_kind = kind and kind.rotates and kind.rotates.mark
     marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
-    return [(mark, (of_kind or mark).kwargs.get("together", item.nodeid)) for mark in marks]
+    names = {shares_of(mark): mark.kwargs.get("together", item.nodeid) for mark in marks}  # the kind's goes first
+    return [(mark, names[shares_of(mark)]) for mark in marks]
 
 
 class Chosen:
@@ -46,18 +51,20 @@ class Chosen:
         for item in items:
             for mark, together in rotating(item):
                 if mark.kwargs.get("in_shares", True):
-                    seconds[together] += mark.kwargs.get("seconds", SECONDS)
-        self.share_of, loads = {}, [0] * SHARES
-        for together, takes in seconds.most_common():
-            self.share_of[together] = share = loads.index(min(loads))
-            loads[share] += takes
+                    seconds[shares_of(mark), together] += mark.kwargs.get("seconds", SECONDS)
+        self.share_of, loads = {}, {shares: [0] * shares for shares, _ in seconds}
+        for (shares, together), takes in seconds.most_common():
+            self.share_of[shares, together] = share = loads[shares].index(min(loads[shares]))
+            loads[shares][share] += takes
 
     def has_turn(self, mark, together):
         """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
         depends_on = mark.kwargs.get("but_after_changes_in", ())
         if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
             return True
-        return mark.kwargs.get("in_shares", True) and self.share_of.get(together, 0) == turn(self.option) % SHARES
+        shares = shares_of(mark)
+        return (mark.kwargs.get("in_shares", True) and
+                self.share_of.get((shares, together), 0) == turn(self.option) % shares)
 
     def has(self, item):
         if self.option.long or any(named.endswith(item.nodeid) for named in self.option.file_or_dir):

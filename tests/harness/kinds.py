@@ -5,6 +5,8 @@ A test without this mark runs on the machine itself. Kinds whose boots are alike
 
 import dataclasses
 
+import pytest
+
 from harness import arm, open_mpi_5, other_open_mpi, packages
 
 ROOT = open_mpi_5.ROOT
@@ -54,9 +56,11 @@ add("wire with rails", ("--wire", "--rails", "2"))
 add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
 add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
-add("Slurm", ("--nodes", "2", "--rails", "2", "--slurm"))
-add("Linux 6.12", ("--kernel", "trixie"))
-add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"))
+add("Slurm", ("--nodes", "2", "--rails", "2", "--slurm"),
+    rotates=pytest.mark.long(shares=3, together="Slurm", seconds=30))
+linux_6_12 = dict(rotates=pytest.mark.long(shares=3, together="Linux 6.12", seconds=15))
+add("Linux 6.12", ("--kernel", "trixie"), **linux_6_12)
+add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"), **linux_6_12)
 of_open_mpi_5 = dict(prepare=open_mpi_5.make_ready, rotates=open_mpi_5.rotates)
 add("Open MPI 5.0", **of_open_mpi_5)  # where this machine has an older one
 add("nodes of Open MPI 5.0", ("--nodes", "2", "--rails", "2"), **of_open_mpi_5)

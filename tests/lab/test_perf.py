@@ -9,6 +9,8 @@ import pytest
 from harness import programs
 from harness.programs import says
 
+pytestmark = pytest.mark.long(shares=3, seconds=15, but_after_changes_in=["tools/perf/"])
+
 LIMIT_S = 500
 PEER_TIMEOUT_S = 30
 SIZES = [1 << power for power in range(27)]  # 1 B to 64 MiB

@@ -4,6 +4,8 @@ import pytest
 
 from harness.programs import judge, sh
 
+pytestmark = pytest.mark.long(shares=3)
+
 LIMIT_S = 200
 
 RING = "mpirun -np 2 --mca pml ob1 --mca btl weir,self --mca btl_base_verbose 10 ring"

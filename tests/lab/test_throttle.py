@@ -1,5 +1,6 @@
 """A flood of 8 to 1 takes the wire from another job, until it is throttled from outside."""
 
+import glob
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import pytest
 from harness.mpirun import LEAK, Mpirun, mpirun
 from harness.programs import run, says
 
-pytestmark = [pytest.mark.lab("wire"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab("wire"), pytest.mark.timeout(600), pytest.mark.long(shares=3, seconds=110)]
 
 PATIENCE_S = 240  # for what hangs, on a slow machine
 WIRE = "50mbit"   # slow, so that it limits the jobs, and not the processors
@@ -77,30 +78,59 @@ def incast(build):
     run("lab-wire", "rate", "none")
 
 
+class Shown:
+    """What `weir` shows and changes from outside."""
+
+    def __init__(self, build):
+        self.weir = os.path.join(build, "bin", "weir")
+
+    def text(self, *args):
+        return run(self.weir, "top", "--once", *args).stdout
+
+    def processes(self):
+        ports = json.loads(self.text("--json", "--interval", "0.5"))["ports"]
+        return [process for port in ports for process in port["processes"]]
+
+    def job(self, np):
+        """The number of the one with so many processes."""
+        jobs = [process["job"] for process in self.processes()]
+        return next(str(job) for job in jobs if jobs.count(job) == np)
+
+    def most_reads(self, np):
+        """That rank 0 of that job had under way in five looks; none if nothing came meanwhile."""
+        job = self.job(np)
+        looks = [p["counters"] for _ in range(5) for p in self.processes() if (str(p["job"]), p["rank"]) == (job, 0)]
+        came = looks[-1]["get_bytes"] - looks[0]["get_bytes"]
+        return max(look["reads_out"] for look in looks) if came > 0 else 0
+
+    def throttle(self, np, *changes):
+        """The job with so many processes."""
+        said = run(self.weir, "set", "--job", self.job(np), *changes, limit_s=60).stdout
+        says(said, f": {np} processes", f"^{np} answered after")
+        return said
+
+
 @pytest.fixture
-def throttle(build):
-    """throttle(np, changes) of the job with so many processes."""
-    weir = os.path.join(build, "bin", "weir")
-
-    def throttle(np, *changes):
-        shown = json.loads(run(weir, "top", "--once", "--json").stdout)["ports"]
-        jobs = [p["job"] for port in shown for p in port["processes"]]
-        job = next(str(job) for job in jobs if jobs.count(job) == np)
-        says(run(weir, "set", "--job", job, *changes, limit_s=60).stdout, f"^{np} answered after")
-    return throttle
+def shown(build):
+    return Shown(build)
 
 
-def test_a_flood_that_is_throttled_gives_the_wire_back(incast, throttle, record_property):
+def test_a_flood_that_is_throttled_gives_the_wire_back(incast, shown, record_property):
     """What it may still send is a tenth of the wire. Nothing of either job is lost."""
     neighbour = incast(2)
     alone = neighbour.rate()
     flood = incast(9, reads_max="32")
     time.sleep(WINDOW_S)
     beside = neighbour.rate()
-    throttle(9, "reads_max=1")
+    assert shown.most_reads(9) > 4
+    says(shown.throttle(9, "reads_max=1"), "reads_max from 32 to 1")
     time.sleep(2)
     few_reads = neighbour.rate()
-    throttle(9, "rate_max=512KiB")
+    assert shown.most_reads(9) == 1
+    says(shown.text(), r"by weir set: .* reads_max 1 .* for ranks 1 2 3 4 5 6 7 8$",
+         r"by weir set: .* reads_max 1 .* for ranks 0$")  # a port each
+    assert {process["caps"]["reads_max"] for process in shown.processes()} == {1, None}
+    shown.throttle(9, "rate_max=512KiB")
     begin = time.monotonic()
     time.sleep(2)
     throttled, left = neighbour.rate(), flood.came(begin + 2, begin + 2 + WINDOW_S)
@@ -113,8 +143,11 @@ def test_a_flood_that_is_throttled_gives_the_wire_back(incast, throttle, record_
     assert throttled > 0.7 * alone and throttled > 1.4 * beside, text
     assert left < 0.3 * alone, "it is not throttled"
     assert left > 0, "it stands still"
-    throttle(9, "rate_max=auto", "reads_max=32")
+    shown.throttle(9, "rate_max=auto", "reads_max=32")
     time.sleep(WINDOW_S)
     assert neighbour.rate() < 0.7 * throttled, "the flood is not back"
+    assert shown.most_reads(9) > 4
     neighbour.end()
     flood.end()
+    assert flood.text().count("'weir set' changed caps") == 3, "a line for each change"
+    assert not glob.glob("/dev/shm/weir-*"), "segments are left behind"

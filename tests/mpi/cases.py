@@ -199,7 +199,7 @@ def shared():
         case("unexpected_flood", 8, waits, "3 tokens", long=True, **always),
         case("threads", 2, waits, "3 tokens", long=True, **always),
         case("rma_sync", 4, waits, "tokens by size", ["--rounds", "1"], admission="always",
-             tokens="8", bytes_per_token="1KiB"),
+             tokens="8", bytes_per_token="1KiB", long=True),
         case("large_traffic", 4, waits, "tokens by size", admission="always", tokens="8",
              bytes_per_token="64KiB", long=True),
         *(case("alltoall_mem", np, waits, "thresholds", ["--rounds", "10"], admission="thresholds",

@@ -10,6 +10,8 @@ from harness.mpirun import mpirun
 from harness.programs import judge, sh
 from mpi.jobs import write_plan
 
+pytestmark = pytest.mark.long(shares=3)
+
 LIMIT_S = 150
 ALL = ("pt2pt_modes --largest 70000", "bigmix --rounds 1 --largest 2M")
 

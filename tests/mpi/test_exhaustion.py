@@ -9,6 +9,8 @@ import pytest
 from harness.mpirun import mpirun
 from harness.programs import judge, sh
 
+pytestmark = pytest.mark.long(shares=3)
+
 LIMIT_S = 90
 
 # What the C library, weir and Open MPI call it.

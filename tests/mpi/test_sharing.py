@@ -21,7 +21,7 @@ from harness.mpirun import LEAK, Mpirun, mpirun
 from harness.open_mpi_5 import own_version
 from harness.programs import run, says
 
-pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900), pytest.mark.long(shares=3, seconds=9)]
 
 PATIENCE_S = 240  # for what hangs, on a slow machine
 TAIL = 2000
@@ -376,51 +376,6 @@ def test_top_shows_the_proxy(proxied, top, tmp_path):
 
 
 # ---- weir set ----------------------------------------------------------------------------------------
-
-@pytest.fixture
-def incast(start):
-    """Large messages to rank 0 until it is told to end."""
-    return lambda np, **keys: start(np, "incast", ["--seconds", "600", "--timeout", "700"], **keys)
-
-
-def end_incast(job):
-    for pid in job.ranks():
-        os.kill(pid, signal.SIGUSR2)
-    assert "incast: ok" in job.end()
-
-
-def number_of(top, np):
-    """Of the job with so many processes."""
-    jobs = [p["job"] for p in top.processes()]
-    return next(str(job) for job in jobs if jobs.count(job) == np)
-
-
-def test_set_throttles_a_flood(incast, weir, top):
-    """A flood of 8 to 1, beside another job, from outside. It goes on, and nothing is lost."""
-    neighbour, flood = incast(2), incast(9, reads_max="32")
-    wait_for(lambda: all(job.text().count("MB/s") > 10 or not job.runs() for job in (neighbour, flood)), "traffic")
-    job = number_of(top, 9)
-
-    def most_reads():
-        """That its rank 0 was seen to have under way, in ten looks; none if nothing came meanwhile."""
-        looks = [p["counters"] for _ in range(10) for p in top.processes() if (str(p["job"]), p["rank"]) == (job, 0)]
-        came = looks[-1]["get_bytes"] - looks[0]["get_bytes"]
-        return max(look["reads_out"] for look in looks) if came > 0 else 0
-    wait_for(lambda: most_reads() > 4, "many reads at a time")
-    says(weir("set", "--job", job, "reads_max=1", limit_s=60).stdout, f"job {job}: 9 processes",
-         "reads_max from 32 to 1", "^9 answered after")
-    wait_for(lambda: most_reads() == 1, "one read at a time")
-    said = flood.text().count("MB/s")
-    wait_for(lambda: flood.text().count("MB/s") > said + 5 or not flood.runs(), "more traffic")
-    says(top.text(), r"by weir set: .* reads_max 1 .* for ranks 0 1 2 3 4 5 6 7 8$")
-    assert {p["caps"]["reads_max"] for p in top.processes()} == {1, None}
-    weir("set", "--job", job, "reads_max=32", limit_s=60)
-    wait_for(lambda: most_reads() > 4, "as many reads as before")
-    end_incast(neighbour)
-    end_incast(flood)
-    assert flood.text().count("'weir set' changed caps") == 2, "a line for each change"
-    nothing_is_left()
-
 
 def test_set_makes_memory_go_back(stream, weir, top):
     """A lower cap is kept by a process that runs; one beyond its queue is not."""
