@@ -38,7 +38,8 @@ def rotating(item):
     kind = boots.kind_of(item)
     of_kind = kind and kind.rotates and kind.rotates.mark
     marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
-    names = {shares_of(mark): mark.kwargs.get("together", item.nodeid) for mark in marks}  # the kind's goes first
+    # Of two marks with as many shares the kind's name counts, for both.
+    names = {shares_of(mark): mark.kwargs.get("together", item.nodeid) for mark in marks}
     return [(mark, names[shares_of(mark)]) for mark in marks]
 
 

@@ -23,7 +23,9 @@ class Kind:
     any_device: bool = False   # the host's RDMA device will do
     # Called on the host before the boot, with pytest's config. Returns further options.
     prepare: object = None
-    rotates: object = None     # the mark `long` of its tests: those with one of their own are in its share, too
+    # The mark `long` of its tests. Those with one of their own need the turn of both: it is one and the same where
+    # both have as many shares.
+    rotates: object = None
 
     def boot(self):
         """What those that share a boot have in common: options, and what is prepared for it."""

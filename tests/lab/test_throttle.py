@@ -97,16 +97,17 @@ class Shown:
         return next(str(job) for job in jobs if jobs.count(job) == np)
 
     def most_reads(self, np):
-        """That rank 0 of that job had under way in five looks; none if nothing came meanwhile."""
+        """That rank 0 of that job had under way in ten looks; none if nothing came meanwhile."""
         job = self.job(np)
-        looks = [p["counters"] for _ in range(5) for p in self.processes() if (str(p["job"]), p["rank"]) == (job, 0)]
+        looks = [p["counters"] for _ in range(10) for p in self.processes() if (str(p["job"]), p["rank"]) == (job, 0)]
         came = looks[-1]["get_bytes"] - looks[0]["get_bytes"]
         return max(look["reads_out"] for look in looks) if came > 0 else 0
 
     def throttle(self, np, *changes):
         """The job with so many processes."""
-        said = run(self.weir, "set", "--job", self.job(np), *changes, limit_s=60).stdout
-        says(said, f": {np} processes", f"^{np} answered after")
+        job = self.job(np)
+        said = run(self.weir, "set", "--job", job, *changes, limit_s=60).stdout
+        says(said, f"job {job}: {np} processes", f"^{np} answered after")
         return said
 
 

@@ -64,7 +64,8 @@ def test_each_term_is_a_point(figure):
 def test_each_says_what_differs_and_has_points(all_of_them):
     assert len(all_of_them) >= 10
     for figure in all_of_them:
-        assert figure.points and all((figure.title, figure.source, figure.differs, figure.x_label)), figure.name
+        assert figure.points and all((figure.title, figure.source, figure.differs, figure.x_label,
+                                      figure.y_label)), figure.name
 
 
 def test_a_play_has_a_point_for_each_x():
@@ -116,6 +117,8 @@ def test_what_broke_and_a_verdict_that_is_another_one_are_told(tiny, tmp_path):
     assert figures.to_text(shown).count("BROKEN") == 3
     report = figures.to_markdown([shown], "how")
     assert "|tiny|the drop, of none||0.13|no|" in report and report.count("BROKEN") == 3
+    tiny.claims[0]["range"] = [0, 0.9]
+    assert figures.Shown(tiny, shown.rows).faults == shown.faults[1:], "a verdict that is the claim's is no fault"
     figures.write_csv(shown.rows, tmp_path / "tiny.csv")
     with open(tmp_path / "tiny.csv") as file:
         rows = list(csv.DictReader(file))
@@ -130,6 +133,17 @@ def test_a_picture_is_drawn(tiny, tmp_path):
     assert "a message's latency" in path.read_text().replace("&#39;", "'")
 
 
-def test_a_scenario_that_is_wrong_is_told(build, monkeypatch):
+@pytest.fixture
+def weir(build, monkeypatch):
     monkeypatch.setattr(figures, "WEIR", os.path.join(build, "bin", "weir"))
+
+
+@pytest.mark.parametrize("name", ["routing", "core-scale", "tok-cores"])
+def test_a_point_of_every_model_tells_what_it_cost(name, weir):
+    told_of = figures.run(next(figure.points[0].scenario for figure in SMOKE if figure.name == name), 1)
+    assert told_of["violation"] == "" and told_of["events"] > 0 and told_of["cpu_s"] > 0
+    assert int(told_of["trace_hash"], 16) != 0
+
+
+def test_a_scenario_that_is_wrong_is_told(weir):
     assert "bufers: there is no such key" in figures.run("bufers: 1\n", 1)["violation"]

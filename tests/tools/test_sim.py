@@ -67,6 +67,7 @@ def test_a_figure(sim, conf, tmp_path):
     assert "  yes  " in text and "BROKEN" not in text, text
     assert "<svg" in (output / "data/tok-cores.svg").read_text(), "SVG"
     rows = list(csv.DictReader((output / "data/tok-cores.csv").open()))
+    assert list(rows[0])[:4] == ["series", "x", "seed", "throughput"], "CSV"
     assert rows and all(float(row["throughput"]) > 0 and int(row["events"]) > 0 and float(row["cpu_s"]) > 0 and
                         int(row["trace_hash"], 16) for row in rows), rows
     report = (output / "README.md").read_text()

@@ -102,23 +102,25 @@ def points_of(figure, smoke):
     return points
 
 
-def read_figures(claims_file, smoke):
-    """In the order of the file."""
-    path = claims_file
+def read(path):
     try:
         with open(path) as file:
-            claims = json.load(file)
-        path = os.path.join(HERE, "points.json")
-        with open(path) as file:
-            points = json.load(file)
-        path = claims_file
-        return [Figure(name, said, points_of(points[name], smoke)) for name, said in claims.items()]
+            return json.load(file)
     except OSError as error:
         raise Problem(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise Problem(f"{path}: {error}") from None
+
+
+def read_figures(claims_file, smoke):
+    """In the order of the file."""
+    claims, points = read(claims_file), read(os.path.join(HERE, "points.json"))
+    try:
+        return [Figure(name, said, points_of(points[name], smoke)) for name, said in claims.items()]
     except KeyError as error:
-        raise Problem(f"{path}: {error} is missing") from None
+        raise Problem(f"{claims_file}: {error} is missing") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise Problem(f"{claims_file}: {error}") from None
 
 
 # ---- playing -----------------------------------------------------------------------------------------
