@@ -1,8 +1,8 @@
 """The contract test, and an MPI program, on Soft-RoCE that behaves as other adapters may (README.md).
 
 Each case ends in time: with the right data, or with an error that names host, rank, device and what is
-wrong. A warning that the job goes on without something counts as right. Not `long` are those that once found
-something.
+wrong. A warning that the job goes on without something counts as right. Those that once found something run more
+often than the others.
 """
 
 import json
