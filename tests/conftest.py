@@ -81,6 +81,9 @@ def pytest_runtestloop(session):
         return None
     if session.testsfailed and not session.config.option.continue_on_collection_errors:
         return None
+    in_lab = [item for item in getattr(session, "items", ()) if boots.kind_of(item)]
+    if not in_lab:
+        return None  # to pytest's own, or pytest-xdist's, whose first process has no items
     here = [item for item in session.items if not boots.kind_of(item)]
     for item, following in zip(here, here[1:] + [None]):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -88,7 +91,7 @@ def pytest_runtestloop(session):
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
-    boots.run([item for item in session.items if boots.kind_of(item)], session)
+    boots.run(in_lab, session)
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     return True

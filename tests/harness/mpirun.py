@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 from harness import strict
@@ -73,3 +74,17 @@ class Mpirun:
         if not self.is_over():
             end(self.process)
         self.kill()
+
+
+class Heard(Mpirun):
+    """One whose output is read while it runs."""
+
+    def __init__(self, command):
+        self.output = tempfile.TemporaryFile()
+        super().__init__(command, self.output)
+
+    def text(self):
+        """The job goes on writing where the file's position is, so reading must not move it: a seek
+        to the start would let the next line overwrite the first one."""
+        number = self.output.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")

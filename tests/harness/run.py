@@ -99,9 +99,9 @@ class Run:
             "--no-tests=error", "--test-output-truncation", "head", "--output-junit", results, *arguments], environment)
         self.count(code, results)
 
-    def pytest(self, arguments):
-        results = os.path.join(RESULTS, "pytest.xml")
-        code = self.command("pytest", [
+    def pytest(self, name, arguments):
+        results = os.path.join(RESULTS, name.replace(" ", "-") + ".xml")
+        code = self.command(name, [
             sys.executable, "-m", "pytest", "-v", "--durations=20", "-rs", "--junit-xml", results, *arguments],
             shown=True)
         self.count(0 if code in (0, 1) else code, results)
@@ -132,7 +132,7 @@ class Run:
     def run(self):
         options = self.options
         if options.pytest:
-            self.pytest(options.pytest)
+            self.pytest("pytest", options.pytest)
             return
         stages = options.stages
         # Unit tests run once, where the sanitizers see them.
@@ -148,9 +148,13 @@ class Run:
             self.ctest("build-asan", environment=ASAN)
             self.ctest("build-tsan", "-R", f"^({'|'.join(THREADED)})$")
         arguments = ["tests", *(["--long"] if options.long else []), *(["--host"] if options.host else [])]
-        wanted = [name for name, stage in (("not lab and not sanitize", "host"), ("sanitize", "sanitize"),
-                                           ("lab and not sanitize", "lab")) if stage in stages]
-        self.pytest([*arguments, "-m", " or ".join(f"({name})" for name in wanted)])
+        # Beside a lab, which has all processors, nothing else runs.
+        for where, marked, at_once, parts in (
+                ("host", "not lab", os.cpu_count(), {"host": "not sanitize", "sanitize": "sanitize"}),
+                ("lab", "lab", 0, {"sanitize": "sanitize", "lab": "not sanitize"})):
+            if wanted := [part for stage, part in parts.items() if stage in stages]:
+                self.pytest(f"pytest {where}", [*arguments, "-n", str(at_once), "--dist", "loadfile",
+                                                "-m", f"{marked} and ({' or '.join(wanted)})"])
 
     def end(self):
         print()

@@ -1,17 +1,16 @@
 """A flood of 8 to 1 takes the wire from another job, until it is throttled from outside."""
 
 import glob
-import json
 import os
 import re
 import signal
-import tempfile
 import time
 
 import pytest
 
-from harness.mpirun import LEAK, Mpirun, mpirun
+from harness.mpirun import LEAK, Heard, mpirun
 from harness.programs import run, says
+from harness.top import Top
 
 pytestmark = [pytest.mark.lab("wire"), pytest.mark.timeout(600), pytest.mark.long(shares=3, seconds=110)]
 
@@ -26,16 +25,11 @@ KEYS = {"mpi_yield_when_idle": 1, "btl_weir_ack_timeout": "4s"}
 ARGUMENTS = ["--seconds", "900", "--timeout", "1000", "--nap", "4000", "--size", "256K"]
 
 
-class Incast(Mpirun):
+class Incast(Heard):
     def __init__(self, build, np, **keys):
-        self.np, self.output = np, tempfile.TemporaryFile()
         mca = {**KEYS, **{f"btl_weir_{key}": value for key, value in keys.items()}}
         super().__init__([*mpirun(mca.items()), "-n", str(np), "sh", "-c", OWN_END, os.path.join(build, "mpi", "incast"),
-                          *ARGUMENTS], self.output)
-
-    def text(self):
-        number = self.output.fileno()
-        return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
+                          *ARGUMENTS])
 
     def came(self, begin, end):
         """MB/s between two moments."""
@@ -78,18 +72,8 @@ def incast(build):
     run("lab-wire", "rate", "none")
 
 
-class Shown:
+class Shown(Top):
     """What `weir` shows and changes from outside."""
-
-    def __init__(self, build):
-        self.weir = os.path.join(build, "bin", "weir")
-
-    def text(self, *args):
-        return run(self.weir, "top", "--once", *args).stdout
-
-    def processes(self):
-        ports = json.loads(self.text("--json", "--interval", "0.5"))["ports"]
-        return [process for port in ports for process in port["processes"]]
 
     def job(self, np):
         """The number of the one with so many processes."""

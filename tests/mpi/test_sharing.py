@@ -6,20 +6,19 @@ Each test starts jobs of its own, and looks at the segments in /dev/shm.
 
 import contextlib
 import glob
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
 import pytest
 
-from harness.mpirun import LEAK, Mpirun, mpirun
+from harness.mpirun import LEAK, Heard, mpirun
 from harness.open_mpi_5 import own_version
 from harness.programs import run, says
+from harness.top import Top
 
 pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900), pytest.mark.long(shares=3, seconds=9)]
 
@@ -44,22 +43,28 @@ def wait_for(condition, what):
         time.sleep(0.05)
 
 
-class Job(Mpirun):
+class Shown(Top):
+    def at_tokens(self):
+        return [p for p in self.processes() if p["tokens_held"] + p["tokens_waited_for"] > 0]
+
+    def served(self):
+        return sum(p["counters"]["proxy_served"] for p in self.processes())
+
+    def prometheus(self, directory):
+        path = directory / "weir.prom"
+        self.text("--prometheus", str(path))
+        return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+class Job(Heard):
     """Its program, started with these keys of weir."""
 
     def __init__(self, programs, np, program, args=(), launch=(), **keys):
         # Several jobs share the cores, and no job knows it: without yielding, ranks of one job that
         # land on the same core spin whole time slices away for each other, whatever the transport.
         mca = {"mpi_yield_when_idle": 1, **{f"btl_weir_{key}": value for key, value in keys.items()}}
-        self.np, self.output = np, tempfile.TemporaryFile()
-        super().__init__([*mpirun(mca.items()), "-n", str(np), *launch, os.path.join(programs, program), *args],
-                         self.output)
-
-    def text(self):
-        """The job goes on writing where the file's position is, so reading must not move it: a seek
-        to the start would let the next line overwrite the first one."""
-        number = self.output.fileno()
-        return os.pread(number, os.fstat(number).st_size, 0).decode(errors="replace")
+        self.np = np
+        super().__init__([*mpirun(mca.items()), "-n", str(np), *launch, os.path.join(programs, program), *args])
 
     def runs(self):
         return not self.is_over()
@@ -131,29 +136,8 @@ def weir(build):
 
 
 @pytest.fixture
-def top(weir):
-    class Top:
-        @staticmethod
-        def text(*args, status=0):
-            return weir("top", "--once", *args, status=status, limit_s=60).stdout
-
-        def ports(self, *args):
-            return json.loads(self.text("--json", "--interval", "0.5", *args, status=None))["ports"]
-
-        def processes(self, *args):
-            return [p for port in self.ports(*args) for p in port["processes"]]
-
-        def at_tokens(self):
-            return [p for p in self.processes() if p["tokens_held"] + p["tokens_waited_for"] > 0]
-
-        def served(self):
-            return sum(p["counters"]["proxy_served"] for p in self.processes())
-
-        def prometheus(self, directory):
-            path = directory / "weir.prom"
-            self.text("--prometheus", str(path))
-            return [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    return Top()
+def top(build):
+    return Shown(build)
 
 
 # ---- segments, and jobs that come and go -------------------------------------------------------------
