@@ -115,7 +115,7 @@ def kill_in(start, measured):
             job.check_survived()  # it had left when the signal came
             return None
         job.check_lost(victim=2)
-        assert re.search(r"exited on signal 9|lost rank 2", job.output()), "nobody names the one that was killed"
+        assert re.search(r"exited on\s+signal 9|lost rank 2", job.output()), "nobody names the one that was killed"
         measured(f"rank 2 killed in {at}: all is gone after {time.monotonic() - begin:.1f} s")
         return at
     return kill_in
