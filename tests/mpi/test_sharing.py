@@ -44,6 +44,8 @@ def wait_for(condition, what):
 
 
 class Shown(Top):
+    status = None
+
     def at_tokens(self):
         return [p for p in self.processes() if p["tokens_held"] + p["tokens_waited_for"] > 0]
 
