@@ -70,7 +70,8 @@ def pytest_collection_modifyitems(config, items):
         kept = [item for item in kept if boots.kind_of(item) and boots.kind_of(item).name == config.option.lab]
     if config.option.host:
         kept = [item for item in kept if not boots.kind_of(item) or boots.kind_of(item).any_device]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    of_kept = {boots.original(item) for item in kept}
+    config.hook.pytest_deselected(items=[item for item in items if item not in of_kept])
     items[:] = boots.in_order(kept)
 
 

@@ -57,6 +57,11 @@ class Twin:
         return getattr(self.item, name)
 
 
+def original(item):
+    """What a twin is of, or the test itself."""
+    return item.item if isinstance(item, Twin) else item
+
+
 def twin_of(item):
     """None where it wants more than open_mpi_5 builds, says itself what is installed there, or this machine has such
     an Open MPI."""

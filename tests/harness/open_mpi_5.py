@@ -14,7 +14,8 @@ def of_release(suite, open_mpi=""):
     """`open_mpi`: how its version begins."""
     return RootedBuild([suite], f"build-{suite}", [
         "mca_btl_weir", "load_test", "btl_test", "btl_overlap", "memory_hooks_test", "registration_module",
-        "unload_test", "mpi_tests", "pvars_at_finalize", "btl_calls", "strict", "weir", "weir_tune_load"], open_mpi)
+        "unload_test", "mpi_tests", "pvars_at_finalize", "btl_calls", "adapter", "strict",
+        "weir", "weir_tune_load"], open_mpi)
 
 
 DEBIAN_13 = of_release("trixie", "5.0.")

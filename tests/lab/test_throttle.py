@@ -12,7 +12,7 @@ from harness.mpirun import LEAK, Heard, mpirun
 from harness.programs import run, says
 from harness.top import Top
 
-pytestmark = [pytest.mark.lab("wire"), pytest.mark.timeout(600), pytest.mark.long(shares=3, seconds=110)]
+pytestmark = [pytest.mark.lab("wire"), pytest.mark.timeout(600), pytest.mark.long(seconds=110)]
 
 PATIENCE_S = 240  # for what hangs, on a slow machine
 WIRE = "50mbit"   # slow, so that it limits the jobs, and not the processors

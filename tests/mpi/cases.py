@@ -82,8 +82,8 @@ def few_connections():
                     mca=mca + (OSC_OVER_WEIR if program.startswith("rma_") else []),
                     check=Carried("connections_parted"))
 
-    return [case("alltoall_mem", 8, 4, ["--rounds", "4"], long=False),
-            case("alltoall_mem", 16, 4), case("random_soak", 16, 4),
+    return [case("alltoall_mem", 8, 4, ["--rounds", "2"], long=False),
+            case("alltoall_mem", 16, 4, ["--rounds", "6"]), case("random_soak", 16, 4),
             case("collectives", 10, 4, ["--largest", "8000"], timeout=2 * LIMIT_S),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
             case("rma_sync", 8, 3, ["--rounds", "1"]),

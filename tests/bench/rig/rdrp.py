@@ -23,6 +23,8 @@ SWEEP_BYTES = 4 * MiB
 IDLE_BYTES = (1 * MiB, 2 * MiB, 4 * MiB, 8 * MiB)
 CHAIN_READS = ("4", "8")
 SLOW_BYTES = 2 * MiB
+# Beside a slow receiver other libraries are measured, too: what each calls the device.
+DEVICE_OF = {"ucx": "UCX_NET_DEVICES={}:1", "ofi": "FI_VERBS_DEVICE_NAME={}"}
 PACE_MS = "200"  # between two looks of a slow receiver at what has completed
 
 # Until what is in flight at first is over.
@@ -39,7 +41,15 @@ def parts(who):
     return int(chunk), reads
 
 
+def library(who):
+    """The other library that is measured, or None."""
+    first = who.split()[0]
+    return first if first in DEVICE_OF else None
+
+
 def name(who):
+    if library(who):
+        return peers.TITLES[library(who)]
     chunk, reads = parts(who)
     return ("one read a message" if chunk == 8 * MiB else f"{size_name(chunk)} chunks") + (
         f", c {reads}" if who != ONE_READ else "")
@@ -53,22 +63,27 @@ class Study(Group):
 
 def _flows(who, plan, fabric, ranks, *arguments, slow=False, mca=()):
     """(flow_rates, text) of one run under a setting."""
-    chunk, reads = parts(who)
-    peer = peers.weir(who, who, peers.RDMA, ("btl_weir_chunk_size", str(chunk)),
-                      ("btl_weir_reads_max", reads), *mca)
+    other = library(who)
+    if other:
+        peer = peers.PEERS[other]
+    else:
+        chunk, reads = parts(who)
+        peer = peers.weir(who, who, peers.RDMA, ("btl_weir_chunk_size", str(chunk)),
+                          ("btl_weir_reads_max", reads), *mca)
     reason = peers.obstacle(peer)
     if reason:
         raise Failed(reason)
     each = None
     if fabric == "wire":  # senders on one end, receivers on the other
-        each = [["WEIR_DEVICE=rxe0" + ("a" if rank < ranks / 2 else "b")] for rank in range(ranks)]
+        device = DEVICE_OF.get(other, "WEIR_DEVICE={}")
+        each = [[device.format("rxe0" + ("a" if rank < ranks / 2 else "b"))] for rank in range(ranks)]
         if slow:
-            library = os.path.join(plan.programs, SLOW_ADAPTER)
-            each[-1] += ["LD_PRELOAD=" + library, "SLOW_ADAPTER_MS=" + PACE_MS]
+            preloaded = os.path.join(plan.programs, SLOW_ADAPTER)
+            each[-1] += ["LD_PRELOAD=" + preloaded, "SLOW_ADAPTER_MS=" + PACE_MS]
     # The kernel moves the wire's packets: spinning ranks leave it a core.
     text = measures.mpi(peer, plan, ranks, "flows", *arguments, own_core=fabric == "loopback",
                         each=each)
-    if measures.counter(text, "btl_weir_gets", "sum") == 0:
+    if not other and measures.counter(text, "btl_weir_gets", "sum") == 0:
         raise Failed("btl_weir_gets is 0: the messages were not read")
     return flow_rates(text), text
 
@@ -115,8 +130,10 @@ def _slow(who, plan):
                          "--settle-ms", 3000, "--ms", 6000 if plan.quick else 10000,
                          slow="slow" in who, mca=[("btl_weir_node_sharing", "user")])
     to = rates["one way", SLOW_BYTES]
-    return {"other": to[2], "slow": to[3],
-            "reads_peak": measures.counter(text, "btl_weir_reads_out_peak", "max")}
+    values = {"other": to[2], "slow": to[3]}
+    if not library(who):
+        values["reads_peak"] = measures.counter(text, "btl_weir_reads_out_peak", "max")
+    return values
 
 
 def groups_for(asked):
@@ -138,7 +155,7 @@ def groups_for(asked):
                            [Metric(f"mb_per_s_{b}", size_name(b), "MB/s", True)
                             for b in IDLE_BYTES], _chains(fabric)))
     if wanted("slow") and fabric == "wire":
-        settings = [ONE_READ, DEFAULT, f"{128 * KiB} 4"]
+        settings = [ONE_READ, DEFAULT, f"{128 * KiB} 4", *DEVICE_OF]
         found.append(Study("slow", fabric, "two receivers on a port",
                            [s + slow for s in settings for slow in ("", " slow")],
                            [Metric("other", "the other receiver", "MB/s", True),
