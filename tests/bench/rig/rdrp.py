@@ -23,7 +23,7 @@ SWEEP_BYTES = 4 * MiB
 IDLE_BYTES = (1 * MiB, 2 * MiB, 4 * MiB, 8 * MiB)
 CHAIN_READS = ("4", "8")
 SLOW_BYTES = 2 * MiB
-# Beside a slow receiver OFI is measured, too, which calls the device so. UCX aborts when completions come late.
+# Beside a slow receiver OFI is measured, too, which calls the device so. UCX crashes under slow_adapter.
 DEVICE_OF = {"ofi": "FI_VERBS_DEVICE_NAME={}"}
 PACE_MS = "200"  # between two looks of a slow receiver at what has completed
 
