@@ -184,10 +184,10 @@ constexpr std::array keys{
                     "takes 256B or what the device can do",
                     "A copy of so few bytes costs less than a second read by the adapter"},
                    &Settings::inline_bytes),
-    number("bundle_size", Kind::size, "4KiB", 0, 1 * MiB, 4,
-           {"Small messages to one peer that have to wait share a frame up to this size; 0 turns "
-            "sharing off",
-            "One packet at the largest MTU"},
+    number("bundle_size", Kind::size, "8KiB", 0, 1 * MiB, 4,
+           {"Messages to one peer that have to wait share a frame up to this size. Each may have up "
+            "to a third of it. 0 turns sharing off",
+            "A receive buffer, with its headers"},
            &Settings::bundle_bytes),
     number("send_memory_max", Kind::size, "64MiB", 1 * MiB, 64 * GiB, 3,
            {"Memory for messages that wait to be sent, over all peers. When it is full, the MPI "

@@ -26,12 +26,12 @@ struct CoreConfig {
   std::uint8_t rnr_code = 12;  // RNR NAK timer that we advertise, at first
   bool rnr_auto = false;       // then follow how long reposts take
   SendQueue::Config queue;
-  std::uint32_t inline_bytes = 256;          // frames up to this size are inlined
-  std::uint32_t bundle_bytes = 4096;         // a bundle of small messages grows up to this size
-  std::uint32_t bundle_message_bytes = 512;  // messages up to this size are bundled
-  std::uint32_t burst_frames = 4;            // frames to a peer at once in a round of a flood
-  std::uint32_t flood_messages = 16;         // to a peer in one round: the next is of a flood
-  std::uint32_t pending_frames = 1024;       // cap of a peer's pending queue
+  std::uint32_t inline_bytes = 256;           // frames up to this size are inlined
+  std::uint32_t bundle_bytes = 8192;          // a bundle of small messages grows up to this size
+  std::uint32_t bundle_message_bytes = 2730;  // those up to this size: a third of it
+  std::uint32_t burst_frames = 4;             // frames to a peer at once in a round of a flood
+  std::uint32_t flood_messages = 16;          // to a peer in one round: the next is of a flood
+  std::uint32_t pending_frames = 1024;        // cap of a peer's pending queue
   Scheduler::Config transfers;
   Admission::Config admission;
   std::uint32_t max_rd_atomic = 16;     // most reads and atomics that a queue pair of ours starts

@@ -4,10 +4,10 @@
 //   send ──▶ pending ──credit, room, gate──▶ lane ──completion──▶ retired
 //
 // The first frames to a peer in a round (between two calls of progress) go at once. Later ones wait
-// for the next round, and small messages join the youngest waiting frame (a bundle): a flood then
-// costs one work request for many messages. They may wait for long: the application may have what it
-// wants, and compute before it makes progress again. So a round with few messages has none that
-// wait; only after one with many, few go at once.
+// for the next round, and messages much smaller than a frame join the youngest that waits (a
+// bundle): a flood then costs one work request for many messages. They may wait for long: the
+// application may have what it wants, and compute before it makes progress again. So a round with
+// few messages has none that wait; only after one with many, few go at once.
 //
 // Each frame of messages and each lane end costs an eager credit of the peer, each other control
 // frame a control credit, except the one goodbye. The last control credit is for giving credits.
