@@ -35,7 +35,8 @@ def pt2pt():
 
     add("ring", 8, long=[2, 4])
     add("pingpong", 2, args=["--ms", "10", "--sizes", "0,8,4K,64K,1M"])
-    add("msgrate", long=[2])
+    cases.append(Case("msgrate", 2, ["--bytes", "2048", "--messages", "2000"], note="2 KiB share frames",
+                      check=Carried("messages_bundled")))
     add("msgrate", long=[4], args=["--messages", "5000"])
     add("collective_times", 3, args=["--sizes", "8,64K", "--ms", "5"])
     add("initlat", long=[2, 4, 8])
