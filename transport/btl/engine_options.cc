@@ -18,10 +18,6 @@ namespace {
 constexpr std::uint64_t reads_least_bytes = 64 << 10;
 constexpr std::uint64_t reads_first_bytes = 128 << 10;
 
-// A message that waits is bundled up to this part of a bundle. Two in a frame gain nothing: 6 KiB
-// take as long as twice 3 KiB.
-constexpr std::uint32_t bundled_part = 3;
-
 template <typename T>
 T to(std::int64_t value) {
   return static_cast<T>(value);
@@ -77,7 +73,7 @@ Engine::Options engine_options(const config::Settings& s, PeerName self, OnNode 
   core.shrink_after = {s.window_shrink_after_ns};
   if (s.inline_bytes != automatic) core.inline_bytes = to<std::uint32_t>(s.inline_bytes);
   core.bundle_bytes = to<std::uint32_t>(std::min(s.bundle_bytes, s.buffer_bytes));
-  core.bundle_message_bytes = core.bundle_bytes / bundled_part;
+  core.bundle_message_bytes = core.bundle_bytes / Core::Config::bundled_part;
   core.connections_max = to<std::uint32_t>(s.connections_max);
   core.connect_timeout = {s.connect_timeout_ns};
   core.attempt_timeout = std::min(core.attempt_timeout, core.connect_timeout);
