@@ -257,7 +257,7 @@ def test_the_epilog_drains_a_node_without_its_port(slurm):
     try:
         run("srun", "-N", "2", "true")
         wait_for(lambda: re.match(r"drained weir: fail +port: rxe0", state_of(2)), "weir's reason", lambda: state_of(2))
-        assert state_of(1).startswith("idle"), state_of(1)
+        wait_for(lambda: state_of(1).startswith("idle"), "the well node's epilog", lambda: state_of(1))
     finally:
         on_node(2, "lab-wire --local up")
 
