@@ -39,10 +39,6 @@ std::string rate(double per_second) {
                             : fmt::format("{:.1f}M", per_second / 1e6);
 }
 
-std::string size_text(std::uint64_t bytes) {
-  return config::format_size(static_cast<std::int64_t>(bytes));
-}
-
 // Columns of one table that belong together.
 struct Block {
   const char* title;
@@ -148,6 +144,10 @@ std::vector<Row> Results::rows() const {
     rows.push_back(row);
   }
   return rows;
+}
+
+std::string size_text(std::uint64_t bytes) {
+  return config::format_size(static_cast<std::int64_t>(bytes));
 }
 
 std::string to_text(const std::vector<Row>& rows, const About& about) {

@@ -74,6 +74,7 @@ struct About {
   bool atomics = true;  // both ports have them
 };
 
+std::string size_text(std::uint64_t bytes);  // "64KiB"
 std::string to_text(const std::vector<Row>& rows, const About& about);
 between::Json to_json(const std::vector<Row>& rows, const About& about);
 std::string to_csv(const std::vector<Row>& rows);

@@ -7,7 +7,6 @@
 #include <array>
 
 #include "tools/between/facts.h"
-#include "transport/config/units.h"
 
 namespace weir::tools::perf {
 namespace {
@@ -28,10 +27,6 @@ constexpr std::uint64_t trial_count = 16;
 constexpr std::uint64_t most_count = 1'000'000;
 constexpr std::uint64_t atomic_bytes = 8;
 constexpr std::array<const char*, 2> ways{"weir", "verbs"};
-
-std::string size_text(std::uint64_t bytes) {
-  return config::format_size(static_cast<std::int64_t>(bytes));
-}
 
 double seconds_until(Clock::time_point end) {
   return std::max(0.0, std::chrono::duration<double>(end - Clock::now()).count());
