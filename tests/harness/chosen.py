@@ -29,18 +29,12 @@ def changed_lately():
     return names if done.returncode == 0 else None
 
 
-def shares_of(mark):
-    return mark.kwargs.get("shares", SHARES)
-
-
 def rotating(item):
-    """(mark, name of what has its turn as one) for each reason why it is not in every run."""
+    """(its marks `long`, its own before its kind's; the name of what has its turn as one), of what is not in every run."""
     kind = boots.kind_of(item)
     of_kind = kind and kind.rotates and kind.rotates.mark
     marks = [mark for mark in (item.get_closest_marker("long"), of_kind) if mark]
-    # Of two marks with as many shares the kind's name counts, for both.
-    names = {shares_of(mark): mark.kwargs.get("together", item.nodeid) for mark in marks}
-    return [(mark, names[shares_of(mark)]) for mark in marks]
+    return marks, marks[-1].kwargs.get("together", item.nodeid) if marks else ""
 
 
 class Chosen:
@@ -50,27 +44,27 @@ class Chosen:
         """Each share takes about as long as another. Neighbours are of a kind, so they are dealt in turn."""
         self.option, seconds = option, collections.Counter()
         for item in items:
-            for mark, together in rotating(item):
-                if mark.kwargs.get("in_shares", True):
-                    seconds[shares_of(mark), together] += mark.kwargs.get("seconds", SECONDS)
-        self.share_of, loads = {}, {shares: [0] * shares for shares, _ in seconds}
-        for (shares, together), takes in seconds.most_common():
-            self.share_of[shares, together] = share = loads[shares].index(min(loads[shares]))
-            loads[shares][share] += takes
+            marks, together = rotating(item)
+            if marks and all(mark.kwargs.get("in_shares", True) for mark in marks):
+                seconds[together] += max(mark.kwargs.get("seconds", SECONDS) for mark in marks)
+        self.share_of, loads = {}, [0] * SHARES
+        for together, takes in seconds.most_common():
+            self.share_of[together] = share = loads.index(min(loads))
+            loads[share] += takes
 
     def has_turn(self, mark, together):
         """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
         depends_on = mark.kwargs.get("but_after_changes_in", ())
         if depends_on and any(path.startswith(tuple(depends_on)) for path in changed_lately() or depends_on):
             return True
-        shares = shares_of(mark)
         return (mark.kwargs.get("in_shares", True) and
-                self.share_of.get((shares, together), 0) == turn(self.option) % shares)
+                self.share_of.get(together, 0) == turn(self.option) % SHARES)
 
     def has(self, item):
         if self.option.long or any(named.endswith(item.nodeid) for named in self.option.file_or_dir):
             return True
-        return all(self.has_turn(mark, together) for mark, together in rotating(item))
+        marks, together = rotating(item)
+        return all(self.has_turn(mark, together) for mark in marks)
 
     def twins(self, items):
         """Tests of labs again under Open MPI 5.0: all with --long, else a share when that has its turn."""

@@ -23,8 +23,7 @@ class Kind:
     any_device: bool = False   # the host's RDMA device will do
     # Called on the host before the boot, with pytest's config. Returns further options.
     prepare: object = None
-    # The mark `long` of its tests. Those with one of their own need the turn of both: it is one and the same where
-    # both have as many shares.
+    # The mark `long` of its tests.
     rotates: object = None
 
     def boot(self):
@@ -58,9 +57,8 @@ add("wire with rails", ("--wire", "--rails", "2"))
 add("wire with paths", ("--wire", "--paths", "2", "--rate", "100mbit"))
 add("nodes", ("--nodes", "2"))
 add("nodes with rails", ("--nodes", "2", "--rails", "2"))
-add("Slurm", ("--nodes", "2", "--rails", "2", "--slurm"),
-    rotates=pytest.mark.long(shares=3, together="Slurm", seconds=30))
-linux_6_12 = dict(rotates=pytest.mark.long(shares=3, together="Linux 6.12", seconds=15))
+add("Slurm", ("--nodes", "2", "--rails", "2", "--slurm"))
+linux_6_12 = dict(rotates=pytest.mark.long(together="Linux 6.12", seconds=15))
 add("Linux 6.12", ("--kernel", "trixie"), **linux_6_12)
 add("wire of Linux 6.12", ("--kernel", "trixie", "--wire"), **linux_6_12)
 of_open_mpi_5 = dict(prepare=open_mpi_5.make_ready, rotates=open_mpi_5.rotates)

@@ -9,7 +9,7 @@ import pytest
 
 from harness import programs
 
-pytestmark = pytest.mark.long(shares=3, but_after_changes_in=["tools/doctor/"])
+pytestmark = pytest.mark.long(but_after_changes_in=["tools/doctor/"])
 
 LIMIT_S = 120
 

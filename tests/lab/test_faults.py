@@ -4,7 +4,7 @@ import pytest
 
 from harness.programs import judge, sh
 
-pytestmark = pytest.mark.long(shares=3)
+pytestmark = pytest.mark.long
 
 LIMIT_S = 150
 
@@ -16,11 +16,10 @@ HALVES = ("--mca pml ob1 --mca btl weir,tcp,self sh -c "
           "ring --counters")
 
 
-def works(name, lab, command, *says, never=(), succeeds=True, long=False, only_here=False):
+def works(name, lab, command, *says, never=(), succeeds=True, only_here=False):
     """A case of what is told: it says all of these texts, and never any of those."""
     return pytest.param(command, succeeds, says, never, id=name,
-                        marks=[pytest.mark.lab(lab), *([pytest.mark.long] if long else []),
-                               *([pytest.mark.only_here] if only_here else [])])
+                        marks=[pytest.mark.lab(lab), *([pytest.mark.only_here] if only_here else [])])
 
 
 def fails(*args, **options):
@@ -39,7 +38,7 @@ def fails(*args, **options):
     fails("too little locked memory: the limit and the remedy", "64 KiB of locked memory", f"{WEIR} ring",
           r"locked-memory limit is 64 KiB", r"ulimit -l"),
     works("too little locked memory, tcp beside: works", "64 KiB of locked memory", f"{MIXED} ring",
-          r"ulimit -l", r"ring: ok", long=True),
+          r"ulimit -l", r"ring: ok"),
     # Buffers that fit give each other up; for those that do not each rank says once that it copies.
     works("large messages with too little locked memory: copies, one warning a rank", "3 MiB of locked memory",
           f"{WEIR} --mca btl_weir_flags send,put,get large_memory --rounds 2 --counters",
@@ -57,8 +56,7 @@ def fails(*args, **options):
           r"to its address 10\.77\.1\.1\. It is left to other transports", r"ring: ok",
           r"messages_sent min 0 max [1-9]", never=[r"(?s)cannot be reached.*cannot be reached"]),
     works("a peer on another fabric, all peers added at once: nobody else loses weir", "rails",
-          f"mpirun -np 4 --mca mpi_add_procs_cutoff 64 {HALVES}", r"ring: ok", r"messages_sent min 0 max [1-9]",
-          long=True),
+          f"mpirun -np 4 --mca mpi_add_procs_cutoff 64 {HALVES}", r"ring: ok", r"messages_sent min 0 max [1-9]"),
     works("two rails: info and doctor name them; a third that is not there is said once", "rails",
           f"export WEIR_RAILS=2; weir info && weir doctor && WEIR_RAILS=3 {WEIR} ring",
           r"messages up to 32 KiB are sent without asking: auto, with several rails",
@@ -69,7 +67,7 @@ def fails(*args, **options):
           f"{WEIR} --mca btl_weir_device rxe0,mlx5_9 ring", r"mlx5_9", r"rxe0:1", never=[r"ring: ok"]),
     fails("messages that nothing takes: named, and the job ends", "loopback", f"{WEIR} no_receiver",
           r"a message from rank 0.* is lost: nothing in this process takes messages with tag \d+, and 64 MiB",
-          r"weir lost a message", never=[r"WATCHDOG"], long=True),
+          r"weir lost a message", never=[r"WATCHDOG"]),
     fails("a wrong parameter: the key, the value, the range", "loopback",
           f"{WEIR} --mca btl_weir_window_max 0 ring",
           r"btl_weir_window_max: '0' is out of range \(it takes: "),
@@ -102,14 +100,14 @@ def fails(*args, **options):
           r"large_memory: ok", r"rma_windows: ok", never=["leaked"], only_here=True),
     fails("a wrong unit: the key and what it takes", "loopback",
           f"{WEIR} --mca btl_weir_rnr_timer 12furlongs ring",
-          r"btl_weir_rnr_timer: .*furlongs.* \(it takes: ", long=True),
+          r"btl_weir_rnr_timer: .*furlongs.* \(it takes: "),
     # The doctor provokes RNR NAKs on the same port: before the job they do not count, within it
     # they do.
     works("RNR NAKs of the device: MPI_T shows those since MPI_Init", "loopback",
           f"weir doctor >/dev/null && {WEIR} ring --counters && "
           f"{WEIR} ring --counters --during 'weir doctor >/dev/null'",
           r"(?s)rnr_naks_sent min 0 max 0 .*rnr_naks_sent min [1-9]",
-          r"(?s)rnr_naks_received min 0 max 0 .*rnr_naks_received min [1-9]", long=True),
+          r"(?s)rnr_naks_received min 0 max 0 .*rnr_naks_received min [1-9]"),
     fails("a wrong file: every line, the nearest key, once a node", "loopback",
           f"printf 'windw_max: 3\\nmtu: 1500\\n' >w.yaml; {WEIR} --mca btl_weir_config $PWD/w.yaml ring",
           r"/w\.yaml:1: windw_max: there is no such key; did you mean window_max\?", r"/w\.yaml:2: mtu: ",

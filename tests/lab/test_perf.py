@@ -9,7 +9,7 @@ import pytest
 from harness import programs
 from harness.programs import says
 
-pytestmark = pytest.mark.long(shares=3, seconds=15, but_after_changes_in=["tools/perf/"])
+pytestmark = pytest.mark.long(seconds=15, but_after_changes_in=["tools/perf/"])
 
 LIMIT_S = 500
 PEER_TIMEOUT_S = 30

@@ -4,7 +4,7 @@ import pytest
 
 from harness.programs import judge, sh
 
-pytestmark = pytest.mark.long(shares=3)
+pytestmark = pytest.mark.long
 
 LIMIT_S = 200
 

@@ -21,7 +21,7 @@ from mpi import jobs
 from mpi.cases import DEATH_LIMIT_S, OSC_OVER_WEIR, proof
 from mpi.judging import Carried, Case, check_killed, check_named
 
-pytestmark = [pytest.mark.lab("Slurm"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab("Slurm"), pytest.mark.timeout(600), pytest.mark.long(together="Slurm", seconds=15)]
 
 PATIENCE_S = 120  # for what hangs, on a slow machine
 NOBODY = 65534
@@ -171,12 +171,7 @@ def end_of(job):
 
 # ---- jobs that end well ------------------------------------------------------------------------------
 
-def each(*hows):
-    """The first of these in each run."""
-    return pytest.mark.parametrize("how", [hows[0], *(pytest.param(how, marks=pytest.mark.long) for how in hows[1:])])
-
-
-@each("srun", "mpirun", "sbatch")
+@pytest.mark.parametrize("how", ["srun", "mpirun", "sbatch"])
 def test_a_job(how, start):
     """Messages, large ones over both rails, and one-sided operations."""
     start(how, *proof(NP), Case("bigmix", NP, ["--rounds", "1", "--largest", "2M"], check=Carried("rail_parts")),
@@ -199,8 +194,8 @@ def test_a_node_drains_under_a_job(stream):
 
 @pytest.mark.parametrize("how, options, check", [
     pytest.param("srun", ["--kill-on-bad-exit=0"], check_named, id="srun"),
-    pytest.param("srun", ["--kill-on-bad-exit=1"], check_killed, id="srun-kills", marks=pytest.mark.long),
-    pytest.param("mpirun", [], check_killed, id="mpirun", marks=pytest.mark.long)])
+    pytest.param("srun", ["--kill-on-bad-exit=1"], check_killed, id="srun-kills"),
+    pytest.param("mpirun", [], check_killed, id="mpirun")])
 def test_a_rank_is_killed(how, options, check, start):
     """The job ends, also where Slurm lets the others go on: they say whom they lost."""
     start(how, Case("killed_peer", NP, ["--survivors", "mixed", "--victim", "2"], check=check,
@@ -208,10 +203,14 @@ def test_a_rank_is_killed(how, options, check, start):
     nothing_is_left()
 
 
-@each("user", "srun", "mpirun", "sbatch")
+def of_a_boot(name, role, *signal):
+    """With these one boot has enough to do."""
+    return pytest.param(role, signal, id=name, marks=pytest.mark.long(together=f"Slurm, {name}", seconds=25))
+
+
+@pytest.mark.parametrize("how", ["user", "srun", "mpirun", "sbatch"])
 @pytest.mark.parametrize("role, signal", [
-    ("gather", []), pytest.param("gather", ["--signal=KILL", "--full"], id="gather-KILL", marks=pytest.mark.long),
-    pytest.param("rma", [], marks=pytest.mark.long)])
+    of_a_boot("gather", "gather"), of_a_boot("gather-KILL", "gather", "--signal=KILL", "--full"), of_a_boot("rma", "rma")])
 def test_scancel_in_a_flood(how, role, signal, stream):
     job = stream(how, role, OSC_OVER_WEIR if role == "rma" else ())
     assert {"node1", "node2"} <= left().keys(), "there is nothing that could be left behind"
@@ -225,7 +224,6 @@ def test_scancel_in_a_flood(how, role, signal, stream):
     nothing_is_left()
 
 
-@pytest.mark.long
 def test_a_node_fails_under_a_job(stream):
     """Slurm ends the job, on that node as well."""
     job = stream("srun", "gather")
@@ -287,7 +285,6 @@ def test_a_job_on_both_nodes_is_watched_and_steered(stream, build):
     nothing_is_left()
 
 
-@pytest.mark.long(but_after_changes_in=["tools/between/launch.cc", "tools/between/host.cc"])
 def test_the_doctor_goes_to_the_nodes_of_an_allocation_by_srun(slurm, build, monkeypatch):
     monkeypatch.setenv("OMPI_MCA_plm_rsh_agent", "false")
     doctor = f'{build}/bin/weir doctor --json --all-pairs --device rxe0 --hosts "$SLURM_JOB_NODELIST"'

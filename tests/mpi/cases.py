@@ -109,9 +109,9 @@ def rails():
 
     few = ["--rounds", "1"]
     return [case("bigmix", 4, [*few, "--largest", "4M"]), case("large_traffic", 4, few),
-            case("large_memory", 4, few), case("pt2pt_modes", 3),
+            case("large_memory", 4, few, long=True), case("pt2pt_modes", 3),
             case("threads", 2, long=True), case("rma_sync", 4, few, ["puts", "gets"]),
-            case("rma_data", 4, counted=["puts", "gets", "rail_parts"]),
+            case("rma_data", 4, counted=["puts", "gets", "rail_parts"], long=True),
             Case("spawn", 2, note="two rails", mca=both, long=True),
             spread("pt2pt_modes", 3),
             # Fragments of columns, which ob1 has to get in order.
@@ -154,8 +154,8 @@ def rma():
         add("rma_windows", np, ["puts", "gets"], ["--refused"], long=pair)
         add("large_memory", np, ["gets", "registration_misses", "registration_invalidations"],
             ["--rounds", "2"], long=not pair)
-        add("large_traffic", np, ["gets", "registration_hits"], long=pair)
-        add("table1_orderings", np, ["gets"], long=pair)
+        add("large_traffic", np, ["gets", "registration_hits"], long=True)  # in each run on two nodes
+        add("table1_orderings", np, ["gets"], long=True)
     add("rma_windows", 2, ["puts"], ["--rounds", "0", "--many", "2300", "--made", "10000"], note="thousands", long=True)
     # Twice 4 GiB.
     cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
@@ -269,7 +269,7 @@ def rma_node():
     cases = [carried_case("rma_sync", 4, ["puts", "gets"], ["--rounds", "1"]),
              carried_case("rma_data", 2, ["puts", "gets"], long=True),
              *(carried_case("rma_atomics", np, ["atomics"], ["--count", "8", "--long", "5000"],
-                            long=np == 4) for np in (2, 4)),
+                            long=True) for np in (2, 4)),
              carried_case("rma_sync", 2, ["puts", "gets", "atomics"],
                           ["--window", "allocate"], note="allocated", long=True),
              # Dynamic windows over two nodes: osc/rdma of 4.1.4 waits for itself (README.md).
@@ -308,34 +308,34 @@ def overlap():
                     ("unexpected_flood", 4, []), ("rma_sync", 4, ["--rounds", "1"]),
                     ("rma_data", 2, []))]
 
-    levels = [(name, ["-x", f"OMPI_MPI_THREAD_LEVEL={level}"]) for level, name in
-              enumerate(("single", "funneled", "serialized", "multiple"))]
+    def level_of(number):
+        return ["-x", f"OMPI_MPI_THREAD_LEVEL={number}"]
+
     return [
         demand(2, mca=on), demand(4, mca=on, args=["--bytes", "64K", "--repeat", "10"], long=True),
         demand(2, " of scattered data", mca=on, args=["--gaps", "--count", "1"],
                check=["overlap_upcalls"]),
         demand(2, " by a program with threads", args=["--threads", "--counters"], alone=True,
                mca=[("btl_weir_overlap", "auto")]),
-        case("pt2pt_modes", 3, ["--largest", "70000"], long=True), case("table1_orderings", 3, long=True),
-        case("wildcards", 4, long=True), case("collectives", 3, long=True),
-        case("threads", 4, ["--threads", "2", "--rounds", "20"]), case("spawn", 2, long=True),
-        case("bigmix", 4, ["--rounds", "1", "--largest", "2M"], long=True),
-        case("random_soak", 4, ["--seed", "5"], long=True), case("large_memory", 2, ["--rounds", "2"], long=True),
-        case("unexpected_flood", 4, long=True), case("rma_sync", 4, ["--rounds", "1"], osc=OSC_OVER_WEIR),
-        case("rma_data", 2, osc=OSC_OVER_WEIR, long=True), case("stencil", 4, ["--bytes", "64K"], long=True),
+        case("threads", 4, ["--threads", "2", "--rounds", "20"]),
+        case("rma_sync", 4, ["--rounds", "1"], osc=OSC_OVER_WEIR), case("stencil", 4, ["--bytes", "64K"], long=True),
         *(Case("overlap_collectives", np, ["--demand"], note="demanded", timeout=60,
                mca=[("btl_weir_overlap", "all")], check=Carried("overlap_upcalls", "gets"),
                long=np == 2) for np in (2, 4)),
-        case("collectives", 3, value="all", long=True), case("random_soak", 4, ["--seed", "7"], value="all"),
+        case("random_soak", 4, ["--seed", "7"], value="all", long=True),
         case("threads", 4, ["--threads", "2", "--rounds", "20"], value="all", long=True),
-        *(one for value in ("on", "all") for level in levels for one in every(value, *level)),
+        # All beneath MPI asks only whether there may be threads: the levels between are like one of these two.
+        *(one for value in ("on", "all") for name, level in (("single", 0), ("multiple", 3))
+          for one in every(value, name, level_of(level))),
+        *(case("collectives", 3, note=f", {name}", long=True, launch=level_of(level))
+          for level, name in ((1, "funneled"), (2, "serialized"))),
         *killed(["--mca", "btl_weir_overlap", "on"], " overlap on")]
 
 
 def node():
-    cases = [
-        Case("pt2pt_modes", 4, ["--largest", "70000"]), Case("random_soak", 4, ["--messages", "2000"])]
+    cases = [Case("random_soak", 4, ["--messages", "2000"])]
     with_long = [
+        Case("pt2pt_modes", 4, ["--largest", "70000"]),
         Case("unexpected_flood", 4),
         Case("ring", 2), Case("ring", 4), Case("pingpong", 2, ["--ms", "10", "--sizes", "0,8,4K,64K,1M"]),
         Case("table1_orderings", 2), Case("threads", 2), Case("initlat", 4), Case("pt2pt_modes", 2),
@@ -386,7 +386,7 @@ def scalapack_case(program, long=False):
 
 
 def app():
-    return [hpcc_case(2, long=True), hpcc_case(4, long=True),
+    return [hpcc_case(4, long=True),
             netpipe_case(1 << 16, integrity=False),
             netpipe_case(1 << 20, integrity=True, long=True), scalapack_case("xdlu", long=True),
             scalapack_case("xdllt"), scalapack_case("xdqr", long=True)]
@@ -394,7 +394,7 @@ def app():
 
 def app_node():
     """Each program is run on one node or on two."""
-    return [*(hpcc_case(np, long=True) for np in (2, 4)),
+    return [hpcc_case(2, long=True),
             netpipe_case(1 << 18, integrity=True, long=True), scalapack_case("xdllt", long=True)]
 
 

@@ -10,7 +10,7 @@ from harness.mpirun import mpirun
 from harness.programs import judge, sh
 from mpi.jobs import write_plan
 
-pytestmark = pytest.mark.long(shares=3)
+pytestmark = pytest.mark.long
 
 LIMIT_S = 150
 ALL = ("pt2pt_modes --largest 70000", "bigmix --rounds 1 --largest 2M")
@@ -22,19 +22,18 @@ MAY_DIFFER = ("eager_max=8KiB chunk_size=16KiB reads_max=2 window_initial=4 wind
 SERVERS = ("proxy_servers=1 admission=always tokens=3", "admission=always tokens=5", "node_sharing=off")
 
 
-def differ(name, lab, *ranks, programs=ALL, error=None, long=False):
-    marks = [pytest.mark.lab(lab), *([pytest.mark.long] if long else [])]
-    return pytest.param(ranks, programs, error, id=name, marks=marks)
+def differ(name, lab, *ranks, programs=ALL, error=None):
+    return pytest.param(ranks, programs, error, id=name, marks=pytest.mark.lab(lab))
 
 
 @pytest.mark.parametrize("ranks, programs, error", [
     differ("buffers", "loopback", *BUFFERS, programs=["ring --laps 20"],
            error="btl_weir_buffer_size differs from ours"),
     differ("what may differ", "loopback", *MAY_DIFFER),
-    differ("servers and tokens", "loopback", *SERVERS, long=True),
-    differ("overlap", "loopback", "overlap=all", "overlap=off", long=True),
+    differ("servers and tokens", "loopback", *SERVERS),
+    differ("overlap", "loopback", "overlap=all", "overlap=off"),
     differ("frames", "rails", "device=rxe0,rxe1 frames=spread", "device=rxe0,rxe1"),
-    differ("rails", "rails", "device=rxe0,rxe1", "device=rxe0", long=True),
+    differ("rails", "rails", "device=rxe0,rxe1", "device=rxe0"),
 ])
 def test_ranks_disagree(ranks, programs, error, build, tmp_path):
     """Rank N has the Nth settings."""

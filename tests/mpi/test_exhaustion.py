@@ -9,7 +9,7 @@ import pytest
 from harness.mpirun import mpirun
 from harness.programs import judge, sh
 
-pytestmark = pytest.mark.long(shares=3)
+pytestmark = pytest.mark.long
 
 LIMIT_S = 90
 
@@ -21,10 +21,8 @@ UCX_ENDS_IT = "Fatal: Failed to allocate page table directory"
 
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("what, left", [
-    ("descriptors", 0), ("mappings", 20), ("address-space", 8),
-    *(pytest.param(what, left, marks=pytest.mark.long) for what, left in (
-        ("descriptors", 1), ("descriptors", 2), ("descriptors", 4), ("mappings", 5), ("mappings", 80),
-        ("address-space", 1), ("address-space", 2), ("address-space", 32))),
+    *(("descriptors", left) for left in (0, 1, 2, 4)), *(("mappings", left) for left in (5, 20, 80)),
+    *(("address-space", left) for left in (1, 2, 8, 32)),
 ])
 def test_exhausted(what, left, build, tmp_path):
     """Nothing of weir's crashes, nothing hangs, and no byte is wrong."""

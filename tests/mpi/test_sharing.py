@@ -20,7 +20,7 @@ from harness.open_mpi_5 import own_version
 from harness.programs import run, says
 from harness.top import Top
 
-pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900), pytest.mark.long(shares=3, seconds=9)]
+pytestmark = [pytest.mark.lab("loopback"), pytest.mark.timeout(900), pytest.mark.long(seconds=9)]
 
 PATIENCE_S = 240  # for what hangs, on a slow machine
 TAIL = 2000
@@ -172,7 +172,6 @@ def test_node_sharing_off_shares_nothing(start, top):
     nothing_is_left()
 
 
-@pytest.mark.long
 def test_jobs_killed_with_tokens_make_way_for_another(start, stream, top, request):
     """A job that waits for the tokens of another one goes on when that one is killed."""
     survivor = stream(**FEW_TOKENS)
@@ -206,7 +205,6 @@ def test_segment_left_by_a_killed_job_is_used_on(start, ring, top):
     nothing_is_left()
 
 
-@pytest.mark.long
 def test_segment_of_a_killed_job_is_removed_by_the_next(start, stream, top):
     """Nobody asks for the segment of a job of its own again."""
     job = start(2, "alltoall_mem", FOR_LONG, node_sharing="job")
@@ -223,7 +221,7 @@ def test_segment_of_a_killed_job_is_removed_by_the_next(start, stream, top):
     nothing_is_left()
 
 
-@pytest.mark.parametrize("sharing, files", [pytest.param("user", 1, marks=pytest.mark.long), ("job", 2)])
+@pytest.mark.parametrize("sharing, files", [("user", 1), ("job", 2)])
 def test_two_jobs_share_by_user_and_not_by_job(sharing, files, stream, top):
     jobs = [stream(node_sharing=sharing) for _ in range(2)]
     wait_for(lambda: len(top.processes()) == 4 or not all(j.runs() for j in jobs), "four processes")
@@ -233,7 +231,6 @@ def test_two_jobs_share_by_user_and_not_by_job(sharing, files, stream, top):
     nothing_is_left()
 
 
-@pytest.mark.long
 def test_file_in_the_way_of_the_segment(start, ring):
     """A line says so, and the job has limits of its own."""
     job = start(2, "ring", ["--laps", "20000"])
@@ -246,7 +243,6 @@ def test_file_in_the_way_of_the_segment(start, ring):
     assert text.count("shares no read budget") == 1 and path in text
 
 
-@pytest.mark.long
 def test_rank_with_a_dev_shm_of_its_own(start):
     """As in a container of its own."""
     script = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then mount -t tmpfs none /dev/shm; fi; exec "$@"'
@@ -268,7 +264,6 @@ def proxied(start, top):
     return proxied
 
 
-@pytest.mark.long
 def test_job_killed_with_a_proxy(proxied, ring):
     """Its segment is its own, so another job's proxy does not meet it, but clears it away."""
     job = proxied()
@@ -279,8 +274,7 @@ def test_job_killed_with_a_proxy(proxied, ring):
     nothing_is_left()
 
 
-@pytest.mark.parametrize("serves", [pytest.param(True, id="server"),
-                                    pytest.param(False, id="served", marks=pytest.mark.long)])
+@pytest.mark.parametrize("serves", [pytest.param(True, id="server"), pytest.param(False, id="served")])
 def test_rank_killed_with_a_proxy_ends_its_job(serves, proxied, ring, top):
     job, victims = proxied(), []
 
@@ -296,7 +290,6 @@ def test_rank_killed_with_a_proxy_ends_its_job(serves, proxied, ring, top):
     nothing_is_left()
 
 
-@pytest.mark.long
 def test_rank_stopped_with_a_proxy_goes_on(stream, top, request):
     """Stopped one after the other, the server among them; all goes on, each message once."""
     job = stream(4, proxy_servers="1")
@@ -346,7 +339,6 @@ def test_top_shows_who_does_what(start, top, tmp_path):
     top.text(status=1)  # nobody is there
 
 
-@pytest.mark.long
 def test_top_shows_the_proxy(proxied, top, tmp_path):
     proxied()
 
@@ -436,7 +428,6 @@ done
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mpirun", ["survey", "mpirun"])
 def test_tune_writes_a_profile_for_this_machine(mpirun, weir, ring, tmp_path):
     """It measures, says what it found, and weir takes the profile without a word."""

@@ -282,7 +282,7 @@ TAKES_MINUTES = "build/bin/bare_flows"
 
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("text", [
-    pytest.param(text, marks=pytest.mark.long(seconds=120) if TAKES_MINUTES in text else pytest.mark.long(shares=3))
+    pytest.param(text, marks=pytest.mark.long(seconds=120 if TAKES_MINUTES in text else 9))
     for text in TO_RUN if is_for_the_lab(text)])
 def test_runs_in_the_lab(text, place):
     with place.a_job() if text.startswith("weir top") else contextlib.nullcontext():

@@ -161,7 +161,7 @@ def test_4_s_while_ranks_connect_are_survived(connecting_in_the_dark, measured):
     job.check_survived()
 
 
-@on("wire")
+@on(long=("wire",))
 def test_every_rank_that_connects_names_a_lasting_one_in_time(connecting_in_the_dark, measured):
     patience_s = 4
     job, dark = connecting_in_the_dark(END_S, patience_s)
