@@ -77,15 +77,15 @@ def pt2pt():
 
 def few_connections():
     """Connections end and come back all the time, which takes milliseconds of CPU each."""
-    def case(program, np, connections, args=(), timeout=LIMIT_S, long=True):
+    def case(program, np, connections, args=(), long=True):
         mca = [("btl_weir_connections_max", str(connections))]
-        return Case(program, np, args, note=f"{connections} connections", long=long, timeout=timeout,
+        return Case(program, np, args, note=f"{connections} connections", long=long,
                     mca=mca + (OSC_OVER_WEIR if program.startswith("rma_") else []),
                     check=Carried("connections_parted"))
 
     return [case("alltoall_mem", 8, 4, ["--rounds", "2"], long=False),
             case("alltoall_mem", 16, 4, ["--rounds", "6"]), case("random_soak", 16, 4),
-            case("collectives", 10, 4, ["--largest", "8000"], timeout=2 * LIMIT_S),
+            case("collectives", 6, 4, ["--largest", "8000"]),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
             case("rma_sync", 8, 3, ["--rounds", "1"]),
             case("rma_sync", 4, 2, ["--rounds", "1"]),
