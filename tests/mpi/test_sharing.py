@@ -274,7 +274,7 @@ def test_job_killed_with_a_proxy(proxied, ring):
     nothing_is_left()
 
 
-@pytest.mark.parametrize("serves", [pytest.param(True, id="server"), pytest.param(False, id="served")])
+@pytest.mark.parametrize("serves", [True, False], ids=["server", "served"])
 def test_rank_killed_with_a_proxy_ends_its_job(serves, proxied, ring, top):
     job, victims = proxied(), []
 

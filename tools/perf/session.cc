@@ -21,6 +21,8 @@ using doctor::milliseconds;
 constexpr milliseconds open_limit{60000};  // queues, and registering memory
 constexpr milliseconds meet_limit{30000};
 constexpr milliseconds close_limit{20000};
+// When one end has failed: for what the other one has seen, say how it was ended.
+constexpr milliseconds second_word{2000};
 // Beyond what the ends wait themselves, so that their reason is heard.
 constexpr milliseconds margin{10000};
 constexpr std::uint64_t trial_count = 16;
@@ -55,9 +57,8 @@ std::optional<Session::Answers> Session::ask(Json first, Json second, millisecon
     auto said = host->answer(milliseconds(0), reason);
     if (!said) {
       why = fmt::format("{}: {}", host->name(), reason);
-      // What the other end has seen may say more.
       std::erase(asked, host);
-      if (!asked.empty() && Host::first_to_answer(asked, milliseconds(300)) != nullptr &&
+      if (!asked.empty() && Host::first_to_answer(asked, second_word) != nullptr &&
           !asked.front()->answer(milliseconds(0), reason)) {
         why += fmt::format("; {}: {}", asked.front()->name(), reason);
       }
