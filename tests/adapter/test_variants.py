@@ -144,16 +144,14 @@ def test_the_contract_holds_with_a_provider(profile, library, run):
 @pytest.mark.lab("loopback")
 @pytest.mark.parametrize("program, profile", [
     pytest.param(program, name, id=f"{program.removeprefix(OSC_OVER_WEIR).split()[0]}-{name}")
-    for program in (
-        SOAK, READS, f"{OSC_OVER_WEIR} rma_sync --rounds 1", f"{OSC_OVER_WEIR} rma_atomics --count 8 --long 5000")
-    for name in NAMES])
+    for program in (SOAK, f"{OSC_OVER_WEIR} rma_atomics --count 8 --long 5000") for name in NAMES])
 def test_a_provider_carries(program, profile, library, run):
     judge(run(job(profile, program, library, None)), True, [r"(?m)^\w+: ok\b"], NOTHING_BREAKS)
 
 
 @pytest.mark.lab("loopback")
 @pytest.mark.long(seconds=40)
-@pytest.mark.parametrize("profile", ["bnxt_re", "mlx5", "hns", "qedr", "pvrdma"])
+@pytest.mark.parametrize("profile", ["bnxt_re", "mlx5", "pvrdma"])
 def test_twenty_ranks_meet_on_a_provider(profile, library, run):
     """More than a completion queue is made for, and most of these cannot resize it."""
     judge(run(job(profile, "alltoall_mem --rounds 2", library, None, np=20), 3 * LIMIT_S), True,

@@ -21,11 +21,13 @@ from mpi import jobs
 from mpi.cases import DEATH_LIMIT_S, OSC_OVER_WEIR, proof
 from mpi.judging import Carried, Case, check_killed, check_named
 
-pytestmark = [pytest.mark.lab("Slurm"), pytest.mark.timeout(600), pytest.mark.long(together="Slurm", seconds=15)]
+pytestmark = [pytest.mark.lab("Slurm"), pytest.mark.timeout(600), pytest.mark.long(together="Slurm", seconds=25)]
+of_another_boot = pytest.mark.long(together="Slurm, jobs that end badly", seconds=25)
 
 PATIENCE_S = 120  # for what hangs, on a slow machine
 NOBODY = 65534
 NP = 4
+KILL = ("--signal=KILL", "--full")
 ON_BOTH = ["-N", "2", "-n", str(NP), f"--ntasks-per-node={NP // 2}"]
 SETTINGS = [("pml", "ob1"), ("btl", "weir,self"), ("btl_weir_check_leaks", "on"), ("btl_weir_device", "rxe0,rxe1")]
 
@@ -171,7 +173,7 @@ def end_of(job):
 
 # ---- jobs that end well ------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("how", ["srun", "mpirun", "sbatch"])
+@pytest.mark.parametrize("how", ["srun", "mpirun"])
 def test_a_job(how, start):
     """Messages, large ones over both rails, and one-sided operations."""
     start(how, *proof(NP), Case("bigmix", NP, ["--rounds", "1", "--largest", "2M"], check=Carried("rail_parts")),
@@ -192,6 +194,7 @@ def test_a_node_drains_under_a_job(stream):
 
 # ---- jobs that do not --------------------------------------------------------------------------------
 
+@of_another_boot
 @pytest.mark.parametrize("how, options, check", [
     pytest.param("srun", ["--kill-on-bad-exit=0"], check_named, id="srun"),
     pytest.param("srun", ["--kill-on-bad-exit=1"], check_killed, id="srun-kills"),
@@ -203,14 +206,9 @@ def test_a_rank_is_killed(how, options, check, start):
     nothing_is_left()
 
 
-def of_a_boot(name, role, *signal):
-    """With these one boot has enough to do."""
-    return pytest.param(role, signal, id=name, marks=pytest.mark.long(together=f"Slurm, {name}", seconds=25))
-
-
-@pytest.mark.parametrize("how", ["user", "srun", "mpirun", "sbatch"])
-@pytest.mark.parametrize("role, signal", [
-    of_a_boot("gather", "gather"), of_a_boot("gather-KILL", "gather", "--signal=KILL", "--full"), of_a_boot("rma", "rma")])
+@of_another_boot
+@pytest.mark.parametrize("how, role, signal", [
+    ("user", "gather", ()), ("mpirun", "rma", ()), ("srun", "gather", KILL), ("sbatch", "rma", KILL)])
 def test_scancel_in_a_flood(how, role, signal, stream):
     job = stream(how, role, OSC_OVER_WEIR if role == "rma" else ())
     assert {"node1", "node2"} <= left().keys(), "there is nothing that could be left behind"
@@ -224,6 +222,7 @@ def test_scancel_in_a_flood(how, role, signal, stream):
     nothing_is_left()
 
 
+@of_another_boot
 def test_a_node_fails_under_a_job(stream):
     """Slurm ends the job, on that node as well."""
     job = stream("srun", "gather")

@@ -40,7 +40,7 @@ def sanitized(build):
 
 @pytest.mark.parametrize("np, programs, mca, multiple", [
     job("messages", 3, MESSAGES),
-    job("one-sided", 2, ONE_SIDED, *OSC_OVER_WEIR),
+    job("one-sided", 2, ONE_SIDED, *OSC_OVER_WEIR, long=True),
     job("threads beside the overlap thread", 2, ["threads --threads 2 --rounds 5", "bigmix --rounds 1 --largest 2M"],
         ("btl_weir_overlap", "all"), multiple=True, long=True),
     job("servers and few tokens", 4, ["unexpected_flood --count 200", "collectives --largest 4000", *MESSAGES[1:2]],

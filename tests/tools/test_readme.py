@@ -277,13 +277,9 @@ def test_runs_here(text, place):
     place.run(text)
 
 
-TAKES_MINUTES = "build/bin/bare_flows"
-
-
 @pytest.mark.lab("loopback")
-@pytest.mark.parametrize("text", [
-    pytest.param(text, marks=pytest.mark.long(seconds=120 if TAKES_MINUTES in text else 9))
-    for text in TO_RUN if is_for_the_lab(text)])
+@pytest.mark.long(seconds=9)
+@pytest.mark.parametrize("text", [text for text in TO_RUN if is_for_the_lab(text)])
 def test_runs_in_the_lab(text, place):
     with place.a_job() if text.startswith("weir top") else contextlib.nullcontext():
         place.run(re.sub(r"^tools/lab/lab (?:\S+ )*?-- ", 'eval "$(tools/env)"; ', text))

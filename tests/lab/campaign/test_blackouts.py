@@ -33,12 +33,7 @@ def outage(fabric, stream, measured):
     return outage
 
 
-@on(long=("wire", "nodes"))
-def test_5_s_are_survived(outage):
-    outage(5)
-
-
-@on(long=("wire", "nodes", ULFM_NODES))
+@on(long=("wire", ULFM_NODES))
 def test_15_s_longer_than_adapters_repeat_are_survived(outage):
     outage(15, args=MEDIUM).check_carried("connections_resumed", "gets")
 
@@ -54,7 +49,7 @@ def test_3_s_in_the_middle_of_one_sided_traffic_are_survived(outage):
     outage(3, args=ONE_SIDED, mca=OSC_OVER_WEIR).check_carried("gets", "puts", "atomics")
 
 
-@on(long=("wire", "nodes"))
+@on(long=("wire",))
 def test_three_of_4_s_are_survived(outage):
     outage(4, times=3)
 
@@ -114,7 +109,7 @@ def test_3_s_while_ranks_compute_with_overlap_are_survived(fabric, stream, measu
 
 # ---- every rank names who is lost, whatever it does --------------------------------------------------
 
-@on("wire", long=("nodes",))
+@on("wire")
 def test_every_rank_names_a_lasting_one_in_time(every_rank_says_so):
     every_rank_says_so("blackout")
 

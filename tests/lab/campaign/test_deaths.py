@@ -15,7 +15,7 @@ DAEMONS = "orted|prted"  # mpirun's on other nodes, under Open MPI 4 and 5
 TOLD_S = 25  # less than peer_timeout and the program's own limit: somebody is told
 
 
-@on("loopback", long=(ULFM,))
+@on(long=("loopback", ULFM))
 def test_a_rank_is_stopped_for_longer_than_every_limit_and_goes_on(start):
     patience_s = 2
     job = start("stream", 4, ["--seconds", patience_s * 3 + 1],
@@ -45,7 +45,7 @@ def runtime_dies(stream, measured):
     return runtime_dies
 
 
-@on("loopback", long=("nodes", ULFM))
+@on("loopback", long=(ULFM,))
 def test_nothing_survives_mpirun(runtime_dies):
     runtime_dies(lambda job: os.kill(job.process.pid, signal.SIGKILL))
 
@@ -72,17 +72,17 @@ def ends_badly(start, measured):
 
 @on("loopback")
 @pytest.mark.parametrize("how", ["kill", *(pytest.param(how, marks=pytest.mark.long)
-                                           for how in ("exit", "segfault", "abort"))])
+                                           for how in ("exit", "abort"))])
 def test_a_rank_ends_in_the_middle_of_traffic_by(how, ends_badly):
     ends_badly(how)
 
 
-@on(long=("loopback", "nodes"))
+@on(long=("nodes",))
 def test_a_rank_is_killed_in_the_middle_of_gets(ends_badly):
     ends_badly("kill", LARGE[:2])
 
 
-@on("loopback", long=("nodes",))
+@on("loopback")
 def test_a_rank_is_killed_in_the_middle_of_puts_and_gets_of_its_own_and_others(ends_badly):
     ends_badly("kill", ONE_SIDED[:-1], OSC_OVER_WEIR)
 

@@ -19,14 +19,9 @@ pytestmark = [pytest.mark.breaks_boot, pytest.mark.kernel_may_break]
 LENGTH_S = 3
 
 
-@on("wire", long=("wire of Linux 6.12",))
+@on(long=("wire", "wire of Linux 6.12"))
 def test_3_s_are_survived_or_the_adapter_connects_nobody(link_flaps):
     link_flaps(BESIDE)
-
-
-@on(long=("nodes",))
-def test_3_s_in_the_middle_of_large_messages_are_survived_or_the_adapter_connects_nobody(link_flaps):
-    link_flaps(LARGE)
 
 
 @on(long=("nodes",))
@@ -84,12 +79,12 @@ def test_every_rank_names_one_that_is_down_for_good_in_time(every_rank_says_so):
 
 # ---- of two rails that a process alone on its node takes by itself -----------------------------------
 
-@on(long=("nodes with rails", ULFM_NODES))
+@on(long=("nodes with rails",))
 def test_the_second_of_two_is_down_for_3_s(link_of_rail_down):
     link_of_rail_down("1", LARGE)
 
 
-@on(long=("nodes with rails", ULFM_NODES))
+@on(long=(ULFM_NODES,))
 def test_the_second_of_two_is_down_for_ever(link_of_rail_down):
     link_of_rail_down("1", LARGE, [PATIENCE], for_ever=True)
 

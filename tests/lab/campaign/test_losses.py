@@ -30,7 +30,7 @@ def lossy(fabric, start, measured):
     return lossy
 
 
-@on(long=("wire", "wire of Linux 6.12"))
+@on(long=("wire of Linux 6.12",))
 def test_one_percent_of_the_packets(lossy):
     lossy(8, "loss", "1%")
 

@@ -89,14 +89,12 @@ def test_all_goes_over_the_second_while_the_first_is_black_for_longer_than_peer_
 
 
 @on(long=(RAILS,))
-@pytest.mark.parametrize("length_s, args", [
-    pytest.param(5, LARGE, id="5 s"), pytest.param(20, MEDIUM, id="20 s, less than peer_timeout")])
-def test_both_black_for(length_s, args, fabric, over_rails, measured):
-    job = over_rails(args)
-    fabric.black_for(length_s)
+def test_both_black_for_20_s_less_than_peer_timeout(fabric, over_rails, measured):
+    job = over_rails(MEDIUM)
+    fabric.black_for(20)
     end_over_rails(job)
-    assert job.pause_s() > length_s - 1, "one of them was there"
-    measured(f"both rails black for {length_s} s: a longest pause of {job.pause_s():.1f} s")
+    assert job.pause_s() > 19, "one of them was there"
+    measured(f"both rails black for 20 s: a longest pause of {job.pause_s():.1f} s")
 
 
 @on(long=(RAILS,))
@@ -129,14 +127,6 @@ def test_one_rank_has_one_rail_and_the_second_of_the_others_is_black_for_3_s(fab
 
 
 @on(long=(RAILS,))
-def test_one_is_black_for_a_second_every_three_seconds(fabric, over_rails, measured):
-    job = over_rails(MEDIUM)
-    black_in_turn(fabric, *[("0", 1), ("1", 1)] * 4)
-    end_over_rails(job)
-    measured(f"rails that flap: a longest pause of {job.pause_s():.1f} s")
-
-
-@on(long=(RAILS,))
 def test_both_lose_5_percent_and_become_black_in_turn(fabric, over_rails, measured):
     for rail in "01":
         fabric.wire("loss", "5%", rail)
@@ -161,7 +151,7 @@ def test_the_first_becomes_black_while_ranks_finish_and_leave(fabric, over_rails
 
 # ---- the first one, under one-sided traffic ----------------------------------------------------------
 
-@on(RAILS)
+@on(long=(RAILS,))
 def test_puts_and_gets_go_over_the_second_when_the_first_is_black_for_ever(fabric, over_rails, measured):
     job = over_rails([*ONE_SIDED, "--no-atomics"], mca=[*OSC_OVER_WEIR, PATIENCE])
     with fabric.blackout("0") as dark:

@@ -11,7 +11,6 @@ from harness.nodes import kill, node_of, on_node
 from lab.campaign.fabric import ULFM, ULFM_NODES, on
 from lab.campaign.job import END_S, LATEST, LOST, PATIENCE, PATIENCE_S, SLACK_S
 
-TOKENS = [("btl_weir_admission", "always"), ("btl_weir_tokens", "3")]
 PROXY = [("btl_weir_proxy_servers", "1"), ("mpi_yield_when_idle", "1")]
 OVERLAP = [("btl_weir_overlap", "on")]
 FLOOD = ["--phase", "flood"]
@@ -23,21 +22,13 @@ GETS = [*FLOOD, "--largest", "1M"]
 # (arguments of `ulfm`, processes, MCA parameters), by what the victim is at or is.
 DEATHS = {
     "in gets, twice": ([*GETS, "--deaths", 2], 6, []),
-    "idle": (["--phase", "idle"], 5, []),
     "among small messages": (FLOOD, 5, []),
     "connecting": (["--phase", "connect"], 5, []),
     "in MPI_Finalize": (["--phase", "finalize"], 5, []),
-    "with tokens": (FLOOD, 5, TOKENS),
     "the proxy's server": ([*FLOOD, "--victims", "first"], 5, PROXY),
-    "one of the proxy's tasks": (FLOOD, 5, PROXY),
     "rank 0": ([*FLOOD, "--victims", "first"], 5, []),
-    "two at once": ([*GETS, "--at-once", 2], 5, []),
-    "in puts": (["--phase", "put"], 5, []),
-    "in a lock": (["--phase", "lock"], 5, []),
     "in a shared lock": (["--phase", "share"], 5, []),
     "holding the lock of another's window": (["--phase", "hold"], 5, []),
-    "under overlap": (GETS, 5, OVERLAP),
-    "of several threads": ([*GETS, "--threads"], 5, []),
     "of several threads under overlap": ([*GETS, "--threads"], 5, OVERLAP),
     "eight in a row": ([*FLOOD, "--deaths", 8], 10, []),
 }
@@ -66,13 +57,10 @@ def test_the_others_go_on_without_one_of_another_node(phase, start, measured):
 
 
 @on(ULFM)
-@pytest.mark.parametrize("dead", [1, 3])
-def test_the_summary_of_rank_0_is_of_those_that_go_on_without(dead, start, measured):
-    np = dead + 3
-    job = start("ulfm", np, [*FLOOD, "--at-once", dead], mca=[("btl_weir_summary", "on")])
+def test_the_summary_of_rank_0_is_of_those_that_go_on_without(start, measured):
+    job = start("ulfm", 6, [*FLOOD, "--at-once", 3], mca=[("btl_weir_summary", "on")])
     check_went_on(job, measured)
-    said = re.findall(r"weir: summary of (\d+) of (\d+) ranks", job.output())
-    assert said == [(str(np - dead), str(np))]
+    assert "weir: summary of 3 of 6 ranks" in job.output()
 
 
 def queue_pairs():
