@@ -109,9 +109,9 @@ def test_top_of_a_job_on_three_hosts(hosts, job):
 def test_top_names_who_does_not_answer(hosts, job):
     """The others are shown, in time."""
     start = time.monotonic()
-    text = hosts.ask("top", [*job, "gone", "hangs"], "--once", "--interval", "0.1", timeout_s=30, status=1).stdout
+    text = hosts.ask("top", [*job, "gone", "hangs"], "--once", "--interval", "0.1", timeout_s=12, status=1).stdout
     says(text, "6 processes on 3 hosts", "^gone does not answer: .*No route to host", "^hangs does not answer: ")
-    assert time.monotonic() - start < 100
+    assert time.monotonic() - start < 80
 
 
 def test_top_does_not_mix_jobs_of_the_same_number(hosts):
