@@ -130,30 +130,38 @@ APPLICATIONS = (
 )
 
 
-def _measure(application, ranks, extra=()):
+SECONDS_AN_INSTRUCTION = 4e-9  # of the guest's time under `lab --icount`
+
+
+def _measure(application, ranks, counted):
     def measure(who, plan):
         peer = peers.PEERS[who]
         words = peers.command(peer, ranks, application.program(), application.words(ranks),
-                              own_core=ranks == 2)
+                              own_core=ranks == 2 and not counted)
         reader = os.path.join(plan.programs, READER)
-        words[1:1] = ["--wdir", WORK, "-x", f"LD_PRELOAD={reader}", *extra,
+        words[1:1] = ["--wdir", WORK, "-x", f"LD_PRELOAD={reader}",
                       *(word for key in ONE_THREAD for word in ("-x", key))]
         text = run(words, TIMEOUT_S, {**peers.environment(peer), **ONE_THREAD})
         if peer.counts and counter(text, peer.counts, "min") == 0:
             raise Failed(f"{peer.counts} is 0: the messages went elsewhere")
-        return {**application.values(text, ranks),
+        values = application.values(text, ranks)
+        if counted:
+            return {"instructions": values["seconds"] / SECONDS_AN_INSTRUCTION / 1e9}
+        return {**values,
                 "resident_peak_mib": counter(text, "resident_peak_kb", "max") / 1024}
     return measure
 
 
 def groups(asked):
-    """asked: {nodes; ranks: of SHAPES, 0: all; parts: of keys, or none}"""
+    """asked: {nodes; ranks: of SHAPES, 0: all; parts: of keys, or none; icount: instructions in place of time}"""
     found = []
     for ranks in [asked["ranks"]] if asked["ranks"] else SHAPES[asked["nodes"] - 1:]:
         for application in APPLICATIONS:
             metrics = [Metric(key, f"{application.title}{title}, {ranks} ranks", unit, more)
                        for key, title, unit, more in application.metrics]
             metrics.append(Metric("resident_peak_mib", f"{application.title}, {ranks} ranks, resident", "MiB"))
+            if asked["icount"]:  # rates are of no use then
+                metrics = [Metric("instructions", metric.title, "billion") for metric in metrics if metric.key == "seconds"]
             found.append(Group(f"{application.key} {ranks}", ["weir", *peers.OTHERS], metrics,
-                               _measure(application, ranks)))
-    return [g for g in found if any(part in g.key for part in asked["parts"] or [""])]
+                               _measure(application, ranks, asked["icount"])))
+    return [g for g in found if g.metrics and any(part in g.key for part in asked["parts"] or [""])]
