@@ -42,7 +42,7 @@ TEST_P(Death, AtEveryStep) {
 }
 
 // Called by the world: AtEveryStep/4 is that of 4.
-INSTANTIATE_TEST_SUITE_P(Worlds, Death, testing::Values(4, 5, 6),
+INSTANTIATE_TEST_SUITE_P(Worlds, Death, testing::Values(3, 4, 5, 6),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -208,7 +208,8 @@ def test_a_rank_is_killed(how, options, check, start):
 
 @of_another_boot
 @pytest.mark.parametrize("how, role, signal", [
-    ("user", "gather", ()), ("mpirun", "rma", ()), ("srun", "gather", KILL), ("sbatch", "rma", KILL)])
+    ("user", "gather", ()), ("mpirun", "rma", ()), ("srun", "gather", KILL), ("sbatch", "rma", KILL)],
+    ids=["user-gather", "mpirun-rma", "srun-gather-KILL", "sbatch-rma-KILL"])
 def test_scancel_in_a_flood(how, role, signal, stream):
     job = stream(how, role, OSC_OVER_WEIR if role == "rma" else ())
     assert {"node1", "node2"} <= left().keys(), "there is nothing that could be left behind"

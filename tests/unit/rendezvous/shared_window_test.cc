@@ -201,7 +201,7 @@ TEST_P(SharedWindow, ProbesBesideOthersDoNotLetTheQueueGrow) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, SharedWindow,
-                         testing::Combine(testing::Values(2u, 8u), testing::Bool()));
+                         testing::Combine(testing::Values(2u, 4u, 8u), testing::Bool()));
 
 // With a budget of its own each of 8 processes may have at least two of the smallest chunks. A
 // probe is a few short reads, so it finds little of the others' queue.

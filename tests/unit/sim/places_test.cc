@@ -117,7 +117,7 @@ TEST(Places, FiveHundredAndTwelveDoForTenThousandPeers) {
   constexpr std::uint32_t places = 512;
   Job job(peers + 1, places, false);
   Random random(3);
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 20000; ++i) {
     const auto peer = static_cast<Node>(1 + random.below(peers));
     const bool asks = random.chance(500);
     job.send(asks ? 0 : peer, asks ? peer : 0);
