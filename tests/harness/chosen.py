@@ -9,7 +9,7 @@ from harness import boots, open_mpi_5
 from harness.kinds import KINDS, ROOT
 from harness.shares import SHARES, number_of_this_commit
 
-WORTH_A_BOOT_S = 100
+WORTH_A_BOOT_S = 100  # of tests, for a boot takes 40
 SECONDS = 6  # that a test takes, where its mark says nothing else: long(seconds=30)
 # Of tests under Open MPI 5.0, when that has its turn: a dozen in loopback, about 50 s, and as many of another boot.
 SHARES_IN_LOOPBACK = 30
@@ -38,31 +38,42 @@ def rotating(item):
     return marks, marks[-1].kwargs.get("together", item.nodeid) if marks else ""
 
 
+def sharing_boots(seconds, boot_of):
+    """{name: the first of those that are dealt with it}: so many of a boot that they are worth it."""
+    first_of, open_of, sums = {}, {}, collections.Counter()
+    for together, boot in boot_of.items():
+        first = open_of.get(boot)
+        if first is None or sums[first] + seconds[together] > WORTH_A_BOOT_S:
+            first = open_of[boot] = together
+        first_of[together] = first
+        sums[first] += seconds[together]
+    return first_of
+
+
 class Chosen:
     """Of the tests that there are, in their order."""
 
     def __init__(self, items, option):
-        """Each share takes about as long as another. Neighbours are of a kind, so they are dealt in turn. Where a boot
-        is not in every run, some of its tests are dealt as one: they share it."""
-        self.option, seconds, boot_of = option, collections.Counter(), {}
+        """Each share takes about as long as another. Neighbours are of a kind, so they are dealt in turn; where only they
+        want a boot, several at a time."""
+        self.option, seconds, boot_of, in_every_run = option, collections.Counter(), {}, set()
         for item in items:
             marks, together = rotating(item)
-            if marks and all(mark.kwargs.get("in_shares", True) for mark in marks):
+            if not marks:
+                in_every_run.add(boots.boot_of(item))
+            elif all(mark.kwargs.get("in_shares", True) for mark in marks):
                 seconds[together] += max(mark.kwargs.get("seconds", SECONDS) for mark in marks)
                 boot_of[together] = boots.boot_of(item)
-        in_every_run = {boots.boot_of(item) for item in items if not rotating(item)[0]}
-        dealt_with, seconds_dealt, open_of = {}, collections.Counter(), {}
+        first_of = {together: together for together in seconds}
+        first_of |= sharing_boots(seconds, {name: boot for name, boot in boot_of.items() if boot not in in_every_run})
+        dealt = collections.Counter()
         for together, takes in seconds.items():
-            boot = boot_of[together]
-            if boot in in_every_run or seconds_dealt[open_of.get(boot)] + takes > WORTH_A_BOOT_S:
-                open_of[boot] = together
-            dealt_with[together] = first = open_of.setdefault(boot, together)
-            seconds_dealt[first] += takes
+            dealt[first_of[together]] += takes
         share_of, loads = {}, [0] * SHARES
-        for first, takes in seconds_dealt.most_common():
+        for first, takes in dealt.most_common():
             share_of[first] = share = loads.index(min(loads))
             loads[share] += takes
-        self.share_of = {together: share_of[first] for together, first in dealt_with.items()}
+        self.share_of = {together: share_of[first] for together, first in first_of.items()}
 
     def has_turn(self, mark, together):
         """Whether what bears this mark `long`, and is in a share with `together`, is run without --long."""
