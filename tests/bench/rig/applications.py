@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 
-from rig import hpcc, peers
+from rig import hpcc, icount, peers
 from rig.measures import Group, Metric, PROGRAM_TIMEOUT_S, counter
 from rig.start import Failed, cause, run
 
@@ -130,9 +130,6 @@ APPLICATIONS = (
 )
 
 
-SECONDS_AN_INSTRUCTION = 4e-9  # of the guest's time under `lab --icount`
-
-
 def _measure(application, ranks, counted):
     def measure(who, plan):
         peer = peers.PEERS[who]
@@ -146,10 +143,18 @@ def _measure(application, ranks, counted):
             raise Failed(f"{peer.counts} is 0: the messages went elsewhere")
         values = application.values(text, ranks)
         if counted:
-            return {"instructions": values["seconds"] / SECONDS_AN_INSTRUCTION / 1e9}
+            return {"instructions": values["seconds"] / icount.NS_AN_INSTRUCTION}
         return {**values,
                 "resident_peak_mib": counter(text, "resident_peak_kb", "max") / 1024}
     return measure
+
+
+def _metrics(application, ranks, counted):
+    if counted:
+        return [Metric("instructions", f"{application.title}, {ranks} ranks, instructions", "billion")]
+    return [*(Metric(key, f"{application.title}{title}, {ranks} ranks", unit, more)
+              for key, title, unit, more in application.metrics),
+            Metric("resident_peak_mib", f"{application.title}, {ranks} ranks, resident", "MiB")]
 
 
 def groups(asked):
@@ -157,11 +162,8 @@ def groups(asked):
     found = []
     for ranks in [asked["ranks"]] if asked["ranks"] else SHAPES[asked["nodes"] - 1:]:
         for application in APPLICATIONS:
-            metrics = [Metric(key, f"{application.title}{title}, {ranks} ranks", unit, more)
-                       for key, title, unit, more in application.metrics]
-            metrics.append(Metric("resident_peak_mib", f"{application.title}, {ranks} ranks, resident", "MiB"))
-            if asked["icount"]:  # rates are of no use then
-                metrics = [Metric("instructions", metric.title, "billion") for metric in metrics if metric.key == "seconds"]
-            found.append(Group(f"{application.key} {ranks}", ["weir", *peers.OTHERS], metrics,
-                               _measure(application, ranks, asked["icount"])))
-    return [g for g in found if g.metrics and any(part in g.key for part in asked["parts"] or [""])]
+            if asked["icount"] and application.metrics is not SECONDS:
+                continue  # it tells rates
+            found.append(Group(f"{application.key} {ranks}", ["weir", *peers.OTHERS],
+                               _metrics(application, ranks, asked["icount"]), _measure(application, ranks, asked["icount"])))
+    return [g for g in found if any(part in g.key for part in asked["parts"] or [""])]

@@ -11,6 +11,7 @@ import statistics
 
 from rig import measures
 
+NS_AN_INSTRUCTION = 4
 SIZES = (1, 1024, 4096)
 WHO = ["weir", "ucx", "tcp"]  # the others as a control: if all move, it was not weir
 # What decides the count besides weir's code. A figure is compared under the same conditions only.
@@ -32,7 +33,7 @@ def load(path):
 
 
 def store(path, conditions, figures):
-    kept = {"unit": "us of half a round trip, 4 ns an instruction",
+    kept = {"unit": f"us of half a round trip, {NS_AN_INSTRUCTION} ns an instruction",
             "date": conditions["date"], "weir": conditions["weir"],
             "holds_for": {key: conditions[key] for key in HOLDS_FOR}, "p50_us": figures}
     with open(path, "w") as file:
