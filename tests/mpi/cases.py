@@ -78,7 +78,7 @@ def few_connections():
                     check=Carried("connections_parted"))
 
     return [case("alltoall_mem", 8, 4, ["--rounds", "2"], long=False),
-            case("random_soak", 16, 4),
+            case("random_soak", 16, 4, ["--messages", "1000"], long=40),
             case("collectives", 6, 4, ["--largest", "8000"]),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
             case("rma_sync", 8, 3, ["--rounds", "1"]),
@@ -139,7 +139,7 @@ def rma():
     add("large_memory", 2, ["gets", "registration_misses", "registration_invalidations"], ["--rounds", "1"])
     add("large_traffic", 4, ["gets", "registration_hits"], long=True)
     add("table1_orderings", 4, ["gets"], long=True)
-    add("rma_windows", 2, ["puts"], ["--rounds", "0", "--many", "2300", "--made", "10000"], note="thousands", long=True)
+    add("rma_windows", 2, ["puts"], ["--rounds", "0", "--many", "2300", "--made", "2300"], note="thousands", long=100)
     # Twice 4 GiB.
     cases.append(Case("large_length", 2, ["--mib", "4096"], check=Carried("gets"), timeout=2 * LIMIT_S, long=True,
                       mca=[("btl_weir_registration_memory_max", "8GiB")]))

@@ -18,8 +18,8 @@ OWN_JOB = {"initlat", "killed_peer", "partitioned", "sessions", "spawn"}
 
 class Case:
     """program: one of ours, given --timeout and checked for its ok line; or a command, of which
-    weir's counters are printed at its end if `reads_counters`. `long`: marked so. `alone`: in a job
-    of its own, as all are that are not ours."""
+    weir's counters are printed at its end if `reads_counters`. `long`: marked so, or how many seconds it
+    takes. `alone`: in a job of its own, as all are that are not ours."""
 
     def __init__(self, program, np, args=(), timeout=LIMIT_S, mca=(), note="", launch=(), check=None,
                  prepare=None, ours=True, reads_counters=False, long=False, alone=False,

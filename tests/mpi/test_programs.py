@@ -28,10 +28,11 @@ def each(these):
     def marks(case, of_job):
         # It comes to an end by itself before; the first one waits for the start as well.
         yield pytest.mark.timeout(case.timeout + 2 * LIMIT_S + 3 * TOLD_EARLIER_S)
+        takes = {} if isinstance(case.long, bool) else {"seconds": case.long}
         if all(other.long for other in of_job):
-            yield pytest.mark.long(together=of_job[0].name)
+            yield pytest.mark.long(together=of_job[0].name, **takes)
         elif case.long:
-            yield pytest.mark.long
+            yield pytest.mark.long(**takes)
     return pytest.mark.parametrize("case", [
         pytest.param(case, id=name_for_k(case), marks=list(marks(case, of_job)))
         for of_job in by_job.values() for case in of_job])

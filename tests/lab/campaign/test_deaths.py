@@ -89,27 +89,36 @@ def test_a_rank_is_killed_in_the_middle_of_puts_and_gets_of_its_own_and_others(e
 
 # ---- a rank is killed at any moment ------------------------------------------------------------------
 
-PHASES = {"MPI_Init": "starts", "connecting and traffic": "connects", "MPI_Finalize": "leaves"}
+ALL_TO_ALL = "alltoall_mem", 4, ["--rounds", 20, "--tell"]
+SAYS_START = 'echo "starts, pid $$" >&2;'
+PHASES = {"MPI_Init": r"starts, pid \d", "connecting and traffic": "connects", "MPI_Finalize": "leaves"}
+MOMENTS = 6  # of each
 QUICKLY_S = 0.002  # between two looks, for who kills it then
+# mpirun breaks in PMIx 4.2.2 when a rank dies while PMIx accepts it, before any BTL is loaded: it waits for a lock for
+# ever. Over tcp, too: 3 of 160.
+PMIX_BROKE = r"PMIX ERROR: UNREACHABLE in file \S+ptl_base_connection_hdlr\.c"
 
 
 @pytest.fixture
 def kill_in(start, measured):
-    """kill_in(when): rank 2 dies when it says this, or so many s after its start. What it was at then; None
-    if it was through. `took`: it, and how long all took to go."""
-    def kill_in(when):
-        job = start("alltoall_mem", 4, ["--rounds", 20, "--tell"], timeout=60, ranks='echo "starts, pid $$" >&2;')
-        job.wait_said(2, r"starts, pid \d", every_s=QUICKLY_S)
-        if isinstance(when, str):
-            job.wait_said(2, when, every_s=QUICKLY_S)
-        else:
-            time.sleep(when)
-        at = [phase for phase, text in PHASES.items() if text in job.said_by(2)][-1]
+    """kill_in(phase, later_s): rank 2 dies so long after it has begun this. What it was in then; None if it was through."""
+    def kill_in(phase, later_s=0.0):
+        job = start(*ALL_TO_ALL, timeout=60, ranks=SAYS_START)
+        for begun in PHASES:
+            job.wait_said(2, PHASES[begun], every_s=QUICKLY_S)
+            if begun == phase:
+                break
+        time.sleep(later_s)
+        at = [begun for begun, text in PHASES.items() if re.search(text, job.said_by(2))][-1]
         if is_running(job.pid_of(2)):
             os.kill(job.pid_of(2), signal.SIGKILL)
         else:
             at = None
         begin = time.monotonic()
+        ranks_left = [pid for _, pid, _ in job.left_after(TOLD_S) if pid != job.process.pid]
+        if at == "MPI_Init" and not ranks_left and re.search(PMIX_BROKE, job.output()):
+            measured("mpirun broke in PMIx, and its ranks are gone")
+            return at
         code = job.wait_end(TOLD_S)
         if code == 0 or at is None:
             job.check_survived()  # it had left when the signal came
@@ -130,25 +139,25 @@ def is_running(pid):
 
 
 @on("loopback")
-@pytest.mark.parametrize("phase, when", [("MPI_Init", 0.2), ("connecting and traffic", "connects"),
-                                         ("MPI_Finalize", "leaves")], ids=list(PHASES))
-def test_a_rank_is_killed_in(phase, when, kill_in):
+@pytest.mark.parametrize("phase, later_s", [("MPI_Init", 0.2), ("connecting and traffic", 0), ("MPI_Finalize", 0)],
+                         ids=list(PHASES))
+def test_a_rank_is_killed_in(phase, later_s, kill_in):
     # On a slow machine it may be further already; on a quick one, through.
-    for _ in range(4):
-        if (at := kill_in(when)) == phase:
+    for attempt in range(4):
+        if (at := kill_in(phase, later_s / 2 ** attempt)) == phase:
             return
-        when = when / 2 if isinstance(when, float) else when
     pytest.fail(f"it was never hit there, last in {at}")
 
 
-@on(long=("loopback",), seconds=120)
+@on(long=("loopback",), seconds=150)
 @pytest.mark.timeout(900)
-def test_a_rank_is_killed_at_forty_moments(start, kill_in, measured):
-    job = start("alltoall_mem", 4, ["--rounds", 20])
+def test_a_rank_is_killed_at_moments_of_each_phase(start, kill_in, measured):
+    job = start(*ALL_TO_ALL, ranks=SAYS_START)
+    begun = [job.wait_said(2, text, every_s=QUICKLY_S) for text in PHASES.values()]
     job.check_survived()
-    whole_s = time.monotonic() - job.begin
-    hits = [kill_in(whole_s * n / 40) for n in range(40)]
+    lasted = {phase: end - begin for phase, begin, end in zip(PHASES, begun, [*begun[1:], time.monotonic()])}
+    hits = [kill_in(phase, lasted[phase] * n / MOMENTS) for phase in PHASES for n in range(MOMENTS)]
     for phase in PHASES:
         assert phase in hits, f"nobody was hit in {phase}: {hits}"
-    measured(f"a run of {whole_s:.1f} s: " + ", ".join(f"{hits.count(at)} in {at}" for at in PHASES)
+    measured(", ".join(f"{hits.count(phase)} in {phase} of {lasted[phase]:.1f} s" for phase in PHASES)
              + f", {hits.count(None)} when it was through")
