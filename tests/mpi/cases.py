@@ -82,7 +82,8 @@ def few_connections():
             case("collectives", 6, 4, ["--largest", "8000"]),
             case("bigmix", 9, 4, ["--rounds", "1", "--largest", "2M"]),
             case("rma_sync", 8, 3, ["--rounds", "1"]),
-            *(case(program, 4, 2) for program in ("pt2pt_modes", "threads", "rma_windows", "rma_list"))]
+            case("rma_windows", 4, 2, ["--rounds", "1"]),
+            *(case(program, 4, 2) for program in ("pt2pt_modes", "threads", "rma_list"))]
 
 
 def rails():
@@ -244,7 +245,7 @@ def token_node():
 def rma_node():
     cases = [carried_case("rma_sync", 4, ["puts", "gets"], ["--rounds", "1"]),
              carried_case("rma_data", 2, ["puts", "gets"], long=True),
-             carried_case("rma_atomics", 4, ["atomics"], ["--count", "8", "--long", "5000"], long=True),
+             carried_case("rma_atomics", 4, ["atomics"], ["--count", "8", "--long", "1000"], long=True),
              carried_case("rma_sync", 2, ["puts", "gets", "atomics"],
                           ["--window", "allocate"], note="allocated", long=True),
              # Dynamic windows over two nodes: osc/rdma of 4.1.4 waits for itself (README.md).

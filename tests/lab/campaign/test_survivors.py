@@ -70,11 +70,11 @@ def queue_pairs():
     return done.stdout.count(" RC ")
 
 
-@on(long=(ULFM,), seconds=400)
+@on(long=(ULFM,), seconds=200)
 @pytest.mark.timeout(3600)
-def test_a_hundred_die_four_at_a_time_and_are_replaced(start, measured):
+def test_forty_die_four_at_a_time_and_are_replaced(start, measured):
     np, at_most = 6, 0
-    job = start("ulfm", np, [*FLOOD, "--at-once", 4, "--deaths", 25, "--replace"], mca=[WITHOUT_FENCE],
+    job = start("ulfm", np, [*FLOOD, "--at-once", 4, "--deaths", 10, "--replace"], mca=[WITHOUT_FENCE],
                 launch=RECOVERABLE)
     while not job.is_over():
         at_most = max(at_most, queue_pairs())
