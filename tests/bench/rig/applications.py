@@ -131,16 +131,7 @@ APPLICATIONS = (
 
 
 def _measure(application, ranks, counted):
-    warm = counted
-
     def measure(who, plan):
-        nonlocal warm
-        if not warm:  # else who is first waits for files, and for the emulator to translate the program
-            warm = True
-            play("tcp", plan)
-        return play(who, plan)
-
-    def play(who, plan):
         peer = peers.PEERS[who]
         words = peers.command(peer, ranks, application.program(), application.words(ranks),
                               own_core=ranks == 2 and not counted)
@@ -174,5 +165,7 @@ def groups(asked):
             if asked["icount"] and application.metrics is not SECONDS:
                 continue  # it tells rates
             found.append(Group(f"{application.key} {ranks}", ["weir", *peers.OTHERS],
-                               _metrics(application, ranks, asked["icount"]), _measure(application, ranks, asked["icount"])))
+                               _metrics(application, ranks, asked["icount"]),
+                               _measure(application, ranks, asked["icount"]),
+                               warm_up=None if asked["icount"] else "tcp"))
     return [g for g in found if any(part in g.key for part in asked["parts"] or [""])]

@@ -266,11 +266,12 @@ def _collective_metrics():
 
 
 class Group:
-    """slice: every how many rounds it runs; slow starts that repeat well need fewer."""
+    """slice: every how many rounds it runs; slow starts that repeat well need fewer. warm_up: who runs before
+    all, unmeasured; else who is first waits for files, and for the emulator to translate the program."""
 
-    def __init__(self, key, who, metrics, measure, slice=1):
+    def __init__(self, key, who, metrics, measure, slice=1, warm_up=None):
         self.key, self.who, self.metrics = key, who, metrics
-        self.measure, self.slice = measure, slice
+        self.measure, self.slice, self.warm_up = measure, slice, warm_up
 
 
 def groups_for(only):
