@@ -6,8 +6,8 @@ Each function is the cases of one test in test_programs.py.
 import functools
 import os
 
-from mpi.judging import (LIMIT_S, SCALAPACK, Alone, Carried, Case, TokensReturned, UsesWeir, check_hpcc, check_killed,
-                         check_named, check_netpipe, check_ok_line, check_scalapack, prepare_hpcc,
+from mpi.judging import (LIMIT_S, SCALAPACK, Alone, Carried, Case, ReadyForLarge, TokensReturned, UsesWeir, check_hpcc,
+                         check_killed, check_named, check_netpipe, check_ok_line, check_scalapack, prepare_hpcc,
                          prepare_scalapack)
 
 DEATH_LIMIT_S = 60  # for a job of which a rank dies
@@ -36,7 +36,7 @@ def pt2pt():
     add("ring", 8)
     add("pingpong", 2, args=["--ms", "10", "--sizes", "0,8,4K,64K,1M"])
     cases.append(Case("msgrate", 2, ["--bytes", "2048", "--messages", "2000"], note="2 KiB share frames",
-                      check=Carried("messages_bundled")))
+                      check=ReadyForLarge("messages_bundled")))
     add("collective_times", long=[3], args=["--sizes", "8,64K", "--ms", "5"])
     add("initlat", long=[8])
     add("alltoall_mem", long=[8], args=["--rounds", "10"])

@@ -114,6 +114,14 @@ class Carried:
         return None
 
 
+class ReadyForLarge(Carried):
+    """Memory could be registered from MPI_Init on: no message was large, and one would not have waited for that."""
+
+    def __call__(self, case, result):
+        ready = counter_sum(result.output, "registration_regions_limit", level=True)
+        return super().__call__(case, result) or (None if ready else "memory hooks were not opened in MPI_Init")
+
+
 class Alone(Carried):
     """No process waited for what others have."""
 

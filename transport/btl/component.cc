@@ -79,7 +79,8 @@ config::Fabric fabric_of(const verbs::PortChoice& port) {
 }
 
 // Opens the port, listens, and publishes the address. The large things (queues, buffers, the
-// thread) are made with the first endpoint.
+// thread) are made with the first endpoint. But memory hooks take long to open, and patch libc: that
+// is better done before the application measures time or runs threads, where weir will be used.
 mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
   *count = 0;
   try {
@@ -165,6 +166,7 @@ mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
     module->has_company = module->rails != nullptr || module->overlap != nullptr;
     show_counters(&module->engine->counters());
     module->deaths.listen();
+    if (asked_for("weir") && job_size() > 1) module->registrations();
     the_module.store(module.get(), std::memory_order_release);
     modules[0] = module.release();
     *count = 1;

@@ -63,7 +63,7 @@ struct Module : mca_btl_base_module_t {
   // in 4.1. False if Open MPI has registered no error callback.
   bool end_job(opal_proc_t* proc, char* why);
 
-  // Registrations of application memory; made at first use. nullptr: copy instead.
+  // Registrations of application memory; made when first asked for. nullptr: copy instead.
   verbs::RegistrationCache* registrations();
   // Memory could not be registered; warns once.
   void warn_no_registration(int error);
