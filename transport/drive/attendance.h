@@ -90,7 +90,9 @@ class Attendance {
   static constexpr Duration shortest_attended_tick = milliseconds(4);
   static constexpr Duration longest_attended_tick = milliseconds(32);
   static constexpr std::int64_t attended_part = 16;
-  static constexpr int most_quiet_looks = 20;
+  // Few, because each takes the core from the application: a transfer now and then would keep the
+  // thread awake for ever.
+  static constexpr int most_quiet_looks = 3;
   static constexpr Duration longest_sleep = seconds(1);
   static constexpr Duration limit_look_interval = seconds(1);
 
