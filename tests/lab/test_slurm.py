@@ -221,7 +221,7 @@ def test_scancel_in_a_flood(how, role, signal, stream):
     run("scancel", "--name=stream", *signal)
     code = end_of(job)
     assert "stream: ok" not in job.said(), job.said()
-    if how == "sbatch":  # It takes no code yet for 0, when the script has not ended (Slurm 22.05, sbatch.c).
+    if how == "sbatch":  # It ends with 0 if the script has no exit code yet (Slurm 22.05, sbatch.c).
         wait_for(lambda: is_cancelled(job), "the end as a cancelled job", job.said)
     else:  # Open MPI 5.0's mpirun ends with 0 when it has lost the daemon of another node.
         assert code != 0 or how == "mpirun" and own_version() >= 5, job.said()

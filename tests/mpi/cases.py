@@ -35,8 +35,8 @@ def pt2pt():
 
     add("ring", 8)
     add("pingpong", 2, args=["--ms", "10", "--sizes", "0,8,4K,64K,1M"])
-    cases.append(Case("msgrate", 2, ["--bytes", "2048", "--messages", "2000"], note="2 KiB share frames",
-                      check=ReadyForLarge("messages_bundled")))
+    cases.append(Case("msgrate", 2, ["--bytes", "2048", "--messages", "2000", "--counters"], note="2 KiB share frames",
+                      check=ReadyForLarge("messages_bundled"), alone=True))
     add("collective_times", long=[3], args=["--sizes", "8,64K", "--ms", "5"])
     add("initlat", long=[8])
     add("alltoall_mem", long=[8], args=["--rounds", "10"])

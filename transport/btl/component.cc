@@ -79,8 +79,9 @@ config::Fabric fabric_of(const verbs::PortChoice& port) {
 }
 
 // Opens the port, listens, and publishes the address. The large things (queues, buffers, the
-// thread) are made with the first endpoint. But memory hooks take long to open, and patch libc: that
-// is better done before the application measures time or runs threads, where weir will be used.
+// thread) are made with the first endpoint. Where weir will be used, memory hooks are opened here:
+// they patch libc, which the application's threads may call later; and with the first large message
+// its receiver would begin when the sender is done.
 mca_btl_base_module_t** init(int* count, bool, bool) noexcept {
   *count = 0;
   try {
