@@ -114,6 +114,14 @@ class Carried:
         return None
 
 
+class WithoutOverlap(Carried):
+    """No thread of weir's woke to stand in for the application."""
+
+    def __call__(self, case, result):
+        woken = counter_sum(result.output, "overlap_wakeups")
+        return super().__call__(case, result) or (f"the overlap thread woke {woken} times" if woken else None)
+
+
 class ReadyForLarge(Carried):
     """Memory could be registered from MPI_Init on. For a case that is `alone`: a large message opens the hooks, too."""
 

@@ -237,7 +237,8 @@ Findings check_overlap(const config::Settings& settings) {
       count == 0 ? "" : fmt::format(", on {} CPU{}", count, count == 1 ? "" : "s");
   return {ok(name, is_on ? "large messages move while a program computes" + where
                          : "large messages move while a program computes, if it asks for "
-                           "MPI_THREAD_FUNNELED or more (Open MPI 5: MPI_THREAD_MULTIPLE)" +
+                           "MPI_THREAD_FUNNELED or more (Open MPI 5: MPI_THREAD_MULTIPLE) and the "
+                           "ranks have a CPU each" +
                                where + "; overlap on is for all programs")};
 #endif
 }

@@ -595,6 +595,8 @@ inline bool may_be_used_by_ob1() {
 inline std::uint32_t processes_on_node() {
   return static_cast<std::uint32_t>(opal_process_info.num_local_peers) + 1;
 }
+// More of them than processors.
+inline bool node_is_full() { return processes_on_node() > sysconf(_SC_NPROCESSORS_ONLN); }
 inline bool first_on_node() { return opal_process_info.my_local_rank == 0; }
 
 // Whether the user listed this component: then it must not fail silently.

@@ -119,8 +119,7 @@ std::size_t most_eager(const mca_btl_base_module_t& standard, const config::Sett
   const bool is_default = wanted.eager_max_bytes == config::automatic &&
                           standard.btl_eager_limit == ob1_longest_header + eager_max_of_one_rail;
   if (!is_default) return standard.btl_eager_limit;
-  const bool node_is_full = processes_on_node() > sysconf(_SC_NPROCESSORS_ONLN);
-  return ob1_longest_header + automatic_eager_max(1 + further_rails, node_is_full);
+  return ob1_longest_header + automatic_eager_max(1 + further_rails, node_is_full());
 }
 
 }  // namespace

@@ -76,7 +76,8 @@ wire::Wakes Overlap::wanted(const config::Settings& settings, std::string& why) 
   if (settings.overlap == "off") return Wakes::none;
   const bool asked = settings.overlap != "auto";
   // Where neither settings nor program ask for threads, Open MPI's locks stay idle.
-  if (!asked && !opal_using_threads()) return Wakes::none;
+  // On a full node the thread would take a CPU from a process that has work.
+  if (!asked && (!opal_using_threads() || node_is_full())) return Wakes::none;
   why = why_unsound();
   if (why.empty() && asked && !may_be_used_by_ob1()) why = "the PML is not ob1 (--mca pml ob1)";
   if (!why.empty()) {

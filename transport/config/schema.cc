@@ -227,12 +227,13 @@ constexpr std::array keys{
     choice("overlap", "off, auto, on, all", "auto", 2,
            {"Whether large messages move while the application computes outside of MPI: a thread "
             "then handles what arrives. auto: where the program asks for threads "
-            "(MPI_THREAD_FUNNELED or more; Open MPI 5: MPI_THREAD_MULTIPLE). on: always, and Open "
-            "MPI then locks as for threads. "
+            "(MPI_THREAD_FUNNELED or more; Open MPI 5: MPI_THREAD_MULTIPLE), unless the node has "
+            "more processes than processors. on: always, and Open MPI then locks as for threads. "
             "all: as on, and for non-blocking collectives, whose reductions that thread may call. In "
             "Open MPI 4.1 these rest while there is a window, except with --mca osc ^pt2pt",
             "Where the program asks for threads, Open MPI locks anyway, and the thread costs a "
-            "small message some per cent. Elsewhere the locks would cost 2 to 4 % more"},
+            "small message some per cent. Elsewhere the locks would cost 2 to 4 % more. On a full "
+            "node the thread takes CPUs from ranks that have work"},
            &Settings::overlap),
     text(
         "overlap_cpus", "auto", 4,
