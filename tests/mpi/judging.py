@@ -114,12 +114,19 @@ class Carried:
         return None
 
 
-class WithoutOverlap(Carried):
-    """No thread of weir's woke to stand in for the application."""
+class CarriedWithout(Carried):
+    """And it counted 0 of `unwanted`."""
+
+    def __init__(self, unwanted, *names):
+        super().__init__(*names)
+        self.unwanted = unwanted
 
     def __call__(self, case, result):
-        woken = counter_sum(result.output, "overlap_wakeups")
-        return super().__call__(case, result) or (f"the overlap thread woke {woken} times" if woken else None)
+        reason = super().__call__(case, result)
+        if reason:
+            return reason
+        count = counter_sum(result.output, self.unwanted)
+        return None if count == 0 else f"weir counted {count} {self.unwanted}: there should be none"
 
 
 class ReadyForLarge(Carried):
@@ -129,14 +136,6 @@ class ReadyForLarge(Carried):
         limit = counter(result.output, "registration_regions_limit", level=True)
         opened = limit is not None and limit.least > 0
         return super().__call__(case, result) or (None if opened else "memory hooks were not opened in MPI_Init")
-
-
-class Alone(Carried):
-    """No process waited for what others have."""
-
-    def __call__(self, case, result):
-        waits = counter_sum(result.output, "node_read_waits")
-        return super().__call__(case, result) or (f"{waits} reads waited for the node" if waits else None)
 
 
 class TokensReturned(Carried):

@@ -1,7 +1,5 @@
 #include "transport/btl/module.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <exception>
 #include <vector>

@@ -33,10 +33,10 @@ struct Module;
 
 class Overlap : private StandInLoop<Overlap> {
  public:
-  // Which frames wake the thread. none: the settings do not want the thread, or Open MPI does not
-  // allow it. If the settings ask for it in vain, `why` gets the reason. Makes Open MPI lock, if
-  // the settings ask for the thread. Call it in btl_init, because locking must not change while a
-  // thread holds a lock.
+  // Which frames wake the thread. none: the settings do not want the thread here, or Open MPI does
+  // not allow it. If the settings ask for it in vain, `why` gets the reason. Makes Open MPI lock,
+  // if the settings ask for the thread. Call it in btl_init, because locking must not change while
+  // a thread holds a lock.
   static wire::Wakes wanted(const config::Settings& settings, std::string& why);
 
   // The module's engine is not started yet, and outlives this.
